@@ -1,0 +1,112 @@
+"""What a sample looks like on the wire: the one description that encoder, manifest, readers and serving share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
+
+from ctr_samples.errors import ContractError
+
+DType = Literal["int64", "float32", "bytes"]
+Role = Literal["feature", "label", "weight", "key"]
+NullPolicy = Literal["omit", "default", "fail"]
+RecordType = Literal["example", "sequence_example", "byte_array"]
+
+CONTRACT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSpec:
+    """One tf.Feature of a record.
+
+    ``shape`` is ``()`` for a scalar, ``(n, ...)`` for a fixed number of values in row-major order and ``None`` for a list of
+    any length. ``nulls`` says what a null row becomes: the key is left out, ``default`` is written, or the batch is refused.
+    ``fill`` replaces a null *inside* a list; without it such a null is refused. ``nonfinite`` allows NaN and infinity.
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...] | None = ()
+    role: Role = "feature"
+    nulls: NullPolicy = "omit"
+    default: int | float | str | None = None
+    fill: int | float | str | None = None
+    nonfinite: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ContractError("A feature has an empty name; give each feature a name.")
+        if self.shape is not None and any(n < 0 for n in self.shape):
+            raise ContractError(f"Feature {self.name!r} has the shape {self.shape}; sizes cannot be negative.")
+        if self.nulls == "default" and self.default is None:
+            raise ContractError(f"Feature {self.name!r} writes a default for nulls but declares none; set `default`.")
+        if self.role in ("label", "weight") and self.nonfinite:
+            object.__setattr__(self, "nonfinite", False)
+
+    @property
+    def size(self) -> int | None:
+        """Number of values in a row, or None where rows differ."""
+        if self.shape is None:
+            return None
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleContract:
+    """The features of a record, in the order in which they were declared (the wire sorts them by name)."""
+
+    features: tuple[FeatureSpec, ...]
+    record: RecordType = "example"
+    version: int = field(default=CONTRACT_VERSION)
+
+    def __post_init__(self) -> None:
+        names = [f.name for f in self.features]
+        repeated = sorted({n for n in names if names.count(n) > 1})
+        if repeated:
+            raise ContractError(f"The contract names {', '.join(map(repr, repeated))} more than once; names must be unique.")
+
+    def __getitem__(self, name: str) -> FeatureSpec:
+        for spec in self.features:
+            if spec.name == name:
+                return spec
+        raise KeyError(name)
+
+    def names(self, *roles: Role) -> list[str]:
+        """Names in declared order, of all features or of those with one of ``roles``."""
+        return [f.name for f in self.features if not roles or f.role in roles]
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready form that :meth:`from_dict` reads back."""
+        return {"version": self.version, "record": self.record, "features": [_spec_to_dict(f) for f in self.features]}
+
+    @classmethod
+    def from_dict(cls, value: dict[str, Any]) -> Self:
+        """Read :meth:`to_dict`; raises ContractError for a version that this code does not know."""
+        if value.get("version") != CONTRACT_VERSION:
+            raise ContractError(
+                f"The contract has version {value.get('version')!r}; this release reads version {CONTRACT_VERSION}. "
+                "Install the ctr-samples release that wrote it, or a newer one."
+            )
+        return cls(tuple(_spec_from_dict(f) for f in value["features"]), value["record"])
+
+    @property
+    def fingerprint(self) -> str:
+        """Sixteen hex digits that change whenever anything in the contract does."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _spec_to_dict(spec: FeatureSpec) -> dict[str, Any]:
+    value = asdict(spec)
+    value["shape"] = None if spec.shape is None else list(spec.shape)
+    return value
+
+
+def _spec_from_dict(value: dict[str, Any]) -> FeatureSpec:
+    shape = value["shape"]
+    return FeatureSpec(**{**value, "shape": None if shape is None else tuple(shape)})

@@ -1,0 +1,88 @@
+"""Every error that ctr-samples raises on purpose, with the exit code that it leads to.
+
+::
+
+    CtrSamplesError            1  anything else
+    ├── UsageError             2  a wrong argument on the command line
+    ├── ConfigError            2  the YAML file: unknown key, wrong type, impossible value
+    │   └── ExpressionError    2  an SQL expression that is malformed or not allowed
+    ├── InputError             3  the data: missing path, empty day, missing column, too many malformed lines
+    ├── ContractError          3  features that cannot be written as declared
+    │   └── EncodeError        3  one value in one row that cannot be written
+    ├── AccountingError        3  impressions that do not add up
+    ├── DamagedFile            3  a shard or manifest whose bytes are not what they should be
+    ├── StorageError           1  a store that failed or cannot keep our promises
+    ├── PublishConflict        4  another run published this generation first
+    └── PublishUnknown         5  the store did not say whether the manifest was written
+
+A message is one sentence or two: what was found, what was expected, what to do. All of them pickle, since some cross
+from a Python worker to the driver.
+"""
+
+from __future__ import annotations
+
+
+class CtrSamplesError(Exception):
+    """Base of all expected errors; ``exit_code`` is what the command line returns."""
+
+    exit_code = 1
+
+
+class UsageError(CtrSamplesError):
+    """A command-line argument that cannot be used."""
+
+    exit_code = 2
+
+
+class ConfigError(CtrSamplesError):
+    """The configuration file says something that cannot be run."""
+
+    exit_code = 2
+
+
+class ExpressionError(ConfigError):
+    """An SQL expression in the configuration does not parse or uses what is not allowed."""
+
+
+class InputError(CtrSamplesError):
+    """The input data are missing, unreadable or not what the configuration says."""
+
+    exit_code = 3
+
+
+class ContractError(CtrSamplesError):
+    """A feature cannot be written as its contract declares it."""
+
+    exit_code = 3
+
+
+class EncodeError(ContractError):
+    """A value in a batch breaks the contract (raised on executors; names column and row)."""
+
+
+class AccountingError(CtrSamplesError):
+    """Impressions, samples and drop reasons do not add up exactly."""
+
+    exit_code = 3
+
+
+class DamagedFile(CtrSamplesError):
+    """A shard or manifest is truncated, altered or not of the expected form."""
+
+    exit_code = 3
+
+
+class StorageError(CtrSamplesError):
+    """A store failed, or lacks a property that publishing needs."""
+
+
+class PublishConflict(CtrSamplesError):
+    """Another run published the generation that this run was about to publish."""
+
+    exit_code = 4
+
+
+class PublishUnknown(CtrSamplesError):
+    """The store neither confirmed nor denied that the manifest was written."""
+
+    exit_code = 5
