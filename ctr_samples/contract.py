@@ -10,9 +10,11 @@ from typing import Any, Literal, Self
 from ctr_samples.errors import ContractError
 
 DType = Literal["int64", "float32", "bytes"]
-Role = Literal["feature", "label", "weight", "key"]
+Role = Literal["feature", "label", "mask", "weight", "key"]
 NullPolicy = Literal["omit", "default", "fail"]
 RecordType = Literal["example", "sequence_example", "byte_array"]
+TimeUnit = Literal["D", "s", "ms", "us", "ns"]
+Encoding = Literal["list", "tensor", "raw"]
 
 CONTRACT_VERSION = 1
 
@@ -24,6 +26,10 @@ class FeatureSpec:
     ``shape`` is ``()`` for a scalar, ``(n, ...)`` for a fixed number of values in row-major order and ``None`` for a list of
     any length. ``nulls`` says what a null row becomes: the key is left out, ``default`` is written, or the batch is refused.
     ``fill`` replaces a null *inside* a list; without it such a null is refused. ``nonfinite`` allows NaN and infinity.
+    ``unit`` is what an int64 made from a date or timestamp counts since 1970 (UTC). ``encoding`` other than ``list`` puts the
+    values, of type ``dtype``, into one bytes value: a TensorProto or raw little-endian. ``sequence`` makes the feature a
+    FeatureList of a SequenceExample; ``shape`` is then that of one step. ``buckets`` is the number of ids of an id feature,
+    0 to ``buckets - 1``: what an embedding table needs.
     """
 
     name: str
@@ -34,6 +40,10 @@ class FeatureSpec:
     default: int | float | str | None = None
     fill: int | float | str | None = None
     nonfinite: bool = True
+    unit: TimeUnit | None = None
+    encoding: Encoding = "list"
+    sequence: bool = False
+    buckets: int | None = None
 
     def __post_init__(self) -> None:
         if not self.name:

@@ -1,0 +1,30 @@
+"""The YAML file that says everything about a sample set: its models, its loader and its plan in words."""
+
+from ctr_samples.config.explain import explain
+from ctr_samples.config.loading import LoadedConfig, load_config
+from ctr_samples.config.models import (
+    DailyCounts,
+    Feature,
+    Impressions,
+    JobConfig,
+    Label,
+    Output,
+    Source,
+    Split,
+    View,
+)
+
+__all__ = [
+    "DailyCounts",
+    "Feature",
+    "Impressions",
+    "JobConfig",
+    "Label",
+    "LoadedConfig",
+    "Output",
+    "Source",
+    "Split",
+    "View",
+    "explain",
+    "load_config",
+]

@@ -1,0 +1,34 @@
+"""Shards, receipts, manifests and how they are published. No Spark, no TensorFlow, no codec."""
+
+from ctr_samples.shards.manifest import Manifest, Receipt, Shard, check_receipts
+from ctr_samples.shards.publish import (
+    check_shards,
+    latest_manifest,
+    mark_success,
+    publish,
+    published_days,
+    read_manifest,
+    require_manifest,
+)
+from ctr_samples.shards.storage import NameTaken, Storage, open_storage
+from ctr_samples.shards.verify import damage
+from ctr_samples.shards.writer import ShardWriter
+
+__all__ = [
+    "Manifest",
+    "NameTaken",
+    "Receipt",
+    "Shard",
+    "ShardWriter",
+    "Storage",
+    "check_receipts",
+    "check_shards",
+    "damage",
+    "latest_manifest",
+    "mark_success",
+    "open_storage",
+    "publish",
+    "published_days",
+    "read_manifest",
+    "require_manifest",
+]

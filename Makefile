@@ -1,0 +1,53 @@
+# Two commands matter: `make demo` and `make test`. Each sets up what is missing.
+
+PYTHON ?=
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+DAY    := 2019-11-26
+
+# Spark's workers must be the same Python as the driver.
+export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
+export TF_CPP_MIN_LOG_LEVEL := 3
+
+.PHONY: help setup java demo simulate test lint format docs lock clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
+
+setup: $(READY) java  ## create .venv, check for Java
+
+$(READY): pyproject.toml constraints.txt tools/make-venv
+	@tools/make-venv $(PYTHON)
+	@touch $@
+
+java:
+	@tools/ensure-java
+
+demo: setup  ## real logs to TFRecord shards to a trained model
+	@tools/demo $(DAY)
+
+simulate: setup  ## simulated logs, then their samples
+	$(BIN)/python jobs/simulate_logs.py --out build/simulated
+	$(BIN)/spark-submit --properties-file conf/spark-local.conf jobs/generate_samples.py --config conf/simulated.yaml --date 2019-06-05
+
+test: setup lint  ## all checks and tests, under five minutes
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## put the code into its form
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+docs: $(READY)  ## write docs/configuration.md from the models
+	$(BIN)/python tools/configuration_reference.py > docs/configuration.md
+
+lock: $(READY)  ## write constraints.txt from what is installed now
+	@$(BIN)/python -m pip freeze --exclude-editable | sort -f > constraints.txt
+
+clean:  ## remove what the targets made, but not .venv
+	rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse metastore_db derby.log

@@ -1,0 +1,211 @@
+"""Reads the YAML file: templates, overrides, and errors that name file, line, key, what was found and expected."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.constructor import DuplicateKeyError
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+from ctr_samples.config.models import JobConfig
+from ctr_samples.config.references import check_references, nearest
+from ctr_samples.errors import ConfigError
+
+_MOST_PROBLEMS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A valid configuration with the document that it came from.
+
+    ``document`` is the file after ``--set``, with ``${NAME}`` left as it stands: what the manifest keeps, so that a
+    password that came from the environment is never written anywhere.
+    """
+
+    config: JobConfig
+    document: dict[str, Any]
+    path: str
+
+
+def load_config(
+    path: str | Path, overrides: Sequence[str] = (), environ: Mapping[str, str] = os.environ
+) -> LoadedConfig:
+    """Read and check a configuration file.
+
+    ``overrides`` are ``a.b=value`` texts whose value is read as YAML. Raises ConfigError with a line for each problem.
+    """
+    tree = _parse(Path(path))
+    for override in overrides:
+        _override(tree, override)
+    filled = _fill(tree, environ, str(path), tree, ())
+    try:
+        config = JobConfig.model_validate(filled)
+    except ValidationError as error:
+        lines = [_sentence(str(path), tree, detail) for detail in error.errors()]
+        raise ConfigError(_report(lines)) from None
+    problems = [_at(str(path), tree, p.where) + p.what for p in check_references(config)]
+    if problems:
+        raise ConfigError(_report(problems))
+    return LoadedConfig(config, cast(dict[str, Any], _plain(tree)), str(path))
+
+
+def _parse(path: Path) -> CommentedMap:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"There is no configuration file {path}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"The configuration file {path} cannot be read: {error}.") from None
+    yaml = YAML(typ="rt", pure=True)
+    try:
+        tree = yaml.load(text)
+    except DuplicateKeyError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        key = re.search(r'found duplicate key "([^"]*)"', str(error))
+        raise ConfigError(f"{path}:{line}: the key {key[1] if key else '?'!r} stands here twice; keep one.") from None
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        raise ConfigError(f"{path}:{line}: this is not YAML: {error.problem}.") from None
+    except YAMLError as error:
+        raise ConfigError(f"{path}: this is not YAML: {error}.") from None
+    if not isinstance(tree, CommentedMap):
+        raise ConfigError(f"{path}: found {_kind(tree)}, expected keys such as `name:` and `sources:`.")
+    return tree
+
+
+def _override(tree: CommentedMap, override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", key):
+        raise ConfigError(f"--set {override}: expected the form a.b=value, such as output.path=build/samples.")
+    node: Any = tree
+    *parents, last = key.split(".")
+    for depth, part in enumerate(parents):
+        node = node.setdefault(part, CommentedMap())
+        if not isinstance(node, CommentedMap):
+            raise ConfigError(f"--set {override}: {'.'.join(parents[: depth + 1])} holds a value, not keys.")
+    try:
+        node[last] = YAML(typ="safe", pure=True).load(text)
+    except YAMLError:
+        raise ConfigError(f"--set {override}: the value is not YAML; quote it.") from None
+
+
+def _fill(node: Any, environ: Mapping[str, str], path: str, tree: CommentedMap, where: tuple[Any, ...]) -> Any:
+    """A plain copy of the tree with ``${NAME}`` replaced."""
+    if isinstance(node, Mapping):
+        return {k: _fill(v, environ, path, tree, (*where, k)) for k, v in node.items()}
+    if isinstance(node, list):
+        return [_fill(v, environ, path, tree, (*where, i)) for i, v in enumerate(node)]
+    if not isinstance(node, str):
+        return _plain(node)
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in environ:
+            raise ConfigError(
+                _at(path, tree, where) + f"the environment variable {match[1]} is not set; set it before the run."
+            )
+        return environ[match[1]]
+
+    return re.sub(r"\$\{(\w+)\}", value, node)
+
+
+def _plain(node: Any) -> Any:
+    """The tree without ruamel's own types, ready for JSON."""
+    if isinstance(node, Mapping):
+        return {str(k): _plain(v) for k, v in node.items()}
+    if isinstance(node, list):
+        return [_plain(v) for v in node]
+    for kind in (bool, int, float, str):
+        if isinstance(node, kind):
+            return kind(node)
+    return node if node is None else str(node)
+
+
+def _sentence(path: str, tree: CommentedMap, detail: ErrorDetails) -> str:
+    where = tuple(str(part) for part in detail["loc"] if _is_key(part))
+    place = _at(path, tree, where)
+    found = _found(detail["input"])
+    match detail["type"]:
+        case "extra_forbidden":
+            valid = _valid_keys(where[:-1])
+            return f"{_at(path, tree, where)}unknown key{nearest(where[-1], valid)}"
+        case "missing":
+            return f"{_at(path, tree, where[:-1])}the key `{where[-1]}` is missing"
+        case "literal_error":
+            return f"{place}found {found}, expected {detail['ctx']['expected']}"
+        case "value_error":
+            message = str(detail["ctx"]["error"])
+            return f"{place}{message}" if isinstance(detail["input"], dict) else f"{place}found {found}, {message}"
+        case "string_pattern_mismatch":
+            return f"{place}found {found}, expected a name of letters, digits and `_` that starts with a letter"
+        case _:
+            message = detail["msg"].removeprefix("Input should be ")
+            return f"{place}found {found}, expected {message}"
+
+
+def _is_key(part: int | str) -> bool:
+    # pydantic adds the names of union members and validators to a location; they are no keys of the file.
+    return isinstance(part, int) or bool(re.fullmatch(r"\w[\w-]*", part) and not part.startswith("function-"))
+
+
+def _found(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return _kind(value)
+    return "nothing" if value is None else repr(value)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "an empty file"
+    return {dict: "keys", list: "a list"}.get(type(_plain(value)), repr(value))
+
+
+def _valid_keys(where: tuple[str, ...]) -> list[str]:
+    """The keys that the model at ``where`` has, followed through dictionaries and optional members."""
+    model: Any = JobConfig
+    for part in where:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            fields = {f.alias or name: f for name, f in model.model_fields.items()}
+            if part not in fields:
+                return []
+            model = fields[part].annotation
+            members = [m for m in get_args(model) if isinstance(m, type) and issubclass(m, BaseModel)]
+            model = members[0] if members and not _is_dict(model) else model
+        elif _is_dict(model):
+            model = get_args(model)[1]
+    if not (isinstance(model, type) and issubclass(model, BaseModel)):
+        return []
+    return [f.alias or name for name, f in model.model_fields.items()]
+
+
+def _is_dict(annotation: Any) -> bool:
+    return getattr(annotation, "__origin__", None) is dict
+
+
+def _at(path: str, tree: CommentedMap, where: Sequence[Any]) -> str:
+    """``conf/x.yaml:12: views.item.ttl: `` with the line of the nearest key that the file has."""
+    line, node = None, tree
+    for part in where:
+        key = int(part) if isinstance(node, CommentedSeq) and str(part).isdigit() else part
+        try:
+            line = node.lc.key(key)[0] if isinstance(node, CommentedMap) else node.lc.item(key)[0]
+            node = node[key]
+        except (AttributeError, KeyError, IndexError, TypeError):
+            break
+    position = f"{path}:{line + 1}: " if line is not None else f"{path}: "
+    return position + (".".join(str(part) for part in where) + ": " if where else "")
+
+
+def _report(lines: Sequence[str]) -> str:
+    unique = list(dict.fromkeys(line if line.endswith((".", "?")) else line + "." for line in lines))
+    if len(unique) > _MOST_PROBLEMS:
+        unique = [*unique[:_MOST_PROBLEMS], f"... and {len(unique) - _MOST_PROBLEMS} more."]
+    return "\n".join(unique)

@@ -1,0 +1,261 @@
+"""pydantic models of the configuration file. Unknown keys fail; every model is frozen.
+
+What one key can say about itself is checked here; what ties keys together is checked in ``references``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+from zoneinfo import available_timezones
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from ctr_samples.config.units import Duration, Size
+
+Entity = Literal["user", "article"]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
+Scalar = int | float | str
+
+
+def _as_text(value: Any) -> Any:
+    # YAML reads `where: true` as a boolean and `key: 1` as a number; as SQL they are the same text.
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+Expression = Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
+"""A Spark SQL expression over the columns of one source, from an allow-list of functions."""
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, protected_namespaces=())
+
+
+class BadRecords(_Model):
+    """How many unreadable lines a source may have before the run is refused."""
+
+    max_rate: float = Field(0.0, ge=0, le=1, description="Greatest share of malformed lines, from 0 to 1.")
+
+
+class Source(_Model):
+    """One input: files of a format under a path, or a table that the catalog knows."""
+
+    format: Literal["json", "csv", "parquet", "orc", "table"] = Field(description="How the input is stored.")
+    path: str | None = Field(None, description="A file or directory; `{date}` stands for each day that is read.")
+    table: str | None = Field(None, description="For `format: table`: `db.name` of a Hive, Iceberg or Delta table.")
+    date_column: str | None = Field(
+        None, description="A column that holds the day as yyyy-MM-dd; only the days needed are read."
+    )
+    schema_: str | None = Field(
+        None, alias="schema", description="Columns and types as in `CREATE TABLE`; required for json and csv."
+    )
+    header: bool = Field(False, description="csv: the first line holds the names.")
+    delimiter: str = Field(",", min_length=1, description="csv: what separates the columns.")
+    days_before: int = Field(0, ge=0, le=3660, description="Days before the run date that are read too.")
+    days_after: int = Field(0, ge=0, le=366, description="Days after the run date that are read too (late clicks).")
+    bad_records: BadRecords = Field(BadRecords(), description="json and csv: what to do with malformed lines.")
+
+    @field_validator("path")
+    @classmethod
+    def _only_the_date_template(cls, value: str | None) -> str | None:
+        for template in re.findall(r"\{[^}]*\}", value or ""):
+            if template != "{date}":
+                raise ValueError(f"the only template in a path is {{date}}, not {template}")
+        return value
+
+    @model_validator(mode="after")
+    def _place_fits_format(self) -> Source:
+        if self.format == "table":
+            if self.table is None or self.path is not None:
+                raise ValueError("`format: table` needs `table` and no `path`")
+        elif self.path is None or self.table is not None:
+            raise ValueError(f"`format: {self.format}` needs `path` and no `table`")
+        if self.format in ("json", "csv") and self.schema_ is None:
+            raise ValueError(f"`format: {self.format}` needs `schema`, so that types never depend on one day's data")
+        return self
+
+    @property
+    def is_dated(self) -> bool:
+        """True when a day's data can be addressed without reading the others."""
+        return "{date}" in (self.path or "") or self.date_column is not None
+
+
+class Impressions(_Model):
+    """Where impressions come from: one row, or one list of articles, shown to one user at one time."""
+
+    source: Name = Field(description="A name under `sources`.")
+    where: Expression | None = Field(None, description="Which rows are impressions.")
+    time: Expression = Field(description="When the article was shown.")
+    user: Expression | None = Field(None, description="The user's key; without it there are no user views.")
+    article: Expression = Field(description="The article's key.")
+    request: Expression | None = Field(None, description="A request id that actions carry too.")
+    position: Expression | None = Field(None, description="Its place in the list shown; from the list if exploded.")
+    explode: Literal["article"] | None = Field(
+        None, description="`article`: the column holds a list (an array, or text such as `[18577, 14299]`)."
+    )
+    dedup: Duration | None = Field(
+        None, description="An impression this soon after the one before of the same user and article is a repeat."
+    )
+    columns: dict[Name, Expression] = Field({}, description="More columns to carry along, as `impression.<name>`.")
+
+    @model_validator(mode="after")
+    def _can_be_told_apart(self) -> Impressions:
+        if self.user is None and self.request is None:
+            raise ValueError("needs `user` or `request`, to tell impressions apart")
+        if self.explode and self.position is not None:
+            raise ValueError("`explode` gives the position; remove `position`")
+        return self
+
+
+class Label(_Model):
+    """An action after an impression that a model shall predict."""
+
+    source: Name = Field(description="A name under `sources`.")
+    where: Expression | None = Field(None, description="Which rows are these actions.")
+    window: Duration = Field(description="How long after the impression an action still counts (inclusive).")
+    time: Expression | None = Field(None, description="When it happened; default: as under `impressions`.")
+    user: Expression | None = Field(None, description="Default: as under `impressions`.")
+    article: Expression | None = Field(None, description="Default: as under `impressions`.")
+    request: Expression | None = Field(None, description="Default: as under `impressions`.")
+    value: Expression | None = Field(None, description="A number to reduce; needed by `sum` and `max`.")
+    reduce: Literal["any", "sum", "max"] = Field("any", description="`any`: 1 if there was one; else of `value`.")
+
+    @model_validator(mode="after")
+    def _value_fits_reduce(self) -> Label:
+        if (self.value is None) != (self.reduce == "any"):
+            raise ValueError("`reduce: sum` and `reduce: max` need `value`; `reduce: any` takes none")
+        return self
+
+
+class Rate(_Model):
+    """A smoothed rate of two counts: (count + prior * strength) / (of + strength)."""
+
+    count: Name = Field(description="The numerator, a name under `counts`.")
+    of: Name = Field(description="The denominator, a name under `counts`.")
+    prior: float = Field(ge=0, le=1, description="The rate of an entity without any history.")
+    strength: float = Field(gt=0, description="How many observations the prior is worth.")
+
+
+class DailyCounts(_Model):
+    """A feature table counted from a log: one row for each key and day, over the `days` that end with that day."""
+
+    days: int = Field(ge=1, le=366, description="Length of the counting window in calendar days.")
+    counts: dict[Name, Expression] = Field(min_length=1, description="Name -> which rows are counted.")
+    rates: dict[Name, Rate] = Field({}, description="Name -> smoothed rate of two counts.")
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns that features can be made from."""
+        return [*self.counts, *self.rates]
+
+
+class View(_Model):
+    """A timestamped feature table of one entity, joined as of each impression."""
+
+    source: Name = Field(description="A name under `sources`.")
+    entity: Entity = Field(description="Whose features they are.")
+    key: Expression = Field(description="The entity's key in the source.")
+    where: Expression | None = Field(None, description="Which rows to use.")
+    event_time: Expression | None = Field(None, description="When a row became true.")
+    available_time: Expression | None = Field(None, description="When a row was known to the system.")
+    available_after: Duration | None = Field(None, description="Instead: this long after the event time.")
+    ttl: Duration | Literal["unbounded"] | None = Field(
+        None, description="The greatest age of a row, relative to each impression (inclusive)."
+    )
+    inclusive: bool = Field(False, description="Also use a row whose event time equals the impression's.")
+    static: bool = Field(False, description="The table has no times and never changes: no leak is possible.")
+    daily_counts: DailyCounts | None = Field(None, description="Count the source by day instead of using its rows.")
+
+    @model_validator(mode="after")
+    def _times_are_complete(self) -> View:
+        times = (self.event_time, self.available_time, self.available_after, self.ttl)
+        if self.static:
+            if any(t is not None for t in times) or self.daily_counts is not None:
+                raise ValueError("`static: true` takes no times, no `ttl` and no `daily_counts`")
+            return self
+        if self.event_time is None:
+            raise ValueError("`event_time` is missing; a table that never changes says `static: true` instead")
+        if self.ttl is None:
+            raise ValueError("`ttl` is missing; say how old a row may be, or `ttl: unbounded`")
+        if self.available_time is not None and self.available_after is not None:
+            raise ValueError("give `available_time` or `available_after`, not both")
+        if self.daily_counts is not None and self.available_time is not None:
+            raise ValueError("`daily_counts` takes `available_after`: a counted day has no `available_time` column")
+        return self
+
+
+class Feature(_Model):
+    """One feature of a sample, on the wire one tf.Feature."""
+
+    from_: str | None = Field(None, alias="from", description="`<view>.<column>` or `impression.<column>`.")
+    expr: Expression | None = Field(None, description="Instead: an SQL expression over `<view>.<column>`s.")
+    dtype: Literal["int64", "float32", "string"] = Field(description="The type in the record.")
+    shape: tuple[Annotated[int, Field(ge=1, le=2**20)], ...] = Field((), description="`[]`: one value; `[n]`: n values.")
+    default: Scalar | None = Field(None, description="For missing values and to pad; 0 or an empty string if not given.")
+    top_k: int | None = Field(None, ge=1, le=2**16, description="Of an array or of a map's values: the k greatest.")
+    hash_buckets: int | None = Field(None, ge=2, le=2**62, description="Hash the value to an id below this number.")
+
+    @model_validator(mode="after")
+    def _parts_fit(self) -> Feature:
+        if (self.from_ is None) == (self.expr is None):
+            raise ValueError("give exactly one of `from` and `expr`")
+        if self.hash_buckets is not None and (self.dtype != "int64" or self.shape):
+            raise ValueError("`hash_buckets` makes one int64 id: set `dtype: int64` and no `shape`")
+        if self.top_k is not None and self.shape != (self.top_k,):
+            raise ValueError(f"`top_k: {self.top_k}` needs `shape: [{self.top_k}]`")
+        if len(self.shape) > 1:
+            raise ValueError("a shape has at most one dimension here, such as `shape: [100]`")
+        if self.default is not None and isinstance(self.default, str) != (self.dtype == "string"):
+            raise ValueError(f"`default: {self.default!r}` is not a {self.dtype}")
+        if self.dtype == "int64" and isinstance(self.default, float):
+            raise ValueError(f"`default: {self.default!r}` is not an int64")
+        return self
+
+    @property
+    def default_value(self) -> Scalar:
+        """What a missing value becomes."""
+        if self.default is not None:
+            return self.default
+        return {"int64": 0, "float32": 0.0, "string": ""}[self.dtype]
+
+
+class Split(_Model):
+    """Which samples are kept apart for evaluation, by a stable hash."""
+
+    eval: float = Field(0.1, ge=0, lt=1, description="Share of the hash range that goes to eval.")
+    by: Literal["user", "article", "request", "impression"] = Field(
+        "impression", description="All samples of one such key go to the same split."
+    )
+
+
+class Output(_Model):
+    """Where the samples go and in what form."""
+
+    path: str = Field(min_length=1, description="A directory, or s3://, gs://, az:// and a prefix.")
+    record: Literal["example"] = Field("example", description="The kind of message.")
+    compression: Literal["none", "gzip", "zlib"] = Field("none", description="Of each shard as a whole.")
+    shard_size: Size = Field(128 * 2**20, ge=4096, description="A shard is closed once it has this size.")
+    partitions: int = Field(8, ge=1, le=100_000, description="How many tasks write; each makes at least one shard.")
+
+
+class JobConfig(_Model):
+    """A whole sample set."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$", description="A short name for manifests and logs.")
+    timezone: str = Field(description="Zone of days and of times without a zone, such as Asia/Shanghai.")
+    sources: dict[Name, Source] = Field(min_length=1)
+    impressions: Impressions
+    labels: dict[Name, Label] = Field(min_length=1)
+    views: dict[Name, View] = Field({})
+    features: dict[Name, Feature] = Field(min_length=1)
+    split: Split = Field(Split())  # type: ignore[call-arg]
+    output: Output
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        if value not in available_timezones():
+            raise ValueError("expected a zone of the IANA database, such as UTC or Asia/Shanghai")
+        return value

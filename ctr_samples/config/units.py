@@ -1,0 +1,64 @@
+"""Durations and sizes as people write them in YAML: ``30m``, ``7d``, ``128MiB``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def parse_duration(value: Any) -> timedelta:
+    """``"30m"`` -> 30 minutes. Units: ms, s, m, h, d. A bare number is refused, since its unit is a guess."""
+    if isinstance(value, timedelta):
+        return value
+    match = re.fullmatch(r"(\d{1,6})(ms|s|m|h|d)", value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("expected a duration such as 30s, 30m, 2h or 7d")
+    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+
+
+def format_duration(value: timedelta) -> str:
+    """The shortest form that :func:`parse_duration` reads back: ``timedelta(minutes=30)`` -> ``"30m"``."""
+    millis = value // timedelta(milliseconds=1)
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
+        if millis % size == 0 and (millis or unit == "s"):
+            return f"{millis // size}{unit}"
+    return f"{millis}ms"
+
+
+def parse_size(value: Any) -> int:
+    """``"128MiB"`` -> 134217728. Units: B, KB, KiB, MB, MiB, GB, GiB."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    match = re.fullmatch(r"(\d{1,12})\s?([KMG]i?B|B)", value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("expected a size such as 64MiB or 1GiB")
+    return int(match[1]) * _BYTES[match[2]]
+
+
+def format_size(value: int) -> str:
+    """``134217728`` -> ``"128 MiB"``, ``1500`` -> ``"1.5 KiB"``."""
+    size = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if size == int(size) else f"{size:.1f} {unit}"
+
+
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(parse_duration),
+    PlainSerializer(format_duration, return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["30m", "7d"]}),
+]
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    WithJsonSchema({"type": "string", "examples": ["128MiB"]}),
+]

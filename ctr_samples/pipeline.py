@@ -1,0 +1,207 @@
+"""One run: from the logs of a day to a published generation of samples."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy
+import pyarrow
+import pyspark
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from ctr_samples import __version__
+from ctr_samples.config import JobConfig, LoadedConfig
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import InputError
+from ctr_samples.quality.accounting import Accounting
+from ctr_samples.shards import (
+    Manifest,
+    Receipt,
+    Storage,
+    check_receipts,
+    check_shards,
+    latest_manifest,
+    mark_success,
+    open_storage,
+    publish,
+)
+from ctr_samples.shards.naming import run_directory, run_id
+from ctr_samples.spark.day import Day
+from ctr_samples.spark.failures import as_expected_error
+from ctr_samples.spark.features import contract_of
+from ctr_samples.spark.samples import SampleBuilder
+from ctr_samples.spark.session import run_session
+from ctr_samples.spark.sink import SinkPlan, in_final_order, write_shards
+from ctr_samples.spark.sources import SourceFrame, read_source
+from ctr_samples.spark.witnesses import Witnesses
+
+OnStage = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run leaves: the manifest that readers now see, and whether this run published it."""
+
+    manifest: Manifest
+    published: bool
+
+
+def run(
+    spark: SparkSession, loaded: LoadedConfig, run_date: date, *, force: bool = False, on_stage: OnStage = lambda _: None
+) -> RunResult:
+    """Make and publish the samples of a day. Runs on the driver; one Spark action does all the work.
+
+    A day that is already published from the same inputs, configuration and code is left as it is, unless ``force``. Raises the
+    errors of :mod:`ctr_samples.errors`; when it raises, nothing was published (but see PublishUnknown).
+    """
+    started = time.monotonic()
+    config = loaded.config
+    session = run_session(spark, config.timezone)
+    storage = open_storage(config.output.path)
+    day = Day.of(run_date, config.timezone)
+
+    on_stage("looking at the inputs")
+    sources = {name: read_source(session, name, source, run_date) for name, source in config.sources.items()}
+    contract = contract_of(config)
+    mature = labels_are_mature(config, sources, run_date, datetime.now(UTC))
+    fingerprint = run_fingerprint(config, run_date, contract, sources, mature)
+    current = latest_manifest(storage, run_date)
+    if current is not None and fingerprint and current.fingerprint == fingerprint and not force:
+        mark_success(storage, current)
+        return RunResult(current, published=False)
+
+    on_stage("planning the joins")
+    witnesses = Witnesses()
+    samples = SampleBuilder(config, sources, day, witnesses).build(contract)
+
+    on_stage("joining and writing")
+    run = run_id(datetime.now(UTC), secrets.token_hex(4))
+    receipts = write(samples, config, storage, run_directory(run_date, run), contract)
+
+    on_stage("checking and publishing")
+    check_malformed(config, witnesses)
+    accounting = account(witnesses, receipts)
+    check_not_empty(config, accounting, run_date)
+    accounting.check()
+    shards = tuple(shard for receipt in receipts for shard in receipt.shards)
+    check_shards(storage, shards)
+    manifest = Manifest(
+        name=config.name,
+        run_date=run_date.isoformat(),
+        generation=current.generation + 1 if current else 1,
+        run_id=run,
+        parent=current.run_id if current else None,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        fingerprint=fingerprint,
+        compression=config.output.compression,
+        contract={**contract.to_dict(), "fingerprint": contract.fingerprint},
+        config=loaded.document,
+        inputs={name: {**source.snapshot, **witnesses.counts(f"source {name}")} for name, source in sources.items()},
+        shards=shards,
+        accounting=accounting.to_dict(),
+        views=_by_first_part(witnesses.counts("joined"), config.views),
+        labels=_by_first_part(witnesses.counts("labels"), config.labels),
+        label_mature=mature,
+        versions=versions(),
+        seconds=round(time.monotonic() - started, 3),
+    )
+    publish(storage, manifest)
+    return RunResult(manifest, published=True)
+
+
+def labels_are_mature(config: JobConfig, sources: Mapping[str, SourceFrame], run_date: date, now: datetime) -> bool:
+    """Whether all label windows of the day had closed, and the days into which they reach were there to be read."""
+    longest = max(label.window for label in config.labels.values())
+    closed = now >= Day.of(run_date, config.timezone).end + longest
+    missing = {day for label in config.labels.values() for day in sources[label.source].missing_days}
+    return closed and not any(day > run_date for day in missing)
+
+
+def run_fingerprint(
+    config: JobConfig, run_date: date, contract: ExampleContract, sources: Mapping[str, SourceFrame], mature: bool
+) -> str:
+    """Equal for two runs that must give the same samples; empty when an input, such as a table, cannot be told apart."""
+    inputs = {name: source.snapshot["fingerprint"] for name, source in sources.items()}
+    if None in inputs.values():
+        return ""
+    said = config.model_dump(mode="json", by_alias=True)
+    said["output"].pop("path")
+    parts = [said, run_date.isoformat(), contract.fingerprint, inputs, mature, versions()["ctr_samples"]]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def write(samples: Any, config: JobConfig, storage: Storage, directory: str, contract: ExampleContract) -> list[Receipt]:
+    """Run the action; what a worker or a damaged input raised comes back as one expected error."""
+    output = config.output
+    plan = SinkPlan(storage, directory, contract, output.compression, output.shard_size)
+    try:
+        receipts = write_shards(in_final_order(samples, output.partitions), plan)
+    except PySparkException as error:
+        expected = as_expected_error(error)
+        if expected is None:
+            raise
+        raise expected from error
+    check_receipts(receipts, output.partitions)
+    return receipts
+
+
+def account(witnesses: Witnesses, receipts: list[Receipt]) -> Accounting:
+    """The counts of the witnesses beside those of the receipts."""
+    counted = witnesses.counts("impressions")
+    impressions = counted.pop("impressions", 0)
+    written = sum(shard.records for receipt in receipts for shard in receipt.shards)
+    return Accounting(impressions, counted, witnesses.counts("joined").get("rows", 0), written)
+
+
+def check_malformed(config: JobConfig, witnesses: Witnesses) -> None:
+    """Refuse a run whose text sources have more malformed lines than their configuration allows."""
+    for name, source in config.sources.items():
+        counted = witnesses.counts(f"source {name}")
+        lines, malformed = counted.get("lines", 0), counted.get("malformed", 0)
+        allowed = source.bad_records.max_rate
+        if malformed > allowed * lines:
+            raise InputError(
+                f"sources.{name}: {malformed:,} of {lines:,} lines are malformed ({malformed / lines:.2%}), more than "
+                f"`bad_records.max_rate: {allowed:g}` allows. Look at the file, or raise the rate."
+            )
+
+
+def check_not_empty(config: JobConfig, accounting: Accounting, run_date: date) -> None:
+    """A day without impressions is a broken input, not an empty sample set."""
+    if accounting.impressions == 0:
+        shown = config.impressions
+        which = f" where {shown.where}" if shown.where else ""
+        raise InputError(
+            f"sources.{shown.source} has no impressions on {run_date}{which}; check the date, the time zone "
+            f"({config.timezone}) and `impressions`."
+        )
+
+
+def versions() -> dict[str, str]:
+    """What ran."""
+    return {
+        "ctr_samples": __version__,
+        "python": platform.python_version(),
+        "pyspark": pyspark.__version__,
+        "pyarrow": pyarrow.__version__,
+        "numpy": numpy.__version__,
+    }
+
+
+def _by_first_part(counts: Mapping[str, int], names: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """``{"item.matched": 3}`` -> ``{"item": {"matched": 3}}``."""
+    found: dict[str, dict[str, int]] = {name: {} for name in names}
+    for key, value in counts.items():
+        name, _, what = key.partition(".")
+        if name in found:
+            found[name][what] = value
+    return found

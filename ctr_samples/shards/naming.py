@@ -1,0 +1,74 @@
+"""Where things lie below an output directory. Pure functions from values to relative paths.
+
+::
+
+    dt=2019-06-05/
+       data/<run id>/train/part-00000-<attempt>-<hex8>.tfrecord
+       data/<run id>/contract.json
+       manifests/00000001.json
+       _SUCCESS
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+
+from ctr_samples.errors import UsageError
+
+SUFFIXES = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
+_MANIFEST = re.compile(r"(\d{8})\.json")
+_DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})")
+_RUN_ID = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
+
+
+def parse_day(text: str) -> date:
+    """``"2019-06-05"`` -> a date; UsageError for anything else, also for days that no calendar has."""
+    try:
+        if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+            raise ValueError
+        return date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"The date is {text!r}; expected a day such as 2019-11-26.") from None
+
+
+def day_directory(day: date) -> str:
+    """``dt=2019-06-05``."""
+    return f"dt={day.isoformat()}"
+
+
+def day_of(directory: str) -> date | None:
+    """The day of ``dt=2019-06-05``, or None for another name."""
+    match = _DAY.fullmatch(directory)
+    try:
+        return date.fromisoformat(match[1]) if match else None
+    except ValueError:
+        return None
+
+
+def run_id(started: datetime, token: str) -> str:
+    """``20190606T020000-1a2b3c4d``: sorts by start (UTC), unique by its eight hex digits."""
+    name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}-{token}"
+    if not _RUN_ID.fullmatch(name):
+        raise ValueError(f"The token of a run id is eight hex digits, not {token!r}.")
+    return name
+
+
+def run_directory(day: date, run: str) -> str:
+    """Where a run of that day puts its files."""
+    return f"{day_directory(day)}/data/{run}"
+
+
+def shard_name(partition: int, attempt: int, token: str, compression: str) -> str:
+    """``part-00003-17-1a2b3c4d.tfrecord``: no two attempts of a task ever share a name."""
+    return f"part-{partition:05d}-{attempt}-{token}{SUFFIXES[compression]}"
+
+
+def manifest_path(day: date, generation: int) -> str:
+    """Where the manifest of a generation stands; its appearance is the commit."""
+    return f"{day_directory(day)}/manifests/{generation:08d}.json"
+
+
+def latest_generation(names: list[str]) -> int:
+    """The highest generation among the names in ``manifests/``; 0 where there is none."""
+    return max((int(m[1]) for m in map(_MANIFEST.fullmatch, names) if m), default=0)

@@ -1,0 +1,99 @@
+"""Columns of the configuration as typed Spark columns: times, keys and lists of keys, and stable hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DateType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ctr_samples.errors import InputError
+from ctr_samples.spark.expressions import compile_expression, type_of
+
+INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+
+
+def time_column(frame: DataFrame, text: str, where: str) -> Column:
+    """An instant (timestamp). Text is parsed in the session's time zone; text that is no time becomes null and is counted."""
+    column = compile_expression(frame, text, where)
+    kind = type_of(frame, column, where)
+    if isinstance(kind, StringType):
+        return F.try_to_timestamp(column)
+    if isinstance(kind, TimestampType | TimestampNTZType | DateType):
+        return column.cast("timestamp")
+    hint = ""
+    if isinstance(kind, INTEGERS):
+        hint = f"; say its unit: timestamp_seconds({text}), timestamp_millis({text}) or timestamp_micros({text})"
+    raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a time{hint}.")
+
+
+def key_column(frame: DataFrame, text: str, where: str) -> Column:
+    """A join key: text, or any integer as bigint, so that keys of two tables compare."""
+    column = compile_expression(frame, text, where)
+    return _as_key(column, type_of(frame, column, where), text, where)
+
+
+def key_list_column(frame: DataFrame, text: str, where: str) -> Column:
+    """A list of keys: an array, or text that holds one, such as ``[18577, 14299]``, or a bare key.
+
+    Text that is neither becomes null, which the caller counts.
+    """
+    column = compile_expression(frame, text, where)
+    kind = type_of(frame, column, where)
+    if isinstance(kind, ArrayType):
+        return F.transform(column, lambda item: _as_key(item, kind.elementType, text, where))
+    if isinstance(kind, StringType):
+        return _parse_list(column)
+    return F.array(_as_key(column, kind, text, where))
+
+
+def same_key_type(left: DataFrame, left_key: str, right: DataFrame, right_key: str) -> tuple[Column, Column]:
+    """Two keys ready to compare: as they are when both have one type, else both as text."""
+    left_type, right_type = (f.select(k).schema[0].dataType for f, k in ((left, left_key), (right, right_key)))
+    if left_type == right_type:
+        return F.col(left_key), F.col(right_key)
+    return F.col(left_key).cast("string"), F.col(right_key).cast("string")
+
+
+def stable_hash(salt: str, parts: Sequence[Column]) -> Column:
+    """A 64-bit hash of several values, the same on every run and cluster.
+
+    The parts are joined with a separator and nulls have their own mark, so that ("1", "23") is not ("12", "3").
+    """
+    texts = [F.coalesce(part.cast("string"), F.lit("\x00")) for part in parts]
+    return F.xxhash64(F.concat_ws("\x1f", F.lit(salt), *texts))
+
+
+def _as_key(column: Column, kind: DataType, text: str, where: str) -> Column:
+    if isinstance(kind, StringType):
+        return column
+    if isinstance(kind, INTEGERS):
+        return column.cast("bigint")
+    raise InputError(
+        f"{where}: {text} is {kind.simpleString()}, expected a key: text or an integer"
+        + ("; set `explode: article` if it is a list." if isinstance(kind, ArrayType) else ".")
+    )
+
+
+def _parse_list(text: Column) -> Column:
+    item = r"\s*(?:\"[^\",\[\]]+\"|[^\s\",\[\]]+)\s*"
+    bare = F.trim(text)
+    inside = F.regexp_replace(bare, r"^\[|\]$", "")
+    items = F.transform(F.split(inside, ","), lambda one: F.trim(F.regexp_replace(one, '"', "")))
+    return (
+        F.when(bare.rlike(rf"^(?:\[(?:{item}(?:,{item})*)\]|{item})$"), items)
+        .when(bare.rlike(r"^\[\s*\]$"), F.array().cast("array<string>"))
+        .otherwise(F.lit(None))
+    )

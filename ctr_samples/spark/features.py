@@ -1,0 +1,158 @@
+"""Turns impressions with their views into samples: one column for each feature, in the type that the record has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    MapType,
+    StringType,
+)
+
+from ctr_samples.config import Feature, JobConfig
+from ctr_samples.config.references import VIEW_METADATA
+from ctr_samples.contract import DType, ExampleContract, FeatureSpec
+from ctr_samples.errors import InputError
+from ctr_samples.spark.columns import INTEGERS, stable_hash
+from ctr_samples.spark.expressions import compile_expression, referenced_paths, type_of
+
+IMPRESSION = "impression"
+"""Column that holds an impression as a struct while views are joined to it."""
+
+SPLIT = "split"
+SHUFFLE = "_shuffle"
+"""Columns of a sample that are not in the record: where it goes, and its place in the order of the day."""
+
+_WIRE: Mapping[str, DType] = {"int64": "int64", "float32": "float32", "string": "bytes"}
+_SQL = {"int64": "bigint", "float32": "double", "string": "string"}
+
+
+def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]:
+    """The columns that features need of each view: all that is carried through the joins."""
+    needed: dict[str, list[str]] = {name: [] for name in config.views}
+    for name, feature in config.features.items():
+        where = f"features.{name}.{'from' if feature.from_ else 'expr'}"
+        for path in referenced_paths(spark, feature.from_ or feature.expr or "", where):
+            view, column = path[0], path[1] if len(path) > 1 else ""
+            if view in needed and column not in VIEW_METADATA and column not in needed[view]:
+                needed[view].append(column)
+    return needed
+
+
+def contract_of(config: JobConfig) -> ExampleContract:
+    """What the configuration promises to readers: features, labels with their masks, and the impression's id."""
+    features = [
+        FeatureSpec(name, _WIRE[feature.dtype], feature.shape, nulls="fail", buckets=feature.hash_buckets)
+        for name, feature in config.features.items()
+    ]
+    labels = []
+    for name, label in config.labels.items():
+        labels.append(FeatureSpec(name, "int64" if label.reduce == "any" else "float32", role="label", nulls="fail"))
+        if label.reduce != "any":
+            labels.append(FeatureSpec(f"{name}__mask", "int64", role="mask", nulls="fail"))
+    key = FeatureSpec("impression_id", "int64", role="key", nulls="fail")
+    return ExampleContract((*features, *labels, key))
+
+
+def make_samples(joined: DataFrame, config: JobConfig, contract: ExampleContract) -> DataFrame:
+    """Columns of the contract in its order, then ``split`` and ``_shuffle``. Column expressions only."""
+    columns = [feature_column(joined, name, feature).alias(name) for name, feature in config.features.items()]
+    labels = [F.col(name) for name in contract.names("label", "mask")]
+    impression_id = F.col(f"{IMPRESSION}.impression_id")
+    return joined.select(
+        *columns,
+        *labels,
+        impression_id.alias("impression_id"),
+        _split(config).alias(SPLIT),
+        stable_hash("shuffle", [impression_id]).alias(SHUFFLE),
+    )
+
+
+def feature_column(joined: DataFrame, name: str, feature: Feature) -> Column:
+    """The column of one feature; InputError if the data have another type or form than the configuration says."""
+    where = f"features.{name}"
+    text = feature.from_ or feature.expr or ""
+    column = compile_expression(joined, text, where)
+    kind = type_of(joined, column, where)
+    if feature.hash_buckets is not None:
+        return _bucket(column, feature.hash_buckets, name)
+    if feature.top_k is not None:
+        column, kind = _greatest(column, kind, feature, where)
+    if feature.shape:
+        return _vector(column, kind, feature, where)
+    return F.coalesce(_converted(column, kind, feature, where), _default(feature))
+
+
+def _bucket(column: Column, buckets: int, salt: str) -> Column:
+    # Missing values share one id of their own hash; the salt keeps equal values of two features apart.
+    return F.pmod(stable_hash(salt, [column]), F.lit(buckets)).cast("bigint")
+
+
+def _greatest(column: Column, kind: DataType, feature: Feature, where: str) -> tuple[Column, DataType]:
+    """The k greatest numbers of an array or of a map's values, greatest first, padded with the default."""
+    if isinstance(kind, MapType):
+        column, kind = F.map_values(column), ArrayType(kind.valueType)
+    if not isinstance(kind, ArrayType):
+        raise InputError(f"{where}: `top_k` needs an array or a map, found {kind.simpleString()}.")
+    assert feature.top_k is not None
+    numbers = F.filter(_converted_items(column, kind, feature, where), lambda x: x.isNotNull() & ~F.isnan(x.cast("double")))
+    best = F.slice(F.sort_array(numbers, asc=False), 1, feature.top_k)
+    padded = F.concat(best, F.array_repeat(_default(feature), feature.top_k))
+    return F.slice(padded, 1, feature.top_k), ArrayType(DoubleType())
+
+
+def _vector(column: Column, kind: DataType, feature: Feature, where: str) -> Column:
+    """A list of the declared length; a missing one is all default, one of another length fails when it is written."""
+    if not isinstance(kind, ArrayType):
+        raise InputError(f"{where}: `shape: {list(feature.shape)}` needs an array, found {kind.simpleString()}.")
+    items = column if feature.top_k is not None else _converted_items(column, kind, feature, where)
+    return F.coalesce(items, F.array_repeat(_default(feature), feature.shape[0]))
+
+
+def _converted_items(column: Column, kind: ArrayType, feature: Feature, where: str) -> Column:
+    _converted(column, kind.elementType, feature, where)
+    return column.cast(f"array<{_SQL[feature.dtype]}>")
+
+
+def _converted(column: Column, kind: DataType, feature: Feature, where: str) -> Column:
+    """The column as the wire's type, unless that would lose values."""
+    whole = (*INTEGERS, BooleanType)
+    fits = {
+        "int64": isinstance(kind, whole),
+        "float32": isinstance(kind, (*whole, FloatType, DoubleType, DecimalType)),
+        "string": isinstance(kind, StringType | BinaryType),
+    }[feature.dtype]
+    if not fits:
+        expected = {"int64": "an integer or boolean", "float32": "a number", "string": "text or binary"}[feature.dtype]
+        hint = ""
+        if isinstance(kind, ArrayType):
+            hint = "; say its length with `shape: [n]`"
+        elif feature.dtype == "int64":
+            hint = "; use `hash_buckets`, or an `expr` that casts it"
+        raise InputError(f"{where}: found {kind.simpleString()}, expected {expected} for `dtype: {feature.dtype}`{hint}.")
+    return column if isinstance(kind, BinaryType) else column.cast(_SQL[feature.dtype])
+
+
+def _default(feature: Feature) -> Column:
+    return F.lit(feature.default_value).cast(_SQL[feature.dtype])
+
+
+def _split(config: JobConfig) -> Column:
+    """train or eval by a stable hash; a missing user or request is split by impression."""
+    own = F.col(f"{IMPRESSION}.impression_id").cast("string")
+    key = F.coalesce(F.col(f"{IMPRESSION}.{_split_key(config)}").cast("string"), own)
+    place = F.shiftrightunsigned(stable_hash("split", [key]), 11) / F.lit(float(2**53))
+    return F.when(place < config.split.eval, "eval").otherwise("train")
+
+
+def _split_key(config: JobConfig) -> str:
+    return "impression_id" if config.split.by == "impression" else config.split.by

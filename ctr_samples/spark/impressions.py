@@ -1,0 +1,103 @@
+"""Cuts impressions out of a log: one row for each article shown, with a stable id and the reason why it is dropped, if it is."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from ctr_samples.config import Impressions
+from ctr_samples.config.references import IMPRESSION_COLUMNS
+from ctr_samples.spark.columns import key_column, key_list_column, stable_hash, time_column
+from ctr_samples.spark.day import Day
+from ctr_samples.spark.expressions import compile_expression
+from ctr_samples.spark.sources import MALFORMED
+
+DROPPED = "dropped"
+"""Column with the reason why an impression becomes no sample; null for those that do."""
+
+NO_TIME, NO_ARTICLE, REPEATED = DROP_REASONS = ("no_time", "no_article", "repeated")
+
+
+def cut_impressions(log: DataFrame, shown: Impressions, day: Day, reach: timedelta) -> DataFrame:
+    """Impressions of a day and of ``reach`` before and after it, since an action belongs to the last one before it.
+
+    Columns: those of every impression, ``shown.columns``, and ``dropped``. A row without a time belongs to the day in whose
+    log it stands; it is kept, to be counted as dropped.
+    """
+    rows = _select(log, shown)
+    time = F.col("impression_time")
+    near = rows.where(day.reaches(time, reach, reach) | time.isNull())
+    exploded = _explode(near) if shown.explode else near
+    reason = (
+        F.when(time.isNull(), NO_TIME).when(F.col("article").isNull(), NO_ARTICLE).when(_is_repeat(shown.dedup), REPEATED)
+    )
+    marked = exploded.withColumn(DROPPED, reason).withColumn("impression_id", _identity())
+    return marked.select(*impression_columns(shown), DROPPED)
+
+
+def on_day(day: Day) -> Column:
+    """Whether an impression is one of this run's."""
+    time = F.col("impression_time")
+    return day.contains(time) | time.isNull()
+
+
+def drop_counts(day: Day) -> dict[str, Column]:
+    """Aggregates over impressions: how many the day has, and how many are dropped for each reason."""
+    mine = on_day(day)
+    reasons = {reason: F.count_if(mine & (F.col(DROPPED) == reason)) for reason in DROP_REASONS}
+    return {"impressions": F.count_if(mine), **reasons}
+
+
+def _select(log: DataFrame, shown: Impressions) -> DataFrame:
+    article = key_list_column if shown.explode else key_column
+    null = F.lit(None).cast("string")
+    user = key_column(log, shown.user, "impressions.user") if shown.user else null
+    request = key_column(log, shown.request, "impressions.request") if shown.request else null
+    position = compile_expression(log, shown.position, "impressions.position") if shown.position else F.lit(0)
+    columns = [
+        time_column(log, shown.time, "impressions.time").alias("impression_time"),
+        user.alias("user"),
+        article(log, shown.article, "impressions.article").alias("article"),
+        request.alias("request"),
+        position.cast("int").alias("position"),
+    ]
+    columns += [compile_expression(log, e, f"impressions.columns.{n}").alias(n) for n, e in shown.columns.items()]
+    return matching_rows(log, shown.where, "impressions.where").select(*columns)
+
+
+def matching_rows(frame: DataFrame, condition: str | None, where: str) -> DataFrame:
+    """The readable rows that a ``where`` selects."""
+    readable = frame.where(F.col(MALFORMED).isNull()) if MALFORMED in frame.columns else frame
+    return readable if condition is None else readable.where(compile_expression(frame, condition, where))
+
+
+def _explode(rows: DataFrame) -> DataFrame:
+    # An unreadable list is one impression of an unknown article, counted and dropped; an empty list showed nothing.
+    lists = F.coalesce(F.col("article"), F.array(F.lit(None)))
+    others = [c for c in rows.columns if c not in ("article", "position")]
+    return rows.select(*others, F.posexplode(lists).alias("position", "article"))
+
+
+def _is_repeat(within: timedelta | None) -> Column:
+    """Whether the same user saw the same article just before: in the same request, or at most ``within`` earlier."""
+    # Rows of unknown users are repeats only of the same moment; and a null key must not gather on one task.
+    unknown = F.when(F.col("user").isNull(), F.col("impression_time"))
+    in_request = Window.partitionBy("request", "user", "article", unknown).orderBy("impression_time", "position")
+    gap = F.col("impression_time") - F.lag("impression_time").over(in_request)
+    first = F.row_number().over(in_request) == 1
+    same_request = F.col("request").isNotNull()
+    return ~first & (same_request | (gap <= F.lit(within or timedelta())))
+
+
+def _identity() -> Column:
+    """A hash of what makes an impression: (request, user, article), or (user, article, time) without requests."""
+    request, user, article = F.col("request"), F.col("user"), F.col("article")
+    moment = F.when(request.isNull(), F.unix_micros("impression_time"))
+    return stable_hash("impression", [request, user, article, moment])
+
+
+def impression_columns(shown: Impressions) -> list[str]:
+    """All columns of an impression, in the order in which they are carried."""
+    return [*IMPRESSION_COLUMNS, *shown.columns]

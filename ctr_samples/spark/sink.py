@@ -1,0 +1,105 @@
+"""Writes samples as TFRecord shards in one pass over Arrow batches; each task returns one receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.contract import ExampleContract
+from ctr_samples.shards import Receipt, Storage
+from ctr_samples.spark.features import SHUFFLE, SPLIT
+
+_RECEIPT = "receipt string"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkPlan:
+    """All that a task needs to know; travels to the executors by pickle."""
+
+    storage: Storage
+    directory: str
+    contract: ExampleContract
+    compression: str
+    shard_size: int
+
+
+def in_final_order(samples: DataFrame, partitions: int) -> DataFrame:
+    """Samples spread over a fixed number of partitions and sorted, both by hash: the same order on every run.
+
+    So samples of one user or hour lie far apart, and a reader needs only a small shuffle buffer.
+    """
+    spread = samples.repartition(partitions, F.col(SHUFFLE))
+    return spread.sortWithinPartitions(SPLIT, SHUFFLE, "impression_id")
+
+
+def write_shards(samples: DataFrame, plan: SinkPlan) -> list[Receipt]:
+    """Run the job's one action and return the receipts that reached the driver.
+
+    The tasks run on executors, possibly more than once for a partition; Spark takes the result of one attempt of each. Files
+    of the others stay behind, named in no receipt.
+    """
+    rows = samples.mapInArrow(_Task(plan), _RECEIPT).collect()
+    return [Receipt.from_json(row["receipt"]) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Writes one partition. Runs on an executor, once for each attempt.
+
+    Any error fails the attempt and leaves its open files unseen; Spark then tries again. The iterator also ends, without an
+    error, when the JVM side of the task fails, so finishing here proves nothing: only a receipt that reaches the driver does.
+    """
+
+    plan: SinkPlan
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from ctr_samples.codec import ExampleEncoder, RecordWriter
+        from ctr_samples.shards import ShardWriter
+
+        plan, context = self.plan, TaskContext.get()
+        assert context is not None
+        encoder = ExampleEncoder(plan.contract)
+        labels = plan.contract.names("label")
+        writer = ShardWriter(
+            plan.storage,
+            plan.directory,
+            partition=context.partitionId(),
+            attempt=context.taskAttemptId(),
+            open_frames=lambda file: RecordWriter(file, plan.compression),
+            compression=plan.compression,
+            shard_size=plan.shard_size,
+        )
+        try:
+            for batch in batches:
+                for split, rows in _by_split(batch):
+                    encoded = encoder.encode(rows.select(plan.contract.names()))
+                    sums = {name: _sum(rows.column(name)) for name in labels}
+                    writer.write(split, encoded, sums)
+            receipt = writer.close()
+        except BaseException as error:
+            writer.abandon(error)
+            raise
+        yield pa.RecordBatch.from_pydict({"receipt": [receipt.to_json()]})
+
+
+def _by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The runs of one split in a batch; sorted input has at most two, and slicing copies nothing."""
+    if batch.num_rows == 0:
+        return
+    runs = pc.run_end_encode(batch.column(SPLIT))
+    start = 0
+    for end, split in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
+        yield split, batch.slice(start, end - start)
+        start = end
+
+
+def _sum(column: Any) -> float:
+    value = pc.sum(column).as_py()
+    return value or 0

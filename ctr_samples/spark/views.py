@@ -1,0 +1,98 @@
+"""Feature views: a source as rows of key, event time, available time and payload; and tables counted from a log by day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.config import DailyCounts, View
+from ctr_samples.config.references import VIEW_METADATA, nearest
+from ctr_samples.errors import InputError
+from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, KEY, PAYLOAD
+from ctr_samples.spark.columns import key_column, time_column
+from ctr_samples.spark.day import Day
+from ctr_samples.spark.expressions import compile_expression
+from ctr_samples.spark.impressions import matching_rows
+
+
+def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) -> DataFrame:
+    """The rows of a view: ``key``, ``event_time``, ``available_time`` and ``payload`` with just ``columns``.
+
+    Rows without a key or a time are still there, to be counted; :func:`usable` removes them.
+    """
+    where = f"views.{name}"
+    rows = matching_rows(source, view.where, f"{where}.where")
+    if view.static:
+        return rows.select(
+            key_column(source, view.key, f"{where}.key").alias(KEY), _payload(source, columns, where).alias(PAYLOAD)
+        )
+    assert view.event_time is not None
+    event_time = time_column(source, view.event_time, f"{where}.event_time")
+    key = key_column(source, view.key, f"{where}.key")
+    if view.daily_counts is not None:
+        counted = _count_days(source, rows, key, event_time, view.daily_counts, where)
+        return counted.select(KEY, EVENT_TIME, _available(view, F.col(EVENT_TIME)), F.struct(*columns).alias(PAYLOAD))
+    available = (
+        time_column(source, view.available_time, f"{where}.available_time").alias(AVAILABLE_TIME)
+        if view.available_time
+        else _available(view, event_time)
+    )
+    return rows.select(
+        key.alias(KEY), event_time.alias(EVENT_TIME), available, _payload(source, columns, where).alias(PAYLOAD)
+    )
+
+
+def usable(rows: DataFrame) -> DataFrame:
+    """Rows that can be joined: with a key and, if they have times, both of them."""
+    present = F.col(KEY).isNotNull()
+    for time in (EVENT_TIME, AVAILABLE_TIME):
+        if time in rows.columns:
+            present &= F.col(time).isNotNull()
+    return rows.where(present)
+
+
+def within_reach(rows: DataFrame, day: Day, ttl: timedelta | None) -> DataFrame:
+    """The rows that some impression of the day can see."""
+    if EVENT_TIME not in rows.columns:
+        return rows
+    reachable = rows.where(F.col(EVENT_TIME) < F.lit(day.end))
+    return reachable if ttl is None else reachable.where(F.col(EVENT_TIME) >= F.lit(day.start - ttl))
+
+
+def _available(view: View, event_time: Column) -> Column:
+    delay = F.lit(view.available_after or timedelta())
+    return (event_time + delay).alias(AVAILABLE_TIME)
+
+
+def _payload(source: DataFrame, columns: Sequence[str], where: str) -> Column:
+    there = {name.lower() for name in source.columns}
+    for column in columns:
+        if column.lower() not in there:
+            valid = [*source.columns, *VIEW_METADATA]
+            raise InputError(f"{where}: its source has no column {column!r}{nearest(column, valid)}.")
+    return F.struct(*[F.col(f"`{c}`") for c in columns])
+
+
+def _count_days(
+    source: DataFrame, rows: DataFrame, key: Column, time: Column, counted: DailyCounts, where: str
+) -> DataFrame:
+    """One row for each key and day on whose last midnight something lay in the window; true as of that midnight."""
+    conditions = {n: compile_expression(source, e, f"{where}.daily_counts.counts.{n}") for n, e in counted.counts.items()}
+    by_day = (
+        rows.select(key.alias(KEY), time.alias("_time"), *[c.cast("boolean").alias(n) for n, c in conditions.items()])
+        .where(F.col(KEY).isNotNull() & F.col("_time").isNotNull())
+        .groupBy(KEY, F.to_date("_time").alias("_day"))
+        .agg(*[F.count_if(F.col(n)).alias(n) for n in conditions])
+    )
+    # A day counts towards each of the `days` windows that it lies in.
+    windows = by_day.withColumn("_ends", F.explode(F.sequence(F.col("_day"), F.date_add("_day", counted.days - 1))))
+    sums = windows.groupBy(KEY, "_ends").agg(*[F.sum(n).alias(n) for n in conditions])
+    rates = [
+        ((F.col(r.count) + F.lit(r.prior * r.strength)) / (F.col(r.of) + F.lit(r.strength))).alias(n)
+        for n, r in counted.rates.items()
+    ]
+    midnight = F.date_add("_ends", 1).cast("timestamp")
+    return sums.select(KEY, midnight.alias(EVENT_TIME), *conditions, *rates)

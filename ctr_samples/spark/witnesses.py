@@ -1,0 +1,43 @@
+"""Counts that Spark takes on the side while the one action of a run passes over the rows.
+
+An observation is exact under task failure and retry. One whose part of the plan never ran, because Spark saw that it was
+empty, has no values and counts zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Column, DataFrame, Observation
+
+
+class Witnesses:
+    """The observations of one run, by name. Lives on the driver."""
+
+    def __init__(self) -> None:
+        self._observations: list[tuple[str, Observation]] = []
+
+    def watch(self, frame: DataFrame, name: str, counts: Mapping[str, Column]) -> DataFrame:
+        """The frame with counts taken as its rows pass; ``counts`` are aggregates."""
+        observation = Observation(f"{name} {len(self._observations)}")
+        self._observations.append((name, observation))
+        return frame.observe(observation, *[column.alias(key) for key, column in counts.items()])
+
+    def counts(self, name: str) -> dict[str, int]:
+        """What was counted under a name; call it after the action. Where one name was watched twice, the greater count."""
+        found: dict[str, int] = {}
+        for own_name, observation in self._observations:
+            if own_name == name:
+                for count, value in _values(observation).items():
+                    found[count] = max(found.get(count, 0), value)
+        return found
+
+
+def _values(observation: Observation) -> dict[str, int]:
+    try:
+        values: dict[str, Any] = observation.get
+    except Py4JJavaError:  # no values at all: the observed part of the plan was optimised away
+        return {}
+    return {key: int(value or 0) for key, value in values.items()}

@@ -1,0 +1,1 @@
+"""Small, readable click models in Keras, built from a contract."""

@@ -1,0 +1,66 @@
+"""Published samples as a ``tf.data.Dataset``, with names, types and shapes from the contract in the manifest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.errors import InputError
+from ctr_samples.shards import Manifest, Storage, open_storage, require_manifest
+from ctr_samples.shards.naming import parse_day
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+_COMPRESSION = {".gz": "GZIP", ".zlib": "ZLIB"}
+
+
+def load_dataset(path: str, *, date: str, split: str, batch_size: int) -> tf.data.Dataset:
+    """Batches of ``(features, labels)`` of one split of a day, from the latest generation and only the files that it lists.
+
+    ``features`` maps each feature to a tensor of shape ``[batch, *shape]`` (a RaggedTensor where the contract has no shape);
+    ``labels`` is a tensor of shape ``[batch]``, or a dict of them where the sample set has several. Shards are read in their
+    published order, which is already shuffled. Raises InputError for a day or a split that is not there.
+    """
+    storage = open_storage(path)
+    manifest = require_manifest(storage, parse_day(date))
+    return dataset_of(storage, manifest, split, batch_size)
+
+
+def dataset_of(storage: Storage, manifest: Manifest, split: str, batch_size: int) -> tf.data.Dataset:
+    """Like :func:`load_dataset`, of a manifest that was read before."""
+    import tensorflow as tf
+
+    shards = manifest.of_split(split)
+    if not shards:
+        there = ", ".join(manifest.splits) or "none"
+        raise InputError(f"{storage.url} has no split {split!r} on {manifest.run_date}; it has {there}.")
+    contract = ExampleContract.from_dict(dict(manifest.contract))
+    files = [storage.locate(shard.path) for shard in shards]
+    compression = next((c for suffix, c in _COMPRESSION.items() if files[0].endswith(suffix)), "")
+    spec = parsing_spec(contract)
+    names = contract.names("label", "mask")
+
+    def parse(records: Any) -> tuple[dict[str, Any], Any]:
+        columns = tf.io.parse_example(records, spec)
+        labels = {name: columns.pop(name) for name in names}
+        return columns, labels[names[0]] if len(names) == 1 else labels
+
+    records = tf.data.TFRecordDataset(files, compression_type=compression)
+    return records.batch(batch_size).map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
+
+
+def parsing_spec(contract: ExampleContract) -> dict[str, Any]:
+    """What ``tf.io.parse_example`` needs to read records of a contract."""
+    return {spec.name: _parser(spec) for spec in contract.features}
+
+
+def _parser(spec: FeatureSpec) -> Any:
+    import tensorflow as tf
+
+    dtype = {"int64": tf.int64, "float32": tf.float32, "bytes": tf.string}[spec.dtype]
+    if spec.shape is None:
+        return tf.io.RaggedFeature(dtype)
+    # Without a declared default a missing key is an error that names it, never a silent zero.
+    default = None if spec.default is None else tf.fill(spec.shape, tf.constant(spec.default, dtype))
+    return tf.io.FixedLenFeature(spec.shape, dtype, default)

@@ -1,0 +1,64 @@
+"""One tiny Spark session for all tests, and the two sample directories that many of them read."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+PROJECT = Path(__file__).parent.parent
+
+os.environ["TZ"] = "America/St_Johns"  # an odd zone: a test that leans on the machine's zone fails
+os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need this environment's pyarrow and numba
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Local Spark, as small as it gets; the session's zone is UTC and the config's zone must win over it."""
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "2",  # more partitions only cost time on tiny data
+        "spark.default.parallelism": "2",
+        "spark.ui.enabled": "false",  # no port, no thread
+        "spark.driver.host": "127.0.0.1",  # no look-up of the machine's name
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.sql.warehouse.dir": str(warehouse),  # nothing is written into the checkout
+        "spark.driver.extraJavaOptions": (
+            f"-Dderby.system.home={warehouse} -Dlog4j2.configurationFile={PROJECT / 'conf/log4j2.properties'}"
+        ),
+        "spark.python.worker.reuse": "true",  # starting a worker costs more than most tests
+    }
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+Rows = list[tuple[Any, ...]]
+
+
+@pytest.fixture
+def frame(spark: SparkSession) -> Callable[[str, Rows], DataFrame]:
+    """``frame("user string, at timestamp", [("u1", "2019-06-05 10:00:00")])``: times may be written as text (UTC)."""
+
+    def make(schema: str, rows: Rows) -> DataFrame:
+        from pyspark.sql.types import StructType, TimestampType
+
+        target = StructType.fromDDL(schema)
+        texts = ", ".join(
+            f"`{f.name}` {'string' if isinstance(f.dataType, TimestampType) else f.dataType.simpleString()}" for f in target
+        )
+        loose = spark.createDataFrame(rows, texts)
+        return loose.select(*[loose[f.name].cast(f.dataType).alias(f.name) for f in target])
+
+    return make
