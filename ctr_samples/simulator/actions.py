@@ -1,0 +1,137 @@
+"""What users do after an impression: click, soon or late, perhaps read, collect, share; and clicks out of nowhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from ctr_samples.simulator.clock import HOUR, Bools, Floats, Ints
+from ctr_samples.simulator.feed import ALGORITHMS, Feed, Impressions, Memory, Piece
+from ctr_samples.simulator.spec import SimulationSpec
+
+CLICK, READ, COLLECT, SHARE = range(4)
+ACTION_NAMES = ("click", "read", "collect", "share")
+EMPTY = -1  # read_ms of a line whose readTime is empty
+
+MEDIAN_DELAY_S = 25.0
+LATEST_CLICK_S = 12 * HOUR
+READ_SHARE = 0.8  # of the clicks
+COLLECT_SHARE = 0.08
+SHARE_SHARE = 0.04
+MEDIAN_READ_MS = 20_000.0
+LONGEST_READ_MS = 900_000
+
+
+@dataclass(frozen=True)
+class Actions:
+    """Columns of equal length, one row for each click, read, collect or share."""
+
+    time: Ints  # wall seconds
+    user: Ints  # index
+    article: Ints  # index
+    kind: Ints  # CLICK, READ, COLLECT or SHARE
+    read_ms: Ints  # of reads; EMPTY elsewhere
+    algorithm: Ints  # of the list that was shown
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def take(self, rows: Ints | Bools) -> Self:
+        """Some of the rows."""
+        return type(self)(*(getattr(self, column.name)[rows] for column in fields(self)))
+
+
+def no_actions() -> Actions:
+    """The empty table."""
+    return Actions(*(np.zeros(0, np.int64) for _ in fields(Actions)))
+
+
+def together(parts: list[Actions]) -> Actions:
+    """All rows of all parts, in order."""
+    return Actions(*(np.concatenate([getattr(part, c.name) for part in parts]) for c in fields(Actions)))
+
+
+class Clicks(NamedTuple):
+    """For each impression, whether it is clicked and how long after (0 where it is not)."""
+
+    clicked: Bools
+    delay_s: Ints
+
+
+def draw_clicks(rng: np.random.Generator, spec: SimulationSpec, p_click: Floats) -> Clicks:
+    """A click within the label window with probability ``p_click``, else perhaps a late one, to make up their share."""
+    chance = rng.random(len(p_click))
+    late_odds = spec.late_click_rate / (1.0 - spec.late_click_rate)
+    in_window = chance < p_click
+    late = ~in_window & (chance < p_click * (1.0 + late_odds))
+    seconds = MEDIAN_DELAY_S * np.exp(1.3 * rng.normal(size=len(p_click)))
+    prompt_delay = 1 + seconds.astype(np.int64) % spec.label_window_s  # 1 .. label_window_s
+    windows = (1.0 - rng.random(len(p_click))) ** -1.2  # Pareto: half of the late clicks come after 2.3 windows
+    late_delay = (spec.label_window_s * windows).astype(np.int64)
+    late_delay = np.clip(late_delay, spec.label_window_s + 1, LATEST_CLICK_S)
+    return Clicks(in_window | late, np.where(in_window, prompt_delay, np.where(late, late_delay, 0)))
+
+
+def follow_up(rng: np.random.Generator, spec: SimulationSpec, shown: Impressions, clicks: Clicks) -> Actions:
+    """The click lines and what comes of them; a read is logged when it ends."""
+    rows = np.flatnonzero(clicks.clicked)
+    count = len(rows)
+    click = Actions(
+        time=shown.time[rows] + clicks.delay_s[rows],
+        user=shown.user[rows],
+        article=shown.article[rows],
+        kind=np.full(count, CLICK),
+        read_ms=np.full(count, EMPTY),
+        algorithm=shown.algorithm[rows],
+    )
+    read_ms = np.minimum(MEDIAN_READ_MS * np.exp(1.2 * rng.normal(size=count)), LONGEST_READ_MS).astype(np.int64)
+    reads = rng.random(count) < READ_SHARE
+    empty = rng.random(count) < spec.empty_read_rate
+    collects = rng.random(count) < COLLECT_SHARE
+    shares = rng.random(count) < SHARE_SHARE
+    after = 1 + read_ms // 1000
+    parts = [
+        click,
+        _later(click, READ, after, np.where(empty, EMPTY, read_ms)).take(reads),
+        _later(click, COLLECT, after + 2, click.read_ms).take(collects),
+        _later(click, SHARE, after + 5, click.read_ms).take(shares),
+    ]
+    return together(parts)
+
+
+def _later(click: Actions, kind: int, after: Ints, read_ms: Ints) -> Actions:
+    return Actions(click.time + after, click.user, click.article, np.full(len(click), kind), read_ms, click.algorithm)
+
+
+def orphan_clicks(rng: np.random.Generator, feed: Feed, piece: Piece, memory: Memory, count: int) -> Actions:
+    """At most ``count`` clicks on articles that the user was not shown lately, so no impression can claim them."""
+    user = feed.choose_users(rng, count)
+    article = feed.choose_articles(rng, user)
+    time = rng.integers(piece.begin, piece.end, count)
+    slots = memory.slots(user, article)
+    free = memory.is_free(slots, time)
+    memory.occupy(slots[free], time[free])
+    algorithm = rng.integers(1, ALGORITHMS + 1, count)
+    return Actions(time, user, article, np.full(count, CLICK), np.full(count, EMPTY), algorithm).take(free)
+
+
+class Pending:
+    """Actions that lie in the future of the piece that caused them."""
+
+    def __init__(self) -> None:
+        self._actions = no_actions()
+
+    def __len__(self) -> int:
+        return len(self._actions)
+
+    def add(self, actions: Actions) -> None:
+        """Keep these until their time has come."""
+        self._actions = together([self._actions, actions])
+
+    def release(self, end: int) -> Actions:
+        """Hand over all actions before ``end`` (wall seconds)."""
+        due = self._actions.time < end
+        released, self._actions = self._actions.take(due), self._actions.take(~due)
+        return released

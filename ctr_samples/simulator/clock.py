@@ -1,0 +1,46 @@
+"""Time: inside the simulator an int64 of *wall* seconds, which count from 1970-01-01 00:00:00 on Shanghai's clocks.
+
+Logs carry wall clock text and tables carry UTC instants. Shanghai has kept UTC+8 all year since 1992, so one constant
+converts between the two.
+"""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+HOUR = 3_600
+DAY = 86_400
+UTC_OFFSET = 8 * HOUR
+INSTANT = pa.timestamp("us", tz="UTC")
+
+_EPOCH = date(1970, 1, 1)
+_CLOCK_TEXTS = pa.array([f" {s // HOUR:02d}:{s // 60 % 60:02d}:{s % 60:02d}" for s in range(DAY)])
+
+
+def wall_midnight(day: date) -> int:
+    """Wall seconds at 00:00 of a Shanghai day."""
+    return (day - _EPOCH).days * DAY
+
+
+def day_name(wall: int) -> str:
+    """The Shanghai day of a time, as ``YYYY-MM-DD``."""
+    return (_EPOCH + timedelta(days=wall // DAY)).isoformat()
+
+
+def wall_texts(wall: Ints, day: str) -> pa.Array:
+    """``YYYY-MM-DD HH:MM:SS`` for times that all lie within ``day``."""
+    return pc.binary_join_element_wise(pa.scalar(day), _CLOCK_TEXTS.take(pa.array(wall % DAY)), "")
+
+
+def instants(wall: Ints) -> pa.Array:
+    """UTC timestamps in microseconds."""
+    return pa.array((wall - UTC_OFFSET) * 1_000_000).view(INSTANT)

@@ -1,0 +1,179 @@
+"""The feed: who opens the app when, and which articles are shown, a piece of an hour at a time.
+
+The feed never shows an article to a user again before an hour and the label window have passed, counted from the
+impression and from any click on it. So each click has one possible impression, and labels that are joined from the logs
+can equal the truth exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from ctr_samples.simulator.clock import DAY, HOUR, Bools, Ints
+from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.world import CHANNELS, FAVOURITES, TOPICS_PER_CHANNEL, Articles, Users, pick
+
+# Shares of the traffic by hour, Shanghai time: a deep night, a bump at noon, a peak at 21:00.
+HOURLY_TRAFFIC = (18, 10, 6, 4, 4, 7, 18, 34, 46, 50, 50, 52, 64, 58, 48, 46, 46, 50, 58, 68, 80, 86, 70, 40)
+LIST_SIZES = np.cumsum([0.14, 0.16, 0.2, 0.2, 0.16, 0.14])  # 1..6 articles
+MEAN_LIST_SIZE = 3.5
+ALGORITHMS = 9  # C1..C9
+PERSONAL_SHARE = 0.6  # impressions chosen from a favoured channel; the others follow popularity alone
+MOST_ROUNDS = 8
+
+
+class Piece(NamedTuple):
+    """A stretch of time within an hour, and how many impressions fall into it."""
+
+    hour: int
+    number: int
+    begin: int  # wall seconds
+    end: int
+    impressions: int
+
+
+def pieces_of_day(midnight: int, impressions: int, chunk: int) -> list[Piece]:
+    """A day in pieces, in order; none crosses an hour, is shorter than a second or exceeds ``chunk`` impressions."""
+    return [piece for hour in range(24) for piece in _pieces_of_hour(midnight, hour, impressions, chunk)]
+
+
+def _pieces_of_hour(midnight: int, hour: int, impressions: int, chunk: int) -> list[Piece]:
+    total = sum(HOURLY_TRAFFIC)
+    before, upto = (impressions * sum(HOURLY_TRAFFIC[:h]) // total for h in (hour, hour + 1))
+    quota = upto - before
+    count = min(max(1, -(-quota // chunk)), HOUR)
+    begin = midnight + hour * HOUR
+    cuts = [(begin + HOUR * i // count, quota * i // count) for i in range(count + 1)]
+    return [Piece(hour, i, cuts[i][0], cuts[i + 1][0], cuts[i + 1][1] - cuts[i][1]) for i in range(count)]
+
+
+@dataclass(frozen=True)
+class Impressions:
+    """Columns of equal length, one row for each impression; rows of one list stand together, by position."""
+
+    list_id: Ints  # 0.. within the piece, ascending
+    user: Ints  # index
+    article: Ints  # index
+    time: Ints  # wall seconds
+    position: Ints  # 0.. within the list
+    algorithm: Ints  # 1..9
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    def take(self, rows: Ints | Bools) -> Self:
+        """Some of the rows."""
+        return type(self)(*(getattr(self, column.name)[rows] for column in fields(self)))
+
+
+class Memory:
+    """What the feed has shown lately: for each slot of a hash table the time until which it is taken.
+
+    A taken slot refuses every pair that hashes to it, also a pair that was never shown; so no entry is ever overwritten
+    before its time, and memory does not grow with the run.
+    """
+
+    def __init__(self, spec: SimulationSpec) -> None:
+        busiest_hour = spec.impressions * max(HOURLY_TRAFFIC) / sum(HOURLY_TRAFFIC)
+        self._bits = int(np.clip(np.ceil(np.log2(8 * busiest_hour)), 16, 26))
+        self._until = np.zeros(1 << self._bits, np.uint32)  # wall seconds, good until 2106
+        self._quiet = HOUR + spec.label_window_s
+
+    def slots(self, user: Ints, article: Ints) -> Ints:
+        """The slot of each (user, article)."""
+        key = (user.astype(np.uint64) << np.uint64(32)) | article.astype(np.uint64)
+        key = (key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
+        key = (key ^ (key >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+        return (key >> np.uint64(64 - self._bits)).astype(np.int64)
+
+    def is_free(self, slots: Ints, time: Ints) -> Bools:
+        """Where a pair may be shown: its slot is free and comes first among equals in the batch."""
+        first = np.zeros(len(slots), np.bool_)
+        first[np.unique(slots, return_index=True)[1]] = True
+        free: Bools = first & (self._until[slots] <= time)
+        return free
+
+    def occupy(self, slots: Ints, time: Ints) -> None:
+        """Refuse these slots until the quiet time after ``time`` has passed."""
+        self._until[slots] = np.maximum(self._until[slots], time + self._quiet).astype(np.uint32)
+
+
+class Feed:
+    """The choice of articles at one hour: popularity fades with age, and only published articles can be shown."""
+
+    def __init__(self, users: Users, articles: Articles, now: int) -> None:
+        self._users = users
+        self._order = np.argsort(articles.channel, kind="stable")
+        age = np.maximum(now - articles.published, 0)
+        weight = articles.popularity * (0.1 + np.exp(-age / (3.0 * DAY))) * (articles.published <= now)
+        self._cumulative = np.concatenate([[0.0], np.cumsum(weight[self._order])])
+        bounds = np.searchsorted(articles.channel[self._order], np.arange(1, len(CHANNELS) + 2))
+        self._channel_bounds = self._cumulative[bounds]
+
+    def choose_articles(self, rng: np.random.Generator, user: Ints) -> Ints:
+        """An article index for each row: from a favoured channel, or from all."""
+        favourite = self._users.favourites[user, rng.integers(FAVOURITES, size=len(user))]
+        channel = favourite.astype(np.int64) // TOPICS_PER_CHANNEL
+        low, high = self._channel_bounds[channel], self._channel_bounds[channel + 1]
+        everywhere = (rng.random(len(user)) >= PERSONAL_SHARE) | (high <= low)
+        low = np.where(everywhere, 0.0, low)
+        high = np.where(everywhere, self._cumulative[-1], high)
+        at = np.minimum(low + rng.random(len(user)) * (high - low), np.nextafter(high, low))
+        chosen: Ints = self._order[np.searchsorted(self._cumulative, at, side="right") - 1]
+        return chosen
+
+    def choose_users(self, rng: np.random.Generator, count: int) -> Ints:
+        """User indices by activity."""
+        return pick(self._users.activity, rng.random(count))
+
+    def draw(self, rng: np.random.Generator, piece: Piece, memory: Memory) -> Impressions:
+        """The impressions of a piece; fewer than asked only where a small world has nothing left to show."""
+        parts: list[Impressions] = []
+        missing = piece.impressions
+        for _ in range(MOST_ROUNDS):
+            if missing == 0:
+                break
+            lists = int(missing / MEAN_LIST_SIZE * 1.1) + 4
+            candidates = self.draw_lists(rng, lists, piece.begin, piece.end)
+            slots = memory.slots(candidates.user, candidates.article)
+            free = np.flatnonzero(memory.is_free(slots, candidates.time))[:missing]
+            memory.occupy(slots[free], candidates.time[free])
+            parts.append(candidates.take(free))
+            missing -= len(free)
+        return _renumber(parts)
+
+    def draw_lists(self, rng: np.random.Generator, lists: int, begin: int, end: int) -> Impressions:
+        """Lists of 1..6 candidates at any second in [begin, end)."""
+        size = pick(LIST_SIZES, rng.random(lists)) + 1
+        list_id = np.repeat(np.arange(lists), size)
+        user = self.choose_users(rng, lists)[list_id]
+        return Impressions(
+            list_id=list_id,
+            user=user,
+            article=self.choose_articles(rng, user),
+            time=rng.integers(begin, end, lists)[list_id],
+            position=_places_in_runs(list_id),
+            algorithm=rng.integers(1, ALGORITHMS + 1, lists)[list_id],
+        )
+
+
+def _renumber(parts: list[Impressions]) -> Impressions:
+    """One table whose lists and positions count without gaps."""
+    if not parts:
+        return Impressions(*(np.zeros(0, np.int64) for _ in fields(Impressions)))
+    columns = {c.name: np.concatenate([getattr(part, c.name) for part in parts]) for c in fields(Impressions)}
+    part_id = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    changes = (np.diff(columns["list_id"]) != 0) | (np.diff(part_id) != 0)
+    columns["list_id"] = np.concatenate([[0], np.cumsum(changes)])[: len(part_id)]
+    columns["position"] = _places_in_runs(columns["list_id"])
+    return Impressions(**columns)
+
+
+def _places_in_runs(labels: Ints) -> Ints:
+    """0, 1, .. within each run of equal labels."""
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(labels) != 0])[: len(labels)])
+    lengths = np.diff(np.append(starts, len(labels)))
+    return np.arange(len(labels)) - np.repeat(starts, lengths)

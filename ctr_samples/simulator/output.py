@@ -1,0 +1,150 @@
+"""Files of a simulation: the directory it may use, and writers that hold no more than a bounded buffer."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ctr_samples.errors import UsageError
+
+MARKER = "_simulation.json"  # Spark ignores names that begin with an underscore
+PARTS = ("user_action", "user_profile", "article_vector", "article_profile", "channels", "truth")
+LINES_PER_FILE = 1_000_000
+BUFFERED_BYTES = 32 << 20
+
+
+def claim_directory(out: Path, description: dict[str, Any], *, force: bool) -> None:
+    """Make ``out`` ready for a new simulation; an earlier simulation in it goes, foreign files stay unless forced.
+
+    Even when forced, only the names in ``PARTS`` are removed. Raises UsageError before anything is touched.
+    """
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is a file; expected a directory or a name that is still free.")
+    if out.is_dir() and any(out.iterdir()) and not force and not _is_simulation(out / MARKER):
+        raise UsageError(
+            f"{out} is not empty and does not hold a simulation; choose another directory, "
+            f"or replace its {', '.join(PARTS)} with --force."
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    for name in PARTS:
+        _remove(out / name)
+    write_marker(out, description)
+
+
+def write_marker(out: Path, description: dict[str, Any]) -> None:
+    """Say in ``out`` what it holds."""
+    text = json.dumps({"made_by": "ctr_samples.simulator", **description}, indent=2)
+    (out / MARKER).write_text(text + "\n", encoding="utf-8")
+
+
+def _is_simulation(marker: Path) -> bool:
+    try:
+        content = json.loads(marker.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("made_by") == "ctr_samples.simulator"
+
+
+def _remove(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    elif path.exists():
+        shutil.rmtree(path)
+
+
+class PartitionedTable:
+    """Parquet files ``<root>/dt=<day>/part-00000.parquet``; days arrive in order, rows are buffered up to 32 MB."""
+
+    def __init__(self, root: Path, schema: pa.Schema) -> None:
+        self._root, self._schema = root, schema
+        self._day: str | None = None
+        self._writer: pq.ParquetWriter | None = None
+        self._buffer: list[pa.Table] = []
+        self._buffered = 0
+
+    def write(self, day: str, table: pa.Table) -> None:
+        """Add rows to a day; an earlier day's file is then complete."""
+        if day != self._day:
+            self.close()
+            self._day = day
+            self._writer = parquet_writer(self._root / f"dt={day}" / "part-00000.parquet", self._schema)
+        self._buffer.append(table)
+        self._buffered += table.nbytes
+        if self._buffered >= BUFFERED_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Complete the open file."""
+        if self._writer is not None:
+            self._flush()
+            self._writer.close()
+            self._writer = None
+
+    def _flush(self) -> None:
+        if self._writer is not None and self._buffer:
+            self._writer.write_table(pa.concat_tables(self._buffer))
+        self._buffer, self._buffered = [], 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """A writer whose bytes depend on the rows alone (and on the release of pyarrow)."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return pq.ParquetWriter(path, schema, compression="zstd", store_schema=False)
+
+
+class PartitionedLines:
+    """Text files ``<root>/dt=<day>/part-00000.json``, ...; a file takes no more chunks once it has a million lines."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._day: str | None = None
+        self._file: BinaryIO | None = None
+        self._part = 0
+        self._lines = 0
+
+    def write(self, day: str, lines: pa.StringArray) -> None:
+        """Append lines, each of which ends with a newline; their Arrow buffer is the file's bytes."""
+        if day != self._day:
+            self.close()
+            self._day, self._part = day, 0
+        elif self._lines >= LINES_PER_FILE:
+            self.close()
+            self._part += 1
+        if self._file is None:
+            path = self._root / f"dt={day}" / f"part-{self._part:05d}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file, self._lines = path.open("wb"), 0
+        # The lines come fresh from a kernel, thus begin at offset 0; the data buffer may be padded at its end.
+        if len(lines):
+            end = int(np.frombuffer(lines.buffers()[1], np.int32)[len(lines)])
+            self._file.write(memoryview(lines.buffers()[2])[:end])
+        self._lines += len(lines)
+
+    def close(self) -> None:
+        """Complete the open file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

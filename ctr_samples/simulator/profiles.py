@@ -1,0 +1,116 @@
+"""User profiles as the recommender's hourly batch keeps them: for each user the weights of up to 64 topics.
+
+A batch at the end of an hour folds in what users did in that hour, and writes a row for each of them. One
+(user, article) adds, spread evenly over the article's topics,
+
+    1 / (ln(days + 1) + 1) * (3 * shared + 2 * collected + 5 * clicked + (2 if read_ms > 1000 else 1))
+
+where ``days`` are the whole days from the action to the batch: 0 in an hourly batch, more in the initial history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ctr_samples.simulator.actions import CLICK, COLLECT, READ, SHARE, Actions
+from ctr_samples.simulator.clock import Bools, Floats, Ints
+from ctr_samples.simulator.seeds import Stream, generator
+from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.world import FAVOURITES, MOST_TOPICS, TOPIC_COUNT, TOPICS_PER_CHANNEL, Articles, World
+
+PROFILE_TOPICS = 64  # a full profile forgets its lightest topics, never those of the batch
+HISTORY_TOPICS = 12  # at most, in an initial profile
+NO_TOPIC = -1
+
+
+class Gains(NamedTuple):
+    """Weight to be added to topics of users; columns of equal length."""
+
+    user: Ints  # ascending
+    topic: Ints
+    weight: Floats
+
+    def by_users(self, most: int) -> Iterator[Gains]:
+        """The same rows in blocks of at most ``most`` users each."""
+        starts = np.flatnonzero(np.diff(self.user, prepend=-1))[::most]
+        for begin, end in pairwise([*starts.tolist(), len(self.user)]):
+            yield Gains(self.user[begin:end], self.topic[begin:end], self.weight[begin:end])
+
+
+class ProfileStore:
+    """The current weights of all users: ``PROFILE_TOPICS`` slots each, sorted by topic, 384 bytes a user."""
+
+    def __init__(self, users: int) -> None:
+        self.topics: npt.NDArray[np.int16] = np.full((users, PROFILE_TOPICS), NO_TOPIC, np.int16)
+        self.weights: npt.NDArray[np.float32] = np.zeros((users, PROFILE_TOPICS), np.float32)
+
+    def fold(self, gains: Gains) -> Ints:
+        """Add the gains; the users that changed, ascending."""
+        users, row_of_gain = np.unique(gains.user, return_inverse=True)
+        row_of_old, slot = np.nonzero(self.topics[users] != NO_TOPIC)
+        old_topic = self.topics[users[row_of_old], slot].astype(np.int64)
+        old_weight = self.weights[users[row_of_old], slot].astype(np.float64)
+        entries = np.concatenate([row_of_old * TOPIC_COUNT + old_topic, row_of_gain * TOPIC_COUNT + gains.topic])
+        entry, place = np.unique(entries, return_inverse=True)
+        weight = np.bincount(place, np.concatenate([old_weight, gains.weight]), len(entry)).astype(np.float64)
+        gained = np.zeros(len(entry), np.bool_)
+        gained[place[len(old_topic) :]] = True
+        kept = _strongest(entry // TOPIC_COUNT, weight, gained)
+        self._replace(users, entry[kept] // TOPIC_COUNT, entry[kept] % TOPIC_COUNT, weight[kept])
+        return users
+
+    def _replace(self, users: Ints, row: Ints, topic: Ints, weight: Floats) -> None:
+        slot = np.arange(len(row)) - np.searchsorted(row, row)
+        self.topics[users] = NO_TOPIC
+        self.weights[users] = 0.0
+        self.topics[users[row], slot] = topic
+        self.weights[users[row], slot] = weight
+
+
+def _strongest(row: Ints, weight: Floats, gained: Bools) -> Ints:
+    """Which entries fit into the slots of their row: gained ones first, then the heaviest; ascending."""
+    order = np.lexsort((-weight, ~gained, row))
+    rank = np.arange(len(row)) - np.searchsorted(row, row)
+    return np.sort(order[rank < PROFILE_TOPICS])
+
+
+def gains_of(actions: Actions, articles: Articles, known: Bools) -> Gains:
+    """What the actions of one hour add to the profiles of known users."""
+    actions = actions.take(known[actions.user])
+    pair, place = np.unique(actions.user * len(articles) + actions.article, return_inverse=True)
+    count = len(pair)
+    clicked, collected, shared = (
+        np.bincount(place, actions.kind == kind, count) > 0 for kind in (CLICK, COLLECT, SHARE)
+    )
+    read_ms = np.bincount(place, np.where(actions.kind == READ, np.maximum(actions.read_ms, 0), 0), count)
+    weight = 3.0 * shared + 2.0 * collected + 5.0 * clicked + np.where(read_ms > 1000, 2.0, 1.0)
+    return _spread(pair // len(articles), pair % len(articles), weight, articles)
+
+
+def _spread(user: Ints, article: Ints, weight: Floats, articles: Articles) -> Gains:
+    topic_count = articles.topic_count[article].astype(np.int64)
+    row, place = np.nonzero(np.arange(MOST_TOPICS) < topic_count[:, None])
+    return Gains(user[row], articles.topics[article[row], place].astype(np.int64), (weight / topic_count)[row])
+
+
+def history_before(spec: SimulationSpec, world: World, users: Ints, block: int) -> Gains:
+    """What a block of users had done in the sixty days before the first: a fifth nothing, the others 1..12 topics.
+
+    Half of the topics are favourites, the others any topic of a favoured channel.
+    """
+    rng = generator(spec.seed, Stream.HISTORY, block)
+    count = np.where(rng.random(len(users)) < 0.2, 0, rng.integers(1, HISTORY_TOPICS + 1, len(users)))
+    user = np.repeat(users, count)
+    rows = len(user)
+    topic = world.users.favourites[user, rng.integers(FAVOURITES, size=rows)].astype(np.int64)
+    place = rng.integers(TOPICS_PER_CHANNEL, size=rows)
+    elsewhere = topic // TOPICS_PER_CHANNEL * TOPICS_PER_CHANNEL + place
+    topic = np.where(rng.random(rows) < 0.5, topic, elsewhere)
+    days = rng.integers(1, 61, rows)
+    weight = (5.0 + np.where(rng.random(rows) < 0.8, 2.0, 1.0)) / rng.integers(1, MOST_TOPICS + 1, rows)
+    return Gains(user, topic, weight / (np.log(days + 1.0) + 1.0))

@@ -1,0 +1,228 @@
+"""The simulation itself: days of hours of pieces, each drawn, written and forgotten.
+
+State that lives on: the world (arrays of users and articles), the profiles, the feed's memory and the actions still to
+come. Memory therefore grows with users, articles and ``chunk_impressions``, not with the number of impressions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ctr_samples.simulator.actions import (
+    COLLECT,
+    EMPTY,
+    READ,
+    SHARE,
+    Actions,
+    Clicks,
+    Pending,
+    draw_clicks,
+    follow_up,
+    orphan_clicks,
+    together,
+)
+from ctr_samples.simulator.clicks import ClickModel
+from ctr_samples.simulator.clock import DAY, HOUR, Floats, Ints, day_name, wall_midnight
+from ctr_samples.simulator.feed import Feed, Impressions, Memory, Piece, pieces_of_day
+from ctr_samples.simulator.log_lines import Lines, action_lines, by_time, exposure_lines, torn_copies
+from ctr_samples.simulator.output import PartitionedLines, PartitionedTable, claim_directory, write_marker
+from ctr_samples.simulator.profiles import ProfileStore, gains_of, history_before
+from ctr_samples.simulator.repeats import draw_repeats, repeated_impressions
+from ctr_samples.simulator.seeds import Stream, generator
+from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.summary import SimulationSummary, Tally
+from ctr_samples.simulator.tables import (
+    ARTICLE_VECTOR_SCHEMA,
+    USER_PROFILE_SCHEMA,
+    article_vector_tables,
+    user_profile_table,
+    write_article_profiles,
+    write_channels,
+)
+from ctr_samples.simulator.truth import TRUTH_SCHEMA, StreamingAuc, truth_table
+from ctr_samples.simulator.world import World, build_world
+
+USER_BLOCK = 20_000  # profiles changed and written at a time
+
+
+def simulate(
+    spec: SimulationSpec, out: Path | str, *, force: bool = False, progress: Callable[[int], None] | None = None
+) -> SimulationSummary:
+    """Write the logs, tables and truth of ``spec`` into the directory ``out``.
+
+    An earlier simulation in ``out`` is replaced; a directory with anything else raises UsageError, unless ``force``.
+    ``progress`` is called after each piece with the number of its impressions. Runs in this process, on one thread.
+    """
+    out = Path(out)
+    description: dict[str, Any] = {"spec": dataclasses.asdict(spec) | {"start": spec.start.isoformat()}}
+    claim_directory(out, description, force=force)
+    world = build_world(spec)
+    write_channels(out / "channels")
+    write_article_profiles(spec, world, out / "article_profile")
+    with ExitStack() as files:
+        run = _Run(spec, world, _Outputs(out, files))
+        run.day_before()
+        for day in range(spec.days):
+            run.day(wall_midnight(spec.start) + day * DAY, progress)
+        run.day_after()
+    summary = run.summary()
+    write_marker(out, description | {"summary": dataclasses.asdict(summary)})
+    return summary
+
+
+class _Outputs:
+    """The partitioned outputs, open until the stack closes."""
+
+    def __init__(self, out: Path, files: ExitStack) -> None:
+        self.lines = files.enter_context(PartitionedLines(out / "user_action"))
+        self.truth = files.enter_context(PartitionedTable(out / "truth", TRUTH_SCHEMA))
+        self.user_profiles = files.enter_context(PartitionedTable(out / "user_profile", USER_PROFILE_SCHEMA))
+        self.vectors = files.enter_context(PartitionedTable(out / "article_vector", ARTICLE_VECTOR_SCHEMA))
+
+
+class _Run:
+    """One simulation under way."""
+
+    def __init__(self, spec: SimulationSpec, world: World, outputs: _Outputs) -> None:
+        self._spec, self._world, self._outputs = spec, world, outputs
+        self._model = ClickModel(spec, world)
+        self._memory = Memory(spec)
+        self._profiles = ProfileStore(spec.users)
+        self._pending = Pending()
+        self._auc = StreamingAuc()
+        self._tally = Tally()
+
+    def day_before(self) -> None:
+        """Known users get their first profile, at some full hour; articles get vectors for the first three hours."""
+        eve = wall_midnight(self._spec.start) - DAY
+        known = np.flatnonzero(self._world.users.known)
+        for block in range(0, len(known), USER_BLOCK):
+            users = known[block : block + USER_BLOCK]
+            self._profiles.fold(history_before(self._spec, self._world, users, block))
+            hours = generator(self._spec.seed, Stream.HISTORY, block, 1).integers(0, 24, len(users))
+            self._write_profiles(users, eve + hours * HOUR)
+        self._train_vectors(eve)
+
+    def day(self, midnight: int, progress: Callable[[int], None] | None) -> None:
+        """A day with impressions: the pieces of each hour, then the hour's batch of profiles."""
+        self._train_vectors(midnight)
+        pieces = pieces_of_day(midnight, self._spec.impressions, self._spec.chunk_impressions)
+        for hour in range(24):
+            begin = midnight + hour * HOUR
+            feed = Feed(self._world.users, self._world.articles, begin)
+            actions: list[Actions] = []
+            for piece in (piece for piece in pieces if piece.hour == hour):
+                actions.append(self._piece(piece, feed))
+                if progress is not None:
+                    progress(piece.impressions)
+            self._update_profiles(together(actions), begin + HOUR)
+
+    def day_after(self) -> None:
+        """The late actions of the last day, until nothing is pending."""
+        end = wall_midnight(self._spec.start) + self._spec.days * DAY
+        while len(self._pending):
+            end += HOUR
+            due = self._pending.release(end)
+            self._write_lines(end - HOUR, [action_lines(due, self._world.articles)], (end // HOUR,))
+            self._count_actions(due)
+            self._update_profiles(due, end)
+
+    def summary(self) -> SimulationSummary:
+        """The counts so far."""
+        users, tally = self._world.users, self._tally
+        own = {
+            "days": self._spec.days,
+            "users": self._spec.users,
+            "cold_users": int((~users.known).sum()),
+            "hot_user_id": users.hot + 1,
+            "articles": len(self._world.articles),
+        }
+        counted = [f.name for f in dataclasses.fields(SimulationSummary) if f.name not in own and f.name != "best_auc"]
+        return SimulationSummary(**own, **{name: tally[name] for name in counted}, best_auc=self._auc.value())
+
+    def _piece(self, piece: Piece, feed: Feed) -> Actions:
+        """Draw and write a piece; the actions that fall into it."""
+        at = (piece.begin // DAY, piece.hour, piece.number)
+        shown = feed.draw(generator(self._spec.seed, Stream.FEED, *at), piece, self._memory)
+        rng = generator(self._spec.seed, Stream.ACTIONS, *at)
+        p_click = self._model.probability(shown)
+        clicks = draw_clicks(rng, self._spec, p_click)
+        actions = together([follow_up(rng, self._spec, shown, clicks), self._orphans(rng, piece, feed, shown, clicks)])
+        self._pending.add(actions)
+        due = self._pending.release(piece.end)
+
+        exposures, repeated = self._exposures(rng, shown)
+        self._write_lines(piece.begin, [*exposures, action_lines(due, self._world.articles)], at)
+        self._outputs.truth.write(day_name(piece.begin), truth_table(shown, p_click, clicks, repeated))
+        self._count_impressions(shown, p_click, clicks)
+        self._count_actions(due)
+        return due
+
+    def _exposures(self, rng: np.random.Generator, shown: Impressions) -> tuple[list[Lines], Impressions]:
+        """Lines of all lists and of those sent again; the repeated impressions."""
+        list_times = shown.time[shown.position == 0]
+        repeats = draw_repeats(rng, self._spec.repeat_rate, list_times)
+        repeated = repeated_impressions(shown, repeats)
+        lines = [
+            exposure_lines(shown, np.arange(len(list_times)), list_times),
+            exposure_lines(shown, repeats.list_id, list_times[repeats.list_id] + repeats.delay_s),
+        ]
+        self._tally.add(repeated_impressions=len(repeated), exposure_lines=len(list_times) + len(repeats.list_id))
+        return lines, repeated
+
+    def _orphans(
+        self, rng: np.random.Generator, piece: Piece, feed: Feed, shown: Impressions, clicks: Clicks
+    ) -> Actions:
+        """Orphan clicks of a piece, once the feed remembers the clicks on its impressions."""
+        rows = np.flatnonzero(clicks.clicked)
+        slots = self._memory.slots(shown.user[rows], shown.article[rows])
+        self._memory.occupy(slots, (shown.time + clicks.delay_s)[rows])
+        orphans = orphan_clicks(rng, feed, piece, self._memory, rng.binomial(len(rows), self._spec.orphan_click_rate))
+        self._tally.add(orphan_clicks=len(orphans))
+        return orphans
+
+    def _write_lines(self, begin: int, parts: list[Lines], at: tuple[int, ...]) -> None:
+        """Write lines of the day of ``begin``, with some torn copies among them."""
+        rng = generator(self._spec.seed, Stream.LINES, *at)
+        torn = [torn_copies(rng, part, self._spec.malformed_rate) for part in parts]
+        self._tally.add(malformed_lines=sum(len(part.time) for part in torn))
+        self._outputs.lines.write(day_name(begin), by_time([*parts, *torn]).text)
+
+    def _update_profiles(self, actions: Actions, now: int) -> None:
+        """The batch at the end of an hour: fold in the hour's actions, write the profiles that changed."""
+        gains = gains_of(actions, self._world.articles, self._world.users.known)
+        for block in gains.by_users(USER_BLOCK):
+            users = self._profiles.fold(block)
+            self._write_profiles(users, np.full(len(users), now))
+
+    def _write_profiles(self, users: Ints, updated_at: Ints) -> None:
+        day = day_name(int(updated_at[0]))
+        self._outputs.user_profiles.write(day, user_profile_table(self._world, self._profiles, users, updated_at))
+        self._tally.add(user_profile_rows=len(users))
+
+    def _train_vectors(self, midnight: int) -> None:
+        for table in article_vector_tables(self._spec, self._world, midnight):
+            self._outputs.vectors.write(day_name(midnight), table)
+            self._tally.add(article_vector_rows=len(table))
+
+    def _count_impressions(self, shown: Impressions, p_click: Floats, clicks: Clicks) -> None:
+        in_window = clicks.clicked & (clicks.delay_s <= self._spec.label_window_s)
+        self._auc.add(p_click, in_window)
+        self._tally.add(
+            impressions=len(shown),
+            cold_user_impressions=int((~self._world.users.known[shown.user]).sum()),
+            clicks_in_window=int(in_window.sum()),
+            late_clicks=int((clicks.clicked & ~in_window).sum()),
+        )
+
+    def _count_actions(self, written: Actions) -> None:
+        kind = np.bincount(written.kind, minlength=SHARE + 1)
+        empty = int(((written.kind == READ) & (written.read_ms == EMPTY)).sum())
+        self._tally.add(action_lines=len(written), reads=int(kind[READ]), empty_reads=empty)
+        self._tally.add(collects=int(kind[COLLECT]), shares=int(kind[SHARE]))

@@ -1,0 +1,205 @@
+"""The people and the articles: what is true of them, whether or not a published table tells it.
+
+25 channels have 40 topics each. A topic is a point among 32 latent factors, near the centre of its channel. An article
+mixes one to four topics of its channel; a user favours six topics in up to three channels. How much a user likes an
+article is the mean similarity of its topics to the user's favourites, so it is linear in the article's factors.
+
+Topics are that fine on purpose. A user acts on few articles a day, thus on few of the 120 topics of the favoured
+channels. The weight that a profile gives to the topics of an article shown therefore betrays the click on that article
+when the profile is younger than the click (the leak), and is an honest but weak hint of taste when it is older.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ctr_samples.simulator.clock import DAY, Bools, Floats, Ints, wall_midnight
+from ctr_samples.simulator.seeds import Stream, generator
+from ctr_samples.simulator.spec import SimulationSpec
+
+CHANNELS = (
+    "html",
+    "news",
+    "ios",
+    "c++",
+    "android",
+    "css",
+    "database",
+    "blockchain",
+    "go",
+    "product",
+    "backend",
+    "linux",
+    "ai",
+    "php",
+    "cloud",
+    "architecture",
+    "frontend",
+    "python",
+    "java",
+    "algorithms",
+    "interviews",
+    "security",
+    "javascript",
+    "games",
+    "data",
+)  # channel id i is CHANNELS[i - 1]; 18 is python
+TOPICS_PER_CHANNEL = 40
+TOPIC_COUNT = len(CHANNELS) * TOPICS_PER_CHANNEL
+WORD_COUNT = 400  # fewer words than topics: one word names topics of several channels
+FACTORS = 32
+FAVOURITES = 6
+MOST_TOPICS = 4
+FIRST_ARTICLE_ID = 1_001
+ARTICLE_AGE_AT_START = 30 * DAY
+
+_TOPIC_SHARES = (np.arange(TOPICS_PER_CHANNEL) + 1.0) ** -0.5
+_TOPIC_CUMULATIVE = np.cumsum(_TOPIC_SHARES) / _TOPIC_SHARES.sum()
+
+
+@dataclass(frozen=True)
+class Topics:
+    """``TOPIC_COUNT`` topics; topic t belongs to channel ``t // TOPICS_PER_CHANNEL + 1``."""
+
+    words: list[str]
+    keys: list[str]  # "<channel>:<word>", unique
+    factors: Floats  # (TOPIC_COUNT, FACTORS), rows of length one
+    similarity: npt.NDArray[np.float32]  # (TOPIC_COUNT, TOPIC_COUNT), the scalar products of the factors
+    channel_shares: Floats  # (25,), sums to one; the most popular channel is 18
+
+
+@dataclass(frozen=True)
+class Users:
+    """Users 1..n; index i is user id i + 1."""
+
+    favourites: npt.NDArray[np.int16]  # (n, FAVOURITES) topics, with repetition
+    activity: Floats  # (n,) cumulative shares of the traffic
+    known: Bools  # (n,) false for cold users, who never get a profile
+    gender: npt.NDArray[np.int8]  # (n,) 0 unknown, 1 male, 2 female
+    age: npt.NDArray[np.int16]  # (n,) years, -1 unknown
+    hot: int  # index of the hot user
+
+
+@dataclass(frozen=True)
+class Articles:
+    """All articles of the run, in order of publication; index i is article id ``FIRST_ARTICLE_ID + i``."""
+
+    topics: npt.NDArray[np.int16]  # (n, MOST_TOPICS), distinct; those beyond topic_count have no part in the mix
+    mix: npt.NDArray[np.float32]  # (n, MOST_TOPICS) shares of the topics, each row sums to one
+    topic_count: npt.NDArray[np.int8]
+    channel: npt.NDArray[np.int8]  # 1..25
+    quality: npt.NDArray[np.float32]  # standard normal
+    popularity: Floats  # Zipf
+    published: Ints  # wall seconds
+
+    def __len__(self) -> int:
+        return len(self.published)
+
+    def factors(self, topics: Topics, rows: slice) -> Floats:
+        """Latent factors of some articles, shape (rows, FACTORS): the mix of their topics' factors."""
+        mixed: Floats = np.einsum("at,atf->af", self.mix[rows].astype(np.float64), topics.factors[self.topics[rows]])
+        return mixed
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that stays as it is while the days pass."""
+
+    topics: Topics
+    users: Users
+    articles: Articles
+
+
+def build_world(spec: SimulationSpec) -> World:
+    """Draw the world of a spec."""
+    topics = _draw_topics(spec)
+    return World(topics, _draw_users(spec, topics), _draw_articles(spec, topics))
+
+
+def pick(cumulative: Floats, uniform: Floats) -> Ints:
+    """Indices drawn by cumulative shares that end at one."""
+    found: Ints = np.searchsorted(cumulative, uniform, side="right")
+    return np.minimum(found, len(cumulative) - 1)
+
+
+def _draw_topics(spec: SimulationSpec) -> Topics:
+    rng = generator(spec.seed, Stream.TOPICS)
+    channels = len(CHANNELS)
+    centres = np.repeat(_unit_rows(rng.normal(size=(channels, FACTORS))), TOPICS_PER_CHANNEL, axis=0)
+    factors = _unit_rows(0.6 * centres + 0.8 * _unit_rows(rng.normal(size=(TOPIC_COUNT, FACTORS))))
+    words = [f"w{w:03d}" for _ in range(channels) for w in rng.permutation(WORD_COUNT)[:TOPICS_PER_CHANNEL]]
+    keys = [f"{t // TOPICS_PER_CHANNEL + 1}:{word}" for t, word in enumerate(words)]
+    shares = rng.permutation(1.0 / (np.arange(channels) + 3.0))
+    top, python = int(shares.argmax()), CHANNELS.index("python")
+    shares[[top, python]] = shares[[python, top]]
+    # einsum adds up in one order everywhere; a matrix library may choose another with the number of its threads.
+    similarity = np.einsum("if,jf->ij", factors, factors).astype(np.float32)
+    return Topics(words, keys, factors, similarity, shares / shares.sum())
+
+
+def _draw_users(spec: SimulationSpec, topics: Topics) -> Users:
+    rng = generator(spec.seed, Stream.USERS)
+    count = spec.users
+    channels = pick(np.cumsum(topics.channel_shares), rng.random((count, FAVOURITES // 2)))
+    places = pick(_TOPIC_CUMULATIVE, rng.random((count, FAVOURITES)))
+    favourites = np.repeat(channels, 2, axis=1) * TOPICS_PER_CHANNEL + places
+    known = rng.random(count) >= spec.cold_user_rate
+    hot = int(rng.integers(count))
+    known[hot] = True
+    activity = np.exp(0.7 * rng.normal(size=count))
+    activity[hot] = 0.0
+    rest = activity.sum() or 1.0
+    activity[hot] = rest * spec.hot_user_share / (1.0 - spec.hot_user_share) if count > 1 else 1.0
+    return Users(
+        favourites=favourites.astype(np.int16),
+        activity=np.cumsum(activity) / activity.sum(),
+        known=known,
+        gender=pick(np.array([0.1, 0.6, 1.0]), rng.random(count)).astype(np.int8),
+        age=np.where(rng.random(count) < 0.15, -1, rng.integers(16, 66, count)).astype(np.int16),
+        hot=hot,
+    )
+
+
+def _draw_articles(spec: SimulationSpec, topics: Topics) -> Articles:
+    rng = generator(spec.seed, Stream.ARTICLES)
+    published = _publication_times(spec, rng)
+    count = len(published)
+    channel = pick(np.cumsum(topics.channel_shares), rng.random(count))
+    topic_count = pick(np.array([0.3, 0.65, 0.9, 1.0]), rng.random(count)) + 1
+    mix = rng.random((count, MOST_TOPICS)) + 0.3
+    mix[np.arange(MOST_TOPICS) >= topic_count[:, None]] = 0.0
+    return Articles(
+        topics=(channel[:, None] * TOPICS_PER_CHANNEL + _distinct_places(rng, count)).astype(np.int16),
+        mix=(mix / mix.sum(axis=1, keepdims=True)).astype(np.float32),
+        topic_count=topic_count.astype(np.int8),
+        channel=(channel + 1).astype(np.int8),
+        quality=rng.normal(size=count).astype(np.float32),
+        popularity=np.power(rng.permutation(count) + 1.0, -spec.zipf_exponent).astype(np.float64),
+        published=published,
+    )
+
+
+def _publication_times(spec: SimulationSpec, rng: np.random.Generator) -> Ints:
+    """``articles`` over the thirty days before the first, then ``new_article_rate`` of them each day."""
+    start = wall_midnight(spec.start)
+    before = rng.integers(start - ARTICLE_AGE_AT_START, start, spec.articles)
+    after = rng.integers(start, start + spec.days * DAY, round(spec.articles * spec.new_article_rate * spec.days))
+    return np.sort(np.concatenate([before, after]))
+
+
+def _distinct_places(rng: np.random.Generator, count: int) -> Ints:
+    """``MOST_TOPICS`` different places of a channel for each article, by popularity (Gumbel's trick), in blocks."""
+    places = np.empty((count, MOST_TOPICS), np.int64)
+    for first in range(0, count, 50_000):
+        block = places[first : first + 50_000]
+        scores = np.log(_TOPIC_SHARES) + rng.gumbel(size=(len(block), TOPICS_PER_CHANNEL))
+        block[:] = np.argsort(-scores, axis=1)[:, :MOST_TOPICS]
+    return places
+
+
+def _unit_rows(matrix: Floats) -> Floats:
+    unit: Floats = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    return unit
