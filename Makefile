@@ -6,10 +6,6 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DAY    := 2019-11-26
 
-# Spark's workers must be the same Python as the driver.
-export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
-export TF_CPP_MIN_LOG_LEVEL := 3
-
 .PHONY: help setup java demo simulate test lint format docs lock clean
 
 help:  ## this list

@@ -15,7 +15,6 @@ from rich.table import Table
 from ctr_samples.config import explain, load_config
 from ctr_samples.errors import CtrSamplesError, DamagedFile, InputError
 from ctr_samples.progress import RunProgress, bytes_progress, stderr_console
-from ctr_samples.shards.naming import parse_day
 
 app = typer.Typer(
     help="Training-ready TFRecord shards from impression and click logs.",
@@ -44,26 +43,22 @@ def generate(
     """Make and publish the samples of one day. Prints the path of the manifest."""
     console = stderr_console()
     with errors_in_words(console, debug):
-        run_date = parse_day(date)
+        run_date = _parse_day(date)
         loaded = load_config(config, set_ or ())
         with RunProgress(console) as progress:
             from ctr_samples import pipeline
-            from ctr_samples.spark.session import start_session
+            from ctr_samples.spark.session import session_of_command
 
-            spark = start_session(f"ctr-samples {loaded.config.name} {run_date}")
-            progress.follow(spark)
-            try:
+            with session_of_command(f"ctr-samples {loaded.config.name} {run_date}") as spark:
+                progress.follow(spark)
                 result = pipeline.run(spark, loaded, run_date, force=force, on_stage=progress.stage)
-            finally:
-                progress.stage("stopping Spark")
-                spark.stop()
 
         from ctr_samples.shards import open_storage
         from ctr_samples.shards.naming import manifest_path
         from ctr_samples.summary import run_summary
 
         storage = open_storage(loaded.config.output.path)
-        console.print(run_summary(result.manifest, storage, published=result.published))
+        console.print(run_summary(result.manifest, storage, published=result.published), soft_wrap=True)
         typer.echo(storage.locate(manifest_path(run_date, result.manifest.generation)))
 
 
@@ -77,7 +72,7 @@ def config_command(
 ) -> None:
     """Check a configuration file; with --explain, print its plan."""
     with errors_in_words(stderr_console(), debug):
-        run_date = parse_day(date) if date is not None else None
+        run_date = _parse_day(date) if date is not None else None
         loaded = load_config(config, set_ or ())
         typer.echo(explain(loaded.config, run_date) if explain_ else f"{config} is valid.")
 
@@ -131,7 +126,7 @@ def _open(output: str, date: str | None) -> tuple[Any, Any]:
 
     storage = open_storage(output)
     if date is not None:
-        return storage, require_manifest(storage, parse_day(date))
+        return storage, require_manifest(storage, _parse_day(date))
     days = published_days(storage)
     if not days:
         raise InputError(f"{output} holds no published samples; expected an output directory of `ctr-samples generate`.")
@@ -160,6 +155,12 @@ def _cell(value: Any) -> str:
     if isinstance(value, bytes):
         return value[:40].decode("utf-8", "replace")
     return "" if value is None else str(value)
+
+
+def _parse_day(text: str) -> Any:
+    from ctr_samples.shards.naming import parse_day
+
+    return parse_day(text)
 
 
 @contextmanager

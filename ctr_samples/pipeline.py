@@ -15,7 +15,6 @@ from typing import Any
 import numpy
 import pyarrow
 import pyspark
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
@@ -36,7 +35,7 @@ from ctr_samples.shards import (
 )
 from ctr_samples.shards.naming import run_directory, run_id
 from ctr_samples.spark.day import Day
-from ctr_samples.spark.failures import as_expected_error
+from ctr_samples.spark.failures import SPARK_FAILURES, as_expected_error
 from ctr_samples.spark.features import contract_of
 from ctr_samples.spark.samples import SampleBuilder
 from ctr_samples.spark.session import run_session
@@ -145,7 +144,7 @@ def write(samples: Any, config: JobConfig, storage: Storage, directory: str, con
     plan = SinkPlan(storage, directory, contract, output.compression, output.shard_size)
     try:
         receipts = write_shards(in_final_order(samples, output.partitions), plan)
-    except PySparkException as error:
+    except SPARK_FAILURES as error:
         expected = as_expected_error(error)
         if expected is None:
             raise

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -23,40 +26,42 @@ _REASONS = {
 
 def run_summary(manifest: Manifest, storage: Storage, *, published: bool) -> RenderableType:
     """The summary of a published generation."""
-    parts = [_headline(manifest, published), _splits(manifest), _accounting(manifest), _facts(manifest), _next(manifest, storage)]
-    return Padding(Group(*parts), (1, 0))
+    facts = _fact_lines(manifest)
+    return Group("", _headline(manifest, published), _splits(manifest), _accounting(manifest), *facts, *_next(manifest, storage))
 
 
 def _headline(manifest: Manifest, published: bool) -> RenderableType:
-    what = "Published" if published else "Nothing to do: the same inputs, configuration and code are already published as"
-    took = f" in {manifest.seconds:.0f} s" if published else ""
+    name = (f"{manifest.name} {manifest.run_date}", "bold")
+    if published:
+        return Text.assemble(("Published ", "bold green"), name, f", generation {manifest.generation}, in {manifest.seconds:.0f} s\n")
     return Text.assemble(
-        (f"{what} ", "bold green"),
-        (f"{manifest.name} {manifest.run_date}", "bold"),
-        f", generation {manifest.generation}{took}\n",
+        ("Already published ", "bold green"),
+        name,
+        f", generation {manifest.generation},\nfrom the same inputs, configuration and code; --force runs it again\n",
     )
 
 
 def _splits(manifest: Manifest) -> RenderableType:
-    labels = list(manifest.labels)
+    splits: list[str | None] = [*manifest.splits, None]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for heading in ("split", "samples", "shards", "size"):
-        table.add_column(heading, justify="left" if heading == "split" else "right")
-    for label in labels:
-        table.add_column(label, justify="right")
-    for split in [*manifest.splits, None]:
-        shards = manifest.of_split(split)
-        samples = sum(s.records for s in shards)
-        cells = [split or "all", f"{samples:,}", f"{len(shards):,}", format_size(sum(s.bytes for s in shards))]
-        table.add_row(*cells, *[_label_cell(manifest, label, split, samples) for label in labels])
+    table.add_column("")
+    for split in splits:
+        table.add_column(split or "all", justify="right")
+    shards = [manifest.of_split(split) for split in splits]
+    table.add_row("samples", *[f"{sum(s.records for s in some):,}" for some in shards])
+    table.add_row("shards", *[f"{len(some):,}" for some in shards])
+    table.add_row("size", *[format_size(sum(s.bytes for s in some)) for some in shards])
+    for label in manifest.labels:
+        table.add_row(label, *[_label_cell(manifest, label, split) for split in splits])
     return table
 
 
-def _label_cell(manifest: Manifest, label: str, split: str | None, samples: int) -> str:
+def _label_cell(manifest: Manifest, label: str, split: str | None) -> str:
     total = manifest.label_sum(label, split)
-    if _is_binary(manifest, label):
-        return f"{total:,.0f} ({total / samples:.2%})" if samples else "0"
-    return f"{total:,.0f}"
+    if not _is_binary(manifest, label):
+        return f"{total:,.0f}"
+    samples = sum(s.records for s in manifest.of_split(split))
+    return f"{total:,.0f} ({total / samples:.2%})" if samples else "0"
 
 
 def _is_binary(manifest: Manifest, label: str) -> bool:
@@ -71,50 +76,61 @@ def _accounting(manifest: Manifest) -> RenderableType:
     return _grid("Every impression is accounted for", [(name, f"{count:,}", note) for name, count, note in lines])
 
 
-def _facts(manifest: Manifest) -> RenderableType:
-    return Group(*_fact_lines(manifest))
-
-
 def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
     samples = manifest.records
     if manifest.views:
         rows = [
-            (name, f"{counts.get('matched', 0) / samples:.1%}", "of the samples have a row that was known in time")
+            (name, f"{counts.get('matched', 0) / samples:.1%}", "of the samples have a row known in time")
             for name, counts in manifest.views.items()
         ]
         yield _grid("Views", rows)
     rows = []
     for name, counts in manifest.labels.items():
         orphans = counts.get("orphans", 0)
-        note = f"action(s) on the day, {orphans:,} of them without an impression" if orphans else "action(s) on the day"
+        note = "actions on the day" + (f", {orphans:,} without an impression" if orphans else "")
         rows.append((name, f"{counts.get('actions', 0):,}", note))
     yield _grid("Labels", rows)
     for name, source in manifest.inputs.items():
         if source.get("malformed"):
             yield Text(f"  {source['malformed']:,} of {source['lines']:,} lines of {name} are malformed and were skipped.")
         if source["missing_days"]:
-            yield Text(f"  {name} had no data for {', '.join(source['missing_days'])}.")
+            yield Text(f"  {name} had no data for {_some(source['missing_days'])}.")
     if not manifest.label_mature:
         yield Text("  The label windows had not all closed: run the day again later for its final labels.", style="yellow")
 
 
-def _next(manifest: Manifest, storage: Storage) -> RenderableType:
-    where = storage.locate(day_directory(manifest.day))
+def _some(days: list[str]) -> str:
+    return ", ".join(days) if len(days) <= 3 else f"{days[0]} to {days[-1]} ({len(days)} days)"
+
+
+def _next(manifest: Manifest, storage: Storage) -> Iterator[RenderableType]:
     place = _short(storage.url)
-    return Text.assemble(
-        ("\nThe samples are in\n", "bold"),
-        f"  {_short(where)}\n",
-        ("Next\n", "bold"),
-        f"  ctr-samples show {place}        the first examples as a table\n",
-        f"  ctr-samples verify {place}      every byte against the manifest\n",
-        f"  ctr-samples paths {place}       the files of a split, for any reader",
-    )
+    yield Text("\nThe samples are in", style="bold")
+    yield _line(f"  {_short(storage.locate(day_directory(manifest.day)))}")
+    yield Text("Next", style="bold")
+    for command, comment in (
+        ("show", "the first examples as a table"),
+        ("verify", "every byte against the manifest"),
+        ("paths", "the files, for any reader"),
+    ):
+        yield _line(f"  {_program()} {command + ' ' + place:<{len(place) + 7}}  # {comment}")
+
+
+def _line(text: str) -> Text:
+    """A line to be copied: it is never broken."""
+    return Text(text, no_wrap=True, overflow="ignore")
+
+
+def _program() -> str:
+    """How the user calls this program: by name in an active environment, else by its path."""
+    beside = Path(sys.executable).with_name("ctr-samples")
+    if "VIRTUAL_ENV" in os.environ or not beside.exists():
+        return "ctr-samples"
+    return _short(str(beside))
 
 
 def _short(place: str) -> str:
     """A path relative to where the user stands, when it lies below."""
-    from pathlib import Path
-
     path = Path(place)
     return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else place
 
@@ -126,4 +142,4 @@ def _grid(title: str, rows: list[tuple[str, str, str]]) -> RenderableType:
     table.add_column(style="dim")
     for row in rows:
         table.add_row(*row)
-    return Group(Text(title, style="bold"), Padding(table, (0, 0, 0, 2)))
+    return Group(Text(title, style="bold"), Padding(table, (0, 0, 0, 2), expand=False))

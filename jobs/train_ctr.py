@@ -1,11 +1,8 @@
 """Train a logistic regression on the samples of one day: python jobs/train_ctr.py --samples DIRECTORY --date DAY."""
 
-import os
 from typing import Annotated
 
 import typer
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def train(
@@ -22,6 +19,9 @@ def train(
     console = stderr_console()
     with errors_in_words(console, debug):
         with console.status("reading and training"):
+            from ctr_samples.training.quiet import import_tensorflow
+
+            import_tensorflow()
             from ctr_samples.training.fitting import fit_day
 
             report = fit_day(samples, date, label=label, epochs=epochs)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
@@ -19,14 +21,20 @@ _SETTINGS = {
 }
 
 
-def start_session(name: str) -> SparkSession:
-    """The session of a command: that of spark-submit, or a local one on all cores where there is none."""
+@contextmanager
+def session_of_command(name: str) -> Iterator[SparkSession]:
+    """The session of a command: that of spark-submit, or a local one on all cores. Stopped at the end, if it began here."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
     # Python workers and planner workers must be this interpreter, or they find no pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(name)
-    if "SPARK_ENV_LOADED" not in os.environ and "MASTER" not in os.environ:
-        builder = builder.config("spark.ui.showConsoleProgress", "false").config("spark.ui.enabled", "false")
-    return builder.getOrCreate()
+    session = SparkSession.builder.appName(name).getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def run_session(spark: SparkSession, timezone: str) -> SparkSession:

@@ -18,6 +18,9 @@ from ctr_samples.spark.features import SHUFFLE, SPLIT
 
 _RECEIPT = "receipt string"
 
+_PIECE_ROWS = 512
+"""Rows that are encoded at a time: shards roll between pieces, and a piece stays in the processor's cache."""
+
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
@@ -90,13 +93,14 @@ class _Task:
 
 
 def _by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The runs of one split in a batch; sorted input has at most two, and slicing copies nothing."""
+    """A batch as pieces of one split; sorted input has at most two runs, and slicing copies nothing."""
     if batch.num_rows == 0:
         return
     runs = pc.run_end_encode(batch.column(SPLIT))
     start = 0
     for end, split in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
-        yield split, batch.slice(start, end - start)
+        for first in range(start, end, _PIECE_ROWS):
+            yield split, batch.slice(first, min(_PIECE_ROWS, end - first))
         start = end
 
 

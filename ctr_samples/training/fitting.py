@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 import numpy as np
 from rich import box
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -46,13 +46,11 @@ class FitReport:
         headline = Text.assemble(
             ("Trained ", "bold green"),
             ("a logistic regression", "bold"),
-            f" of {self.weights:,} weights on {self.day}, read by tf.data, in {self.seconds:.0f} s\n",
+            f" on {self.day}, read by tf.data: {self.weights:,} weights, {self.seconds:.0f} s\n",
         )
-        parts: list[RenderableType] = [headline, table]
         fewest = min(scores.clicks for scores in self.splits.values())
-        if fewest < _FEW_CLICKS:
-            parts.append(Text(f"  With {fewest} positive(s) these scores show that the way works, not that the model does."))
-        return Padding(Group(*parts), (1, 0))
+        caution = f"With {fewest} positive(s) in a split, this shows the way through, not a good model." if fewest < _FEW_CLICKS else ""
+        return Group("", headline, table, Text(caution))
 
 
 def fit_day(path: str, date: str, *, label: str | None = None, epochs: int = 20, batch_size: int = 256) -> FitReport:
@@ -73,7 +71,9 @@ def fit_day(path: str, date: str, *, label: str | None = None, epochs: int = 20,
     datasets = {
         split: dataset_of(storage, manifest, split, batch_size).map(_one_label(target, kept)) for split in manifest.splits
     }
-    model.fit(datasets["train"].cache(), epochs=epochs, verbose=0)
+    samples = sum(shard.records for shard in manifest.of_split("train"))
+    steps = math.ceil(samples / batch_size)
+    model.fit(datasets["train"].cache().repeat(), epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0)
     splits = {split: _score(model, dataset, rate) for split, dataset in datasets.items()}
     return FitReport(date, target, model.count_params(), time.monotonic() - started, splits)
 
@@ -106,6 +106,6 @@ def _one_label(label: str, kept: set[str]) -> Any:
 
 
 def _score(model: Any, dataset: Any, base_rate: float) -> Evaluation:
-    labels = np.concatenate([batch for _, batch in dataset.as_numpy_iterator()])
-    predicted = model.predict(dataset, verbose=0)[:, 0]
+    batches = [(labels, model.predict_on_batch(features)[:, 0]) for features, labels in dataset.as_numpy_iterator()]
+    labels, predicted = (np.concatenate(column) for column in zip(*batches, strict=True))
     return evaluate(labels.astype(np.float64), predicted, base_rate)

@@ -166,5 +166,5 @@ def test_a_variable_that_is_not_set_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["open_bandit", "simulated", "toutiao", "production"])
 def test_every_shipped_file_is_valid(name: str) -> None:
-    loaded = load_config(Path(__file__).parents[2] / "conf" / f"{name}.yaml", environ={"LAKE": "lake", "BUCKET": "b"})
+    loaded = load_config(Path(__file__).parents[2] / "conf" / f"{name}.yaml", environ={"TOUTIAO_LOGS": "logs", "BUCKET": "b"})
     assert loaded.config.name.startswith(name)

@@ -1,0 +1,26 @@
+"""Imports TensorFlow without its start-up messages, for commands whose stderr a person reads."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+
+def import_tensorflow() -> Any:
+    """TensorFlow, imported while stderr is set aside; if the import fails, what it wrote is shown.
+
+    TF_CPP_MIN_LOG_LEVEL does not reach what TensorFlow's libraries log while they load.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        import tensorflow
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+    return tensorflow

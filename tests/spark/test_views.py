@@ -1,0 +1,100 @@
+"""Feature views: rows of a table with their two clocks, and tables counted from a log by day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.config import DailyCounts, View
+from ctr_samples.errors import InputError
+from ctr_samples.spark.day import Day
+from ctr_samples.spark.views import usable, view_rows, within_reach
+
+Frame = Callable[..., DataFrame]
+
+COUNTS = DailyCounts(
+    days=2,
+    counts={"impressions": "true", "clicks": "click = 1"},
+    rates={"click_rate": {"count": "clicks", "of": "impressions", "prior": 0.1, "strength": 10}},
+)
+ITEM = View(source="log", entity="article", key="item", event_time="at", available_after="1h", ttl="2d", daily_counts=COUNTS)
+PROFILE = View(source="profiles", entity="user", key="user_id", event_time="at", available_after="2h", ttl="30d")
+
+
+def written(rows: DataFrame) -> list[tuple[Any, ...]]:
+    text = [F.date_format(c, "MM-dd HH:mm") for c in ("event_time", "available_time")]
+    return sorted(tuple(r) for r in rows.select("key", *text, "payload.*").collect())
+
+
+def test_days_are_counted_over_the_window_that_ends_with_them(frame: Frame) -> None:
+    log = frame(
+        "item int, at timestamp, click int",
+        [
+            (7, "2019-06-01 00:00:00", 0),
+            (7, "2019-06-01 23:59:59", 1),
+            (7, "2019-06-03 12:00:00", 0),
+            (8, "2019-06-03 12:00:00", 1),
+        ],
+    )
+    rows = view_rows(log, "item", ITEM, ["impressions", "clicks", "click_rate"])
+    assert written(rows) == [
+        (7, "06-02 00:00", "06-02 01:00", 2, 1, (1 + 0.1 * 10) / (2 + 10)),
+        (7, "06-03 00:00", "06-03 01:00", 2, 1, (1 + 0.1 * 10) / (2 + 10)),
+        (7, "06-04 00:00", "06-04 01:00", 1, 0, (0 + 0.1 * 10) / (1 + 10)),
+        (7, "06-05 00:00", "06-05 01:00", 1, 0, (0 + 0.1 * 10) / (1 + 10)),
+        (8, "06-04 00:00", "06-04 01:00", 1, 1, (1 + 0.1 * 10) / (1 + 10)),
+        (8, "06-05 00:00", "06-05 01:00", 1, 1, (1 + 0.1 * 10) / (1 + 10)),
+    ]
+
+
+def test_rows_without_key_or_time_are_not_counted(frame: Frame) -> None:
+    log = frame("item int, at timestamp, click int", [(None, "2019-06-01 00:00:00", 0), (7, None, 0)])
+    assert written(view_rows(log, "item", ITEM, ["impressions"])) == []
+
+
+def test_a_row_is_available_some_time_after_it_became_true(frame: Frame) -> None:
+    table = frame("user_id string, at timestamp, city string", [("u1", "2019-06-01 10:00:00", "Lund")])
+    assert written(view_rows(table, "user", PROFILE, ["city"])) == [("u1", "06-01 10:00", "06-01 12:00", "Lund")]
+
+
+def test_an_available_time_may_be_a_column(frame: Frame) -> None:
+    table = frame(
+        "user_id string, at timestamp, loaded timestamp, city string",
+        [("u1", "2019-06-01 10:00:00", "2019-06-01 10:30:00", "Lund")],
+    )
+    view = PROFILE.model_copy(update={"available_after": None, "available_time": "loaded"})
+    assert written(view_rows(table, "user", view, ["city"])) == [("u1", "06-01 10:00", "06-01 10:30", "Lund")]
+
+
+def test_rows_without_key_or_times_cannot_be_used(frame: Frame) -> None:
+    table = frame(
+        "user_id string, at timestamp, city string",
+        [("u1", "2019-06-01 10:00:00", "a"), (None, "2019-06-01 10:00:00", "b"), ("u1", None, "c")],
+    )
+    assert [r.payload.city for r in usable(view_rows(table, "user", PROFILE, ["city"])).collect()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("at", "kept"),
+    [
+        ("2019-06-03 23:59:59.999999", False),
+        ("2019-06-04 00:00:00", True),
+        ("2019-06-05 23:59:59", True),
+        ("2019-06-06 00:00:00", False),
+    ],
+)
+def test_only_rows_that_some_impression_of_the_day_can_see_are_read(frame: Frame, at: str, kept: bool) -> None:
+    table = frame("user_id string, at timestamp, city string", [("u1", at, "a")])
+    rows = within_reach(view_rows(table, "user", PROFILE, ["city"]), Day.of(date(2019, 6, 5), "UTC"), timedelta(days=1))
+    assert rows.count() == kept
+
+
+def test_a_column_that_the_table_does_not_have_is_named(frame: Frame) -> None:
+    table = frame("user_id string, at timestamp, city string", [])
+    with pytest.raises(InputError, match="views.user: its source has no column 'cty'; did you mean 'city'?"):
+        view_rows(table, "user", PROFILE, ["cty"])

@@ -1,0 +1,114 @@
+"""The walls between packages: who may import whom, and what may be imported at all."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "ctr_samples"
+
+LEAVES = {"errors", "contract", "crc32c"}
+"""Modules that everyone may import: they import none of the rooms."""
+
+MAY_IMPORT = {
+    "errors": set(),
+    "contract": {"errors"},
+    "crc32c": set(),
+    "config": {"errors"},
+    "codec": LEAVES,
+    "shards": LEAVES,
+    "quality": LEAVES | {"config"},
+    "simulator": {"errors"},
+    "reading": LEAVES | {"codec", "shards"},
+    "spark": LEAVES | {"config", "codec", "shards", "quality"},
+    "training": LEAVES | {"codec", "shards"},
+    "pipeline": LEAVES | {"config", "codec", "shards", "quality", "spark"},
+    "progress": {"errors"},
+    "summary": {"config", "shards"},
+    "cli": LEAVES | {"config", "shards", "spark", "pipeline", "progress", "reading", "summary"},
+}
+
+LIBRARIES = {
+    "pyspark": {"spark", "pipeline", "progress"},
+    "py4j": {"spark"},
+    "tensorflow": {"training", "codec/reference"},
+    "keras": {"training"},
+    "numba": {"codec", "crc32c"},
+    "obstore": {"shards/storage"},
+}
+"""Heavy libraries and the only places that may import them."""
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def place(module: Path) -> str:
+    """``codec/encoder`` for ctr_samples/codec/encoder.py."""
+    return module.relative_to(PACKAGE).with_suffix("").as_posix()
+
+
+def room(module: Path) -> str:
+    return place(module).split("/")[0]
+
+
+def imported(module: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{place(module)} uses a relative import"
+            yield node.module or ""
+            if node.module == "ctr_samples":
+                yield from (f"ctr_samples.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("module", modules(), ids=place)
+def test_a_module_imports_only_rooms_that_it_may_know(module: Path) -> None:
+    own = room(module)
+    if own == "__init__":
+        pytest.skip("the package itself is checked by the test of light imports")
+    for name in imported(module):
+        parts = name.split(".")
+        if parts[0] == "ctr_samples" and len(parts) > 1 and parts[1] != "__version__":
+            assert parts[1] == own or parts[1] in MAY_IMPORT[own], f"{place(module)} imports {name}"
+
+
+@pytest.mark.parametrize("module", modules(), ids=place)
+def test_a_heavy_library_is_imported_only_where_it_belongs(module: Path) -> None:
+    for name in imported(module):
+        allowed = LIBRARIES.get(name.split(".")[0])
+        if allowed is not None:
+            assert room(module) in allowed or place(module) in allowed, f"{place(module)} imports {name}"
+
+
+def loaded_by(statement: str) -> set[str]:
+    """The top-level modules that a fresh interpreter has after a statement."""
+    code = f"{statement}\nimport sys\nprint(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("statement", "unwanted"),
+    [
+        ("import ctr_samples", {"pyspark", "tensorflow", "numba", "pyarrow", "numpy"}),
+        ("import ctr_samples.cli", {"pyspark", "tensorflow", "numba", "pyarrow"}),
+        ("import ctr_samples.codec, ctr_samples.shards", {"pyspark", "tensorflow", "pandas"}),
+        ("import ctr_samples.spark.sink", {"tensorflow", "pydantic_settings"}),
+        ("import ctr_samples.training", {"pyspark", "tensorflow"}),
+        ("import ctr_samples.simulator", {"pyspark", "tensorflow", "numba"}),
+    ],
+)
+def test_an_import_stays_light(statement: str, unwanted: set[str]) -> None:
+    assert loaded_by(statement) & unwanted == set()
+
+
+def test_an_entry_point_is_thin() -> None:
+    for job in (PACKAGE.parent / "jobs").glob("*.py"):
+        assert len(job.read_text().splitlines()) < 80, job.name

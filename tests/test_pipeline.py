@@ -1,0 +1,303 @@
+"""Whole runs: real logs, simulated logs with known truth, re-runs, and inputs that must publish nothing."""
+
+from __future__ import annotations
+
+import json
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from ctr_samples import pipeline
+from ctr_samples.config import LoadedConfig, load_config
+from ctr_samples.errors import EncodeError, InputError
+from ctr_samples.reading import damage_of, first_examples
+from ctr_samples.shards import Manifest, latest_manifest, open_storage
+from ctr_samples.simulator import SimulationSpec, simulate
+
+PROJECT = Path(__file__).parent.parent
+TUESDAY = date(2019, 11, 26)
+
+
+def open_bandit(output: Path, *overrides: str) -> LoadedConfig:
+    data = PROJECT / "data/open_bandit"
+    inputs = [f"sources.log.path={data / 'log.parquet'}", f"sources.items.path={data / 'items.parquet'}"]
+    return load_config(PROJECT / "conf/open_bandit.yaml", [*inputs, f"output.path={output}", *overrides])
+
+
+def examples(output: Path, manifest: Manifest) -> pd.DataFrame:
+    return pd.DataFrame(first_examples(open_storage(output), manifest, None, 10**6))
+
+
+@pytest.fixture(scope="module")
+def tuesday(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
+    """One published day of real logs."""
+    output = tmp_path_factory.mktemp("open_bandit")
+    return output, pipeline.run(spark, open_bandit(output), TUESDAY).manifest
+
+
+def test_a_week_of_real_logs_has_exactly_38_clicks_in_10000_impressions(
+    spark: SparkSession, tuesday: tuple[Path, Manifest]
+) -> None:
+    output, _ = tuesday
+    week = [pipeline.run(spark, open_bandit(output), date(2019, 11, day)).manifest for day in range(24, 31)]
+    assert sum(m.accounting["impressions"] for m in week) == 10_000
+    assert sum(m.records for m in week) == 10_000
+    assert sum(m.label_sum("clicked") for m in week) == 38
+    assert [m.label_sum("clicked") for m in week] == [4, 3, 6, 10, 6, 8, 1]
+
+
+def test_the_published_bytes_are_what_the_manifest_says(tuesday: tuple[Path, Manifest]) -> None:
+    output, manifest = tuesday
+    assert list(damage_of(open_storage(output), manifest)) == []
+    assert latest_manifest(open_storage(output), TUESDAY) == manifest
+    assert (output / "dt=2019-11-26/_SUCCESS").exists()
+    assert manifest.accounting == {"impressions": 1300, "samples": 1300, "no_time": 0, "no_article": 0, "repeated": 0}
+    assert manifest.label_mature
+
+
+def test_the_click_rate_of_an_item_counts_only_the_days_before(tuesday: tuple[Path, Manifest]) -> None:
+    output, manifest = tuesday
+    found = examples(output, manifest)
+    log = pd.read_parquet(PROJECT / "data/open_bandit/log.parquet")
+    items = pd.read_parquet(PROJECT / "data/open_bandit/items.parquet")
+    day = log[log.timestamp.dt.strftime("%F") == "2019-11-26"].copy()
+    # In the first hour of Tuesday Monday's counts are not ready yet.
+    early = day.timestamp < pd.Timestamp("2019-11-26 01:00", tz="UTC")
+    rates = {}
+    for name, last in (("early", "2019-11-24"), ("late", "2019-11-25")):
+        past = log[log.timestamp.dt.strftime("%F") <= last].groupby("item_id").click.agg(["sum", "count"])
+        rates[name] = (past["sum"] + 0.0038 * 200) / (past["count"] + 200)
+    day["rate"] = day.item_id.map(rates["late"]).where(~early, day.item_id.map(rates["early"])).astype("float32")
+    day = day.merge(items, on="item_id")
+    assert sorted(found.item_click_rate.round(6)) == pytest.approx(sorted(day.rate.round(6)), abs=2e-6)
+    assert found.item_feature_0.sum() == pytest.approx(day.item_feature_0.sum(), rel=1e-5)
+    assert sorted(found.position) == sorted(day.position)
+
+
+def test_the_same_inputs_and_config_are_published_once(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:
+    output, manifest = tuesday
+    again = pipeline.run(spark, open_bandit(output), TUESDAY)
+    assert not again.published
+    assert again.manifest.run_id == manifest.run_id
+
+
+def test_a_forced_run_publishes_the_next_generation_with_the_same_bytes(
+    spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path
+) -> None:
+    _, first = tuesday
+    pipeline.run(spark, open_bandit(tmp_path), TUESDAY)
+    again = pipeline.run(spark, open_bandit(tmp_path), TUESDAY, force=True)
+    assert again.published
+    assert again.manifest.generation == 2
+    contents = [[(s.split, s.partition, s.records, s.crc32c) for s in m.shards] for m in (first, again.manifest)]
+    assert contents[0] == contents[1]
+
+
+def test_another_config_is_another_generation(spark: SparkSession, tmp_path: Path) -> None:
+    pipeline.run(spark, open_bandit(tmp_path), TUESDAY)
+    other = pipeline.run(spark, open_bandit(tmp_path, "split.eval=0"), TUESDAY).manifest
+    assert other.generation == 2
+    assert other.splits == ["train"]
+
+
+def test_shards_roll_once_they_have_the_target_size(spark: SparkSession, tmp_path: Path) -> None:
+    small = open_bandit(tmp_path, "output.shard_size=64KiB", "output.partitions=1")
+    manifest = pipeline.run(spark, small, TUESDAY).manifest
+    assert [s.records for s in manifest.of_split("train")] == [512, 512, 32]
+    assert list(damage_of(open_storage(tmp_path), manifest)) == []
+    assert len(examples(tmp_path, manifest)) == 1300
+
+
+@pytest.mark.parametrize(("compression", "suffix"), [("gzip", ".tfrecord.gz"), ("zlib", ".tfrecord.zlib")])
+def test_shards_may_be_compressed(spark: SparkSession, tmp_path: Path, compression: str, suffix: str) -> None:
+    loaded = open_bandit(tmp_path, f"output.compression={compression}")
+    manifest = pipeline.run(spark, loaded, TUESDAY).manifest
+    assert all(s.path.endswith(suffix) for s in manifest.shards)
+    assert list(damage_of(open_storage(tmp_path), manifest)) == []
+    assert examples(tmp_path, manifest).clicked.sum() == 6
+
+
+def test_more_partitions_than_samples_give_no_empty_shard(spark: SparkSession, tmp_path: Path) -> None:
+    few = open_bandit(tmp_path, "impressions.where=row < 1490 and row >= 1484", "output.partitions=8", "labels.clicked.where=false")
+    manifest = pipeline.run(spark, few, date(2019, 11, 25)).manifest
+    assert manifest.records == 6
+    assert all(shard.records > 0 for shard in manifest.shards)
+
+
+def nothing_published(output: Path) -> bool:
+    return not list(output.rglob("manifests/*")) and not list(output.rglob("_SUCCESS"))
+
+
+def test_a_day_without_impressions_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="sources.log has no impressions on 2019-12-24; check the date, the time zone"):
+        pipeline.run(spark, open_bandit(tmp_path), date(2019, 12, 24))
+    assert nothing_published(tmp_path)
+
+
+def test_a_vector_of_another_length_is_refused_by_the_task_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    wrong = open_bandit(tmp_path, "features.affinity.shape=[81]")
+    with pytest.raises(EncodeError, match="'affinity'") as caught:
+        pipeline.run(spark, wrong, TUESDAY)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 3
+    assert nothing_published(tmp_path)
+
+
+def test_a_damaged_input_file_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    data = (PROJECT / "data/open_bandit/log.parquet").read_bytes()
+    damaged = tmp_path / "log.parquet"
+    damaged.write_bytes(data[:5000] + b"\0" * 100_000 + data[105_000:])
+    with pytest.raises(InputError, match=r"log\.parquet cannot be read"):
+        pipeline.run(spark, open_bandit(tmp_path / "out", f"sources.log.path={damaged}"), TUESDAY)
+    assert nothing_published(tmp_path)
+
+
+SIMULATED_DAY = date(2019, 6, 5)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two simulated days of 4,000 impressions, with a few malformed lines."""
+    root = tmp_path_factory.mktemp("world")
+    simulate(SimulationSpec(days=2, start=date(2019, 6, 4), impressions=4_000, users=400, malformed_rate=0.005, seed=3), root)
+    return root
+
+
+def simulated(world: Path, output: Path, *overrides: str) -> LoadedConfig:
+    places = {
+        "actions": "user_action/dt={date}",
+        "profiles": "user_profile/dt={date}",
+        "vectors": "article_vector/dt={date}",
+        "articles": "article_profile",
+    }
+    inputs = [f"sources.{name}.path='{world}/{path}'" for name, path in places.items()]
+    return load_config(PROJECT / "conf/simulated.yaml", [*inputs, f"output.path={output}", *overrides])
+
+
+@pytest.fixture(scope="module")
+def simulated_day(
+    spark: SparkSession, world: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Manifest]:
+    output = tmp_path_factory.mktemp("simulated")
+    return output, pipeline.run(spark, simulated(world, output), SIMULATED_DAY).manifest
+
+
+def truth_of(world: Path) -> pd.DataFrame:
+    return pd.read_parquet(world / "truth/dt=2019-06-05")
+
+
+def test_samples_of_simulated_logs_have_exactly_the_true_impressions_and_clicks(
+    world: Path, simulated_day: tuple[Path, Manifest]
+) -> None:
+    output, manifest = simulated_day
+    truth = truth_of(world)
+    shown = truth[~truth["repeat"]]
+    clicked = shown[shown.clicked & (shown.click_delay_s <= 1800)]
+    assert manifest.accounting["impressions"] == len(truth)
+    assert manifest.accounting["repeated"] == truth["repeat"].sum()
+    assert manifest.records == len(shown)
+    assert manifest.label_sum("clicked") == len(clicked)
+    found = examples(output, manifest)
+    assert found.groupby("position").clicked.sum().to_dict() == (
+        clicked.groupby("position").size().reindex(sorted(found.position.unique()), fill_value=0).to_dict()
+    )
+
+
+def test_the_accounting_counts_malformed_lines_and_actions_without_an_impression(
+    world: Path, simulated_day: tuple[Path, Manifest]
+) -> None:
+    _, manifest = simulated_day
+    malformed = 0
+    for file in world.glob("user_action/dt=2019-06-0[456]/*.json"):
+        for line in file.read_text().splitlines():
+            try:
+                json.loads(line)
+            except ValueError:
+                malformed += 1
+    assert malformed > 0
+    assert manifest.inputs["actions"]["malformed"] == malformed
+    assert manifest.labels["clicked"]["orphans"] > 0
+
+
+def test_a_profile_is_joined_as_of_the_impression_and_not_as_of_today(
+    world: Path, simulated_day: tuple[Path, Manifest]
+) -> None:
+    output, manifest = simulated_day
+    found = examples(output, manifest)
+    cold = truth_of(world).merge(
+        pd.concat([pd.read_parquet(f) for f in world.glob("user_profile/dt=2019-06-0[345]/*")])[["user_id", "updated_at"]],
+        on="user_id",
+        how="left",
+    )
+    cold = cold[~cold["repeat"]]
+    cold["known"] = cold.updated_at + timedelta(minutes=10) <= cold.impression_time
+    known = cold.groupby(["user_id", "article_id", "impression_time"]).known.any()
+    assert found.user_known.sum() == known.sum() == manifest.views["user"]["matched"]
+
+
+def test_too_many_malformed_lines_are_refused(spark: SparkSession, world: Path, tmp_path: Path) -> None:
+    strict = simulated(world, tmp_path, "sources.actions.bad_records.max_rate=0.0001")
+    with pytest.raises(InputError, match=r"sources.actions: \d+ of [\d,]+ lines are malformed .* Look at the file, or raise"):
+        pipeline.run(spark, strict, SIMULATED_DAY)
+    assert nothing_published(tmp_path)
+
+
+def test_a_day_whose_label_windows_reach_into_missing_logs_is_not_mature(
+    spark: SparkSession, world: Path, tmp_path: Path
+) -> None:
+    def missing_tomorrow(loaded: LoadedConfig, now: datetime) -> bool:
+        from ctr_samples.spark.sources import read_source
+
+        config = loaded.config
+        read = {n: read_source(spark, n, s, SIMULATED_DAY) for n, s in config.sources.items()}
+        return pipeline.labels_are_mature(config, read, SIMULATED_DAY, now)
+
+    later = datetime(2019, 7, 1, tzinfo=UTC)
+    assert missing_tomorrow(simulated(world, tmp_path), later)
+    assert not missing_tomorrow(simulated(world, tmp_path, "sources.actions.days_after=2"), later)
+    # 2019-06-05 ends at 16:00 UTC and the longest window takes two hours.
+    assert not missing_tomorrow(simulated(world, tmp_path), datetime(2019, 6, 5, 17, 59, tzinfo=UTC))
+    assert missing_tomorrow(simulated(world, tmp_path), datetime(2019, 6, 5, 18, 0, tzinfo=UTC))
+
+
+def test_a_missing_column_is_refused_before_anything_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    wrong = open_bandit(tmp_path, "impressions.article=item")
+    with pytest.raises(InputError, match="impressions.article: the source has no column 'item'; did you mean 'item_id'?"):
+        pipeline.run(spark, wrong, TUESDAY)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_callers_session_keeps_its_settings(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.caseSensitive") == "false"
+
+
+def test_tables_of_the_catalog_are_read_and_never_taken_for_unchanged(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql("create database if not exists shop")
+    rows = {"at": [datetime(2019, 11, 26, 10, tzinfo=UTC)] * 2, "who": ["u1", "u2"], "what": [7, 7], "click": [1, 0]}
+    pq.write_table(pa.table(rows), tmp_path / "t.parquet")
+    spark.sql("drop table if exists shop.log")
+    spark.read.parquet(str(tmp_path / "t.parquet")).write.saveAsTable("shop.log")
+    text = """
+name: catalog
+timezone: UTC
+sources: {log: {format: table, table: shop.log}}
+impressions: {source: log, time: at, user: who, article: what}
+labels: {clicked: {source: log, where: click = 1, window: 1m}}
+features: {position: {from: impression.position, dtype: int64}}
+output: {path: OUT, partitions: 1}
+"""
+    (tmp_path / "c.yaml").write_text(text.replace("OUT", str(tmp_path / "out")))
+    loaded = load_config(tmp_path / "c.yaml")
+    runs = [pipeline.run(spark, loaded, TUESDAY) for _ in range(2)]
+    assert [run.published for run in runs] == [True, True]
+    assert runs[1].manifest.label_sum("clicked") == 1
+
+
