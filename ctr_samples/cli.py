@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -129,7 +128,9 @@ def _open(output: str, date: str | None) -> tuple[Any, Any]:
         return storage, require_manifest(storage, _parse_day(date))
     days = published_days(storage)
     if not days:
-        raise InputError(f"{output} holds no published samples; expected an output directory of `ctr-samples generate`.")
+        raise InputError(
+            f"{output} holds no published samples; expected an output directory of `ctr-samples generate`."
+        )
     return storage, require_manifest(storage, days[-1])
 
 
@@ -195,4 +196,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -78,7 +78,9 @@ class ExampleContract:
         names = [f.name for f in self.features]
         repeated = sorted({n for n in names if names.count(n) > 1})
         if repeated:
-            raise ContractError(f"The contract names {', '.join(map(repr, repeated))} more than once; names must be unique.")
+            raise ContractError(
+                f"The contract names {', '.join(map(repr, repeated))} more than once; names must be unique."
+            )
 
     def __getitem__(self, name: str) -> FeatureSpec:
         for spec in self.features:

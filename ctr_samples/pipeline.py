@@ -55,7 +55,12 @@ class RunResult:
 
 
 def run(
-    spark: SparkSession, loaded: LoadedConfig, run_date: date, *, force: bool = False, on_stage: OnStage = lambda _: None
+    spark: SparkSession,
+    loaded: LoadedConfig,
+    run_date: date,
+    *,
+    force: bool = False,
+    on_stage: OnStage = lambda _: None,
 ) -> RunResult:
     """Make and publish the samples of a day. Runs on the driver; one Spark action does all the work.
 
@@ -138,7 +143,9 @@ def run_fingerprint(
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def write(samples: Any, config: JobConfig, storage: Storage, directory: str, contract: ExampleContract) -> list[Receipt]:
+def write(
+    samples: Any, config: JobConfig, storage: Storage, directory: str, contract: ExampleContract
+) -> list[Receipt]:
     """Run the action; what a worker or a damaged input raised comes back as one expected error."""
     output = config.output
     plan = SinkPlan(storage, directory, contract, output.compression, output.shard_size)

@@ -27,13 +27,17 @@ _REASONS = {
 def run_summary(manifest: Manifest, storage: Storage, *, published: bool) -> RenderableType:
     """The summary of a published generation."""
     facts = _fact_lines(manifest)
-    return Group("", _headline(manifest, published), _splits(manifest), _accounting(manifest), *facts, *_next(manifest, storage))
+    return Group(
+        "", _headline(manifest, published), _splits(manifest), _accounting(manifest), *facts, *_next(manifest, storage)
+    )
 
 
 def _headline(manifest: Manifest, published: bool) -> RenderableType:
     name = (f"{manifest.name} {manifest.run_date}", "bold")
     if published:
-        return Text.assemble(("Published ", "bold green"), name, f", generation {manifest.generation}, in {manifest.seconds:.0f} s\n")
+        return Text.assemble(
+            ("Published ", "bold green"), name, f", generation {manifest.generation}, in {manifest.seconds:.0f} s\n"
+        )
     return Text.assemble(
         ("Already published ", "bold green"),
         name,
@@ -92,11 +96,15 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
     yield _grid("Labels", rows)
     for name, source in manifest.inputs.items():
         if source.get("malformed"):
-            yield Text(f"  {source['malformed']:,} of {source['lines']:,} lines of {name} are malformed and were skipped.")
+            yield Text(
+                f"  {source['malformed']:,} of {source['lines']:,} lines of {name} are malformed and were skipped."
+            )
         if source["missing_days"]:
             yield Text(f"  {name} had no data for {_some(source['missing_days'])}.")
     if not manifest.label_mature:
-        yield Text("  The label windows had not all closed: run the day again later for its final labels.", style="yellow")
+        yield Text(
+            "  The label windows had not all closed: run the day again later for its final labels.", style="yellow"
+        )
 
 
 def _some(days: list[str]) -> str:

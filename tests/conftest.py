@@ -56,7 +56,8 @@ def frame(spark: SparkSession) -> Callable[[str, Rows], DataFrame]:
 
         target = StructType.fromDDL(schema)
         texts = ", ".join(
-            f"`{f.name}` {'string' if isinstance(f.dataType, TimestampType) else f.dataType.simpleString()}" for f in target
+            f"`{f.name}` {'string' if isinstance(f.dataType, TimestampType) else f.dataType.simpleString()}"
+            for f in target
         )
         loose = spark.createDataFrame(rows, texts)
         return loose.select(*[loose[f.name].cast(f.dataType).alias(f.name) for f in target])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-
 
 import pandas as pd
 import pyarrow as pa
@@ -125,7 +123,9 @@ def test_shards_may_be_compressed(spark: SparkSession, tmp_path: Path, compressi
 
 
 def test_more_partitions_than_samples_give_no_empty_shard(spark: SparkSession, tmp_path: Path) -> None:
-    few = open_bandit(tmp_path, "impressions.where=row < 1490 and row >= 1484", "output.partitions=8", "labels.clicked.where=false")
+    few = open_bandit(
+        tmp_path, "impressions.where=row < 1490 and row >= 1484", "output.partitions=8", "labels.clicked.where=false"
+    )
     manifest = pipeline.run(spark, few, date(2019, 11, 25)).manifest
     assert manifest.records == 6
     assert all(shard.records > 0 for shard in manifest.shards)
@@ -166,7 +166,9 @@ SIMULATED_DAY = date(2019, 6, 5)
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two simulated days of 4,000 impressions, with a few malformed lines."""
     root = tmp_path_factory.mktemp("world")
-    simulate(SimulationSpec(days=2, start=date(2019, 6, 4), impressions=4_000, users=400, malformed_rate=0.005, seed=3), root)
+    simulate(
+        SimulationSpec(days=2, start=date(2019, 6, 4), impressions=4_000, users=400, malformed_rate=0.005, seed=3), root
+    )
     return root
 
 
@@ -182,9 +184,7 @@ def simulated(world: Path, output: Path, *overrides: str) -> LoadedConfig:
 
 
 @pytest.fixture(scope="module")
-def simulated_day(
-    spark: SparkSession, world: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, Manifest]:
+def simulated_day(spark: SparkSession, world: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
     output = tmp_path_factory.mktemp("simulated")
     return output, pipeline.run(spark, simulated(world, output), SIMULATED_DAY).manifest
 
@@ -232,7 +232,9 @@ def test_a_profile_is_joined_as_of_the_impression_and_not_as_of_today(
     output, manifest = simulated_day
     found = examples(output, manifest)
     cold = truth_of(world).merge(
-        pd.concat([pd.read_parquet(f) for f in world.glob("user_profile/dt=2019-06-0[345]/*")])[["user_id", "updated_at"]],
+        pd.concat([pd.read_parquet(f) for f in world.glob("user_profile/dt=2019-06-0[345]/*")])[
+            ["user_id", "updated_at"]
+        ],
         on="user_id",
         how="left",
     )
@@ -244,7 +246,9 @@ def test_a_profile_is_joined_as_of_the_impression_and_not_as_of_today(
 
 def test_too_many_malformed_lines_are_refused(spark: SparkSession, world: Path, tmp_path: Path) -> None:
     strict = simulated(world, tmp_path, "sources.actions.bad_records.max_rate=0.0001")
-    with pytest.raises(InputError, match=r"sources.actions: \d+ of [\d,]+ lines are malformed .* Look at the file, or raise"):
+    with pytest.raises(
+        InputError, match=r"sources.actions: \d+ of [\d,]+ lines are malformed .* Look at the file, or raise"
+    ):
         pipeline.run(spark, strict, SIMULATED_DAY)
     assert nothing_published(tmp_path)
 
@@ -269,7 +273,9 @@ def test_a_day_whose_label_windows_reach_into_missing_logs_is_not_mature(
 
 def test_a_missing_column_is_refused_before_anything_is_written(spark: SparkSession, tmp_path: Path) -> None:
     wrong = open_bandit(tmp_path, "impressions.article=item")
-    with pytest.raises(InputError, match="impressions.article: the source has no column 'item'; did you mean 'item_id'?"):
+    with pytest.raises(
+        InputError, match="impressions.article: the source has no column 'item'; did you mean 'item_id'?"
+    ):
         pipeline.run(spark, wrong, TUESDAY)
     assert list(tmp_path.iterdir()) == []
 
@@ -299,5 +305,3 @@ output: {path: OUT, partitions: 1}
     runs = [pipeline.run(spark, loaded, TUESDAY) for _ in range(2)]
     assert [run.published for run in runs] == [True, True]
     assert runs[1].manifest.label_sum("clicked") == 1
-
-

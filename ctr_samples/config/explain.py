@@ -90,7 +90,8 @@ def _features(config: JobConfig) -> Iterator[str]:
         yield f"  {name}: {_feature(feature)}"
     yield ""
     yield f"It writes {output.record} records to {output.path}"
-    yield f"  in {output.partitions} task(s), shards of about {format_size(output.shard_size)}, compression {output.compression}"
+    size = format_size(output.shard_size)
+    yield f"  in {output.partitions} task(s), shards of about {size}, compression {output.compression}"
     yield f"  {split.eval:.0%} of the hash range of each {split.by} goes to eval, the rest to train"
 
 

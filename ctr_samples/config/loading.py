@@ -165,7 +165,9 @@ def _found(value: Any) -> str:
 def _kind(value: Any) -> str:
     if value is None:
         return "an empty file"
-    return {dict: "keys", list: "a list"}.get(type(_plain(value)), repr(value))
+    if isinstance(value, Mapping):
+        return "keys"
+    return "a list" if isinstance(value, list) else repr(_plain(value))
 
 
 def _valid_keys(where: tuple[str, ...]) -> list[str]:

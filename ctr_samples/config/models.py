@@ -165,7 +165,7 @@ class View(_Model):
         None, description="The greatest age of a row, relative to each impression (inclusive)."
     )
     inclusive: bool = Field(False, description="Also use a row whose event time equals the impression's.")
-    static: bool = Field(False, description="The table has no times and never changes: no leak is possible.")
+    static: bool = Field(False, description="The table has no times; you vouch that it never changes.")
     daily_counts: DailyCounts | None = Field(None, description="Count the source by day instead of using its rows.")
 
     @model_validator(mode="after")
@@ -192,8 +192,12 @@ class Feature(_Model):
     from_: str | None = Field(None, alias="from", description="`<view>.<column>` or `impression.<column>`.")
     expr: Expression | None = Field(None, description="Instead: an SQL expression over `<view>.<column>`s.")
     dtype: Literal["int64", "float32", "string"] = Field(description="The type in the record.")
-    shape: tuple[Annotated[int, Field(ge=1, le=2**20)], ...] = Field((), description="`[]`: one value; `[n]`: n values.")
-    default: Scalar | None = Field(None, description="For missing values and to pad; 0 or an empty string if not given.")
+    shape: tuple[Annotated[int, Field(ge=1, le=2**20)], ...] = Field(
+        (), description="`[]`: one value; `[n]`: n values."
+    )
+    default: Scalar | None = Field(
+        None, description="For missing values and to pad; 0 or an empty string if not given."
+    )
     top_k: int | None = Field(None, ge=1, le=2**16, description="Of an array or of a map's values: the k greatest.")
     hash_buckets: int | None = Field(None, ge=2, le=2**62, description="Hash the value to an id below this number.")
 
@@ -218,7 +222,8 @@ class Feature(_Model):
         """What a missing value becomes."""
         if self.default is not None:
             return self.default
-        return {"int64": 0, "float32": 0.0, "string": ""}[self.dtype]
+        zeros: dict[str, Scalar] = {"int64": 0, "float32": 0.0, "string": ""}
+        return zeros[self.dtype]
 
 
 class Split(_Model):
@@ -245,13 +250,13 @@ class JobConfig(_Model):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$", description="A short name for manifests and logs.")
     timezone: str = Field(description="Zone of days and of times without a zone, such as Asia/Shanghai.")
-    sources: dict[Name, Source] = Field(min_length=1)
-    impressions: Impressions
-    labels: dict[Name, Label] = Field(min_length=1)
-    views: dict[Name, View] = Field({})
-    features: dict[Name, Feature] = Field(min_length=1)
-    split: Split = Field(Split())  # type: ignore[call-arg]
-    output: Output
+    sources: dict[Name, Source] = Field(min_length=1, description="The inputs, by a name of your choice.")
+    impressions: Impressions = Field(description="What was shown: the grain of a sample.")
+    labels: dict[Name, Label] = Field(min_length=1, description="What shall be predicted.")
+    views: dict[Name, View] = Field({}, description="The feature tables to join, as of each impression.")
+    features: dict[Name, Feature] = Field(min_length=1, description="What a sample has, in this order.")
+    split: Split = Field(Split(), description="Train and eval.")
+    output: Output = Field(description="Where the samples go.")
 
     @field_validator("timezone")
     @classmethod

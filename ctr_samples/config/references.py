@@ -45,9 +45,9 @@ def _sources(config: JobConfig) -> Iterator[Problem]:
     named = [("impressions", config.impressions.source)]
     named += [(f"labels.{name}", label.source) for name, label in config.labels.items()]
     named += [(f"views.{name}", view.source) for name, view in config.views.items()]
-    for place, source in named:
-        if source not in config.sources:
-            what = f"there is no source {source!r}{nearest(source, config.sources)}"
+    for place, wanted in named:
+        if wanted not in config.sources:
+            what = f"there is no source {wanted!r}{nearest(wanted, config.sources)}"
             yield Problem((*place.split("."), "source"), what)
     for name, source in config.sources.items():
         if (source.days_before or source.days_after) and not source.is_dated:

@@ -1,0 +1,1 @@
+"""What is measured about the samples of a run."""

@@ -56,7 +56,10 @@ def as_of_join(impressions: DataFrame, features: DataFrame, how: AsOf) -> DataFr
 
 
 def join_static(impressions: DataFrame, features: DataFrame, name: str, on: str) -> DataFrame:
-    """Impressions with the row of a table without times (``key``, ``payload``); of several rows of a key the same one each time."""
+    """Impressions with the row of a table without times (``key``, ``payload``).
+
+    Of several rows with one key the same one is taken on every run.
+    """
     payload = features.schema[PAYLOAD].dataType
     one_each = features.groupBy(KEY).agg(F.max_by(PAYLOAD, _content(F.col(PAYLOAD), payload)).alias("row"))
     left_key, right_key = same_key_type(impressions, on, one_each, KEY)
@@ -104,7 +107,8 @@ def _view(impression_time: Column, features: DataFrame, how: AsOf) -> Column:
     matched = F.coalesce(event_time.isNotNull() & fresh, F.lit(False))
     age = (F.unix_micros(impression_time) - F.unix_micros(event_time)) / F.lit(1e6)
     fields = [
-        F.when(matched, F.col(f"best.{PAYLOAD}.{field}")).alias(field) for field in _fields(features.schema[PAYLOAD].dataType)
+        F.when(matched, F.col(f"best.{PAYLOAD}.{field}")).alias(field)
+        for field in _fields(features.schema[PAYLOAD].dataType)
     ]
     return F.struct(*fields, F.when(matched, age).alias("age_s"), matched.alias("matched")).alias(how.name)
 

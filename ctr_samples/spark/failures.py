@@ -14,7 +14,9 @@ _OURS = re.compile(r"^ctr_samples\.errors\.(\w+): (.+)$", re.MULTILINE)
 _UNREADABLE = re.compile(
     r"\[(?:FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|MALFORMED_CSV_RECORD)[A-Z_.]*\]\s*(?P<what>[^\n]+)", re.IGNORECASE
 )
-_CAST = re.compile(r"\[(?:CAST_INVALID_INPUT|CAST_OVERFLOW|CANNOT_PARSE_TIMESTAMP)\]\s*(?P<what>[^\n]+?)\s*(?:SQLSTATE|$)")
+_CAST = re.compile(
+    r"\[(?:CAST_INVALID_INPUT|CAST_OVERFLOW|CANNOT_PARSE_TIMESTAMP)\]\s*(?P<what>[^\n]+?)\s*(?:SQLSTATE|$)"
+)
 _FILE = re.compile(r"(?:file|hdfs|s3a?|gs|abfss?):/+[^\s,;)]+|/[^\s,;)]+\.\w+")
 
 

@@ -104,7 +104,9 @@ def _greatest(column: Column, kind: DataType, feature: Feature, where: str) -> t
     if not isinstance(kind, ArrayType):
         raise InputError(f"{where}: `top_k` needs an array or a map, found {kind.simpleString()}.")
     assert feature.top_k is not None
-    numbers = F.filter(_converted_items(column, kind, feature, where), lambda x: x.isNotNull() & ~F.isnan(x.cast("double")))
+    numbers = F.filter(
+        _converted_items(column, kind, feature, where), lambda x: x.isNotNull() & ~F.isnan(x.cast("double"))
+    )
     best = F.slice(F.sort_array(numbers, asc=False), 1, feature.top_k)
     padded = F.concat(best, F.array_repeat(_default(feature), feature.top_k))
     return F.slice(padded, 1, feature.top_k), ArrayType(DoubleType())
@@ -138,7 +140,9 @@ def _converted(column: Column, kind: DataType, feature: Feature, where: str) -> 
             hint = "; say its length with `shape: [n]`"
         elif feature.dtype == "int64":
             hint = "; use `hash_buckets`, or an `expr` that casts it"
-        raise InputError(f"{where}: found {kind.simpleString()}, expected {expected} for `dtype: {feature.dtype}`{hint}.")
+        raise InputError(
+            f"{where}: found {kind.simpleString()}, expected {expected} for `dtype: {feature.dtype}`{hint}."
+        )
     return column if isinstance(kind, BinaryType) else column.cast(_SQL[feature.dtype])
 
 

@@ -1,4 +1,4 @@
-"""Cuts impressions out of a log: one row for each article shown, with a stable id and the reason why it is dropped, if it is."""
+"""Cuts impressions out of a log: one row for each article shown, with a stable id and, if it is dropped, the reason."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def cut_impressions(log: DataFrame, shown: Impressions, day: Day, reach: timedel
     near = rows.where(day.reaches(time, reach, reach) | time.isNull())
     exploded = _explode(near) if shown.explode else near
     reason = (
-        F.when(time.isNull(), NO_TIME).when(F.col("article").isNull(), NO_ARTICLE).when(_is_repeat(shown.dedup), REPEATED)
+        F.when(time.isNull(), NO_TIME)
+        .when(F.col("article").isNull(), NO_ARTICLE)
+        .when(_is_repeat(shown.dedup), REPEATED)
     )
     marked = exploded.withColumn(DROPPED, reason).withColumn("impression_id", _identity())
     return marked.select(*impression_columns(shown), DROPPED)

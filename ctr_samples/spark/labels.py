@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from ctr_samples.config import Impressions, Label
@@ -59,12 +59,11 @@ def actions_of(frame: DataFrame, plans: Sequence[LabelPlan]) -> DataFrame:
     first = plans[0]
     where = f"labels.{first.name}"
     parts = [_one_label(frame, plan) for plan in plans]
-    rows = matching_rows(frame, None, where).select(
+    return matching_rows(frame, None, where).select(
         key_column(frame, first.by_key, f"{where}.{first.by}").alias("key"),
         key_column(frame, first.article, f"{where}.article").alias("article"),
         F.explode(F.array_compact(F.array(*parts))).alias(_ACTION),
     )
-    return rows
 
 
 def _one_label(frame: DataFrame, plan: LabelPlan) -> Column:
@@ -89,7 +88,9 @@ def attribute(impressions: DataFrame, actions: DataFrame, by: str, plans: Sequen
     rows = _together(impressions, actions, by)
     keys = ["key", "key_article", "alone"]
     in_order = Window.partitionBy(*keys).orderBy("moment", IS_ACTION, "tie").rowsBetween(Window.unboundedPreceding, 0)
-    of_one = Window.partitionBy(*keys, "impression_number").rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    of_one = Window.partitionBy(*keys, "impression_number").rowsBetween(
+        Window.unboundedPreceding, Window.unboundedFollowing
+    )
     since = F.col("moment") - F.last("shown_at", ignorenulls=True).over(in_order)
     windows = reduce(
         lambda rest, plan: F.when(F.col(f"{_ACTION}.label") == plan.name, F.lit(plan.label.window)).otherwise(rest),
@@ -142,14 +143,14 @@ def _alone(key: Column, kind: str, own: Column) -> Column:
     return F.when(key.isNull(), F.concat(F.lit(kind), own.cast("string"))).alias("alone")
 
 
-def _reduced(plan: LabelPlan, counts: Column, of_one: Window) -> list[Column]:
+def _reduced(plan: LabelPlan, counts: Column, of_one: WindowSpec) -> list[Column]:
     mine = counts & (F.col(f"{_ACTION}.label") == plan.name)
     value = F.when(mine, F.col(f"{_ACTION}.value"))
-    there = F.coalesce(F.max(F.when(mine, 1)).over(of_one), F.lit(0)).cast("bigint")  # type: ignore[arg-type]
+    there = F.coalesce(F.max(F.when(mine, 1)).over(of_one), F.lit(0)).cast("bigint")
     if plan.label.reduce == "any":
         return [there.alias(plan.name)]
     reducer = F.sum if plan.label.reduce == "sum" else F.max
-    number = F.coalesce(reducer(value).over(of_one), F.lit(0.0))  # type: ignore[arg-type]
+    number = F.coalesce(reducer(value).over(of_one), F.lit(0.0))
     return [number.cast("float").alias(plan.name), there.alias(f"{plan.name}__mask")]
 
 
@@ -164,8 +165,15 @@ def label_columns(labels: Mapping[str, Label]) -> list[str]:
 
 
 def actions_near(actions: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> DataFrame:
-    """The actions that can belong to an impression of the day, or that happened on it."""
-    return actions.where(day.reaches(F.col(f"{_ACTION}.time"), timedelta(), longest_window(plans)))
+    """The actions that can belong to an impression of the day, or that happened on it; those without a time, to be counted."""
+    time = F.col(f"{_ACTION}.time")
+    return actions.where(day.reaches(time, timedelta(), longest_window(plans)) | time.isNull())
+
+
+def on_day(day: Day) -> Column:
+    """Whether a row of :func:`attribute` is an action of the day; one without a time counts, and is always an orphan."""
+    time = F.col(f"{_ACTION}.time")
+    return F.col(IS_ACTION) & (day.contains(time) | time.isNull())
 
 
 def longest_window(plans: Sequence[LabelPlan]) -> timedelta:

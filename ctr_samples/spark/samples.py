@@ -26,6 +26,7 @@ from ctr_samples.spark.labels import (
     attribute,
     label_columns,
     longest_window,
+    on_day,
     plan_label,
 )
 from ctr_samples.spark.sources import MALFORMED, SourceFrame
@@ -72,10 +73,9 @@ class SampleBuilder:
         frames = [actions_of(self._source(source), group) for (source, _, _), group in tables.items()]
         actions = actions_near(_stacked(frames), self.day, plans)
         both = attribute(impressions, actions, by, plans)
-        mine = F.col(IS_ACTION) & self.day.contains(F.col("action.time"))
         counts = {}
         for plan in plans:
-            this = mine & (F.col("action.label") == plan.name)
+            this = on_day(self.day) & (F.col("action.label") == plan.name)
             counts[f"{plan.name}.actions"] = F.count_if(this)
             counts[f"{plan.name}.orphans"] = F.count_if(this & F.col(ORPHAN))
         counted = self.witnesses.watch(both, "labels", counts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,7 +29,7 @@ class SinkPlan:
     storage: Storage
     directory: str
     contract: ExampleContract
-    compression: str
+    compression: Literal["none", "gzip", "zlib"]
     shard_size: int
 
 

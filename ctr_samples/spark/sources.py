@@ -164,7 +164,7 @@ def _read_paths(spark: SparkSession, name: str, source: Source, paths: Sequence[
 
 def _schema(name: str, source: Source) -> StructType:
     try:
-        schema = StructType.fromDDL(cast(str, source.schema_))
+        schema = cast(StructType, StructType.fromDDL(cast(str, source.schema_)))
     except (ParseException, AnalysisException) as error:
         raise ConfigError(f"sources.{name}.schema: {first_sentence(error)}") from None
     return schema.add(MALFORMED, StringType())

@@ -80,7 +80,9 @@ def _count_days(
     source: DataFrame, rows: DataFrame, key: Column, time: Column, counted: DailyCounts, where: str
 ) -> DataFrame:
     """One row for each key and day on whose last midnight something lay in the window; true as of that midnight."""
-    conditions = {n: compile_expression(source, e, f"{where}.daily_counts.counts.{n}") for n, e in counted.counts.items()}
+    conditions = {
+        n: compile_expression(source, e, f"{where}.daily_counts.counts.{n}") for n, e in counted.counts.items()
+    }
     by_day = (
         rows.select(key.alias(KEY), time.alias("_time"), *[c.cast("boolean").alias(n) for n, c in conditions.items()])
         .where(F.col(KEY).isNotNull() & F.col("_time").isNotNull())

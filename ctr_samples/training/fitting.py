@@ -18,7 +18,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.shards import Manifest, open_storage, require_manifest
 from ctr_samples.shards.naming import parse_day
 from ctr_samples.training.evaluation import Evaluation, evaluate
-from ctr_samples.training.models.logistic import logistic_regression
+from ctr_samples.training.models.logistic import fit_scale, logistic_regression
 from ctr_samples.training.reader import dataset_of
 
 _FEW_CLICKS = 100
@@ -49,8 +49,8 @@ class FitReport:
             f" on {self.day}, read by tf.data: {self.weights:,} weights, {self.seconds:.0f} s\n",
         )
         fewest = min(scores.clicks for scores in self.splits.values())
-        caution = f"With {fewest} positive(s) in a split, this shows the way through, not a good model." if fewest < _FEW_CLICKS else ""
-        return Group("", headline, table, Text(caution))
+        few = f"Only {fewest} × {self.label} in a split: this shows the way through, not a good model."
+        return Group("", headline, table, Text(few if fewest < _FEW_CLICKS else ""))
 
 
 def fit_day(path: str, date: str, *, label: str | None = None, epochs: int = 20, batch_size: int = 256) -> FitReport:
@@ -66,14 +66,17 @@ def fit_day(path: str, date: str, *, label: str | None = None, epochs: int = 20,
 
     keras.utils.set_random_seed(7)
     model = logistic_regression(contract, rate)
-    model.compile(optimizer=keras.optimizers.Adam(0.01), loss="binary_crossentropy")
     kept = {tensor.name for tensor in model.inputs}
     datasets = {
-        split: dataset_of(storage, manifest, split, batch_size).map(_one_label(target, kept)) for split in manifest.splits
+        split: dataset_of(storage, manifest, split, batch_size).map(_one_label(target, kept))
+        for split in manifest.splits
     }
+    train = datasets["train"].cache()
+    fit_scale(model, train.map(lambda features, _: features))
+    model.compile(optimizer=keras.optimizers.Adam(0.01), loss="binary_crossentropy")
     samples = sum(shard.records for shard in manifest.of_split("train"))
     steps = math.ceil(samples / batch_size)
-    model.fit(datasets["train"].cache().repeat(), epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0)
+    model.fit(train.repeat(), epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0)
     splits = {split: _score(model, dataset, rate) for split, dataset in datasets.items()}
     return FitReport(date, target, model.count_params(), time.monotonic() - started, splits)
 

@@ -68,7 +68,11 @@ def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> Non
     ("old", "new", "message"),
     [
         ("30m", "30", "c.yaml:11: labels.clicked.window: found 30, expected a duration such as 30s, 30m, 2h or 7d."),
-        ("30m", "soon", "c.yaml:11: labels.clicked.window: found 'soon', expected a duration such as 30s, 30m, 2h or 7d."),
+        (
+            "30m",
+            "soon",
+            "c.yaml:11: labels.clicked.window: found 'soon', expected a duration such as 30s, 30m, 2h or 7d.",
+        ),
         (
             "timezone: UTC",
             "timezone: Shanghai",
@@ -90,7 +94,11 @@ def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> Non
             "c.yaml:4: sources.log.path: found 'log/{day}', the only template in a path is {date}, not {day}.",
         ),
         ("name: tiny\n", "", "c.yaml: the key `name` is missing."),
-        ("source: log\n", "source: lag\n", "c.yaml:6: impressions.source: there is no source 'lag'; did you mean 'log'?"),
+        (
+            "source: log\n",
+            "source: lag\n",
+            "c.yaml:6: impressions.source: there is no source 'lag'; did you mean 'log'?",
+        ),
         (
             "impression.position",
             "impression.postion",
@@ -144,7 +152,9 @@ def test_an_override_wins_over_the_file_and_is_checked_like_it(tmp_path: Path) -
     loaded = load_config(written(tmp_path, MINIMAL), ["output.path=elsewhere", "output.partitions=3"])
     assert loaded.config.output.path == "elsewhere"
     assert loaded.document["output"] == {"path": "elsewhere", "partitions": 3}
-    assert "output.partition: unknown key; did you mean 'partitions'?" in problem(tmp_path, MINIMAL, "output.partition=3")
+    assert "output.partition: unknown key; did you mean 'partitions'?" in problem(
+        tmp_path, MINIMAL, "output.partition=3"
+    )
     assert problem(tmp_path, MINIMAL, "output") == (
         "--set output: expected the form a.b=value, such as output.path=build/samples."
     )
@@ -166,5 +176,7 @@ def test_a_variable_that_is_not_set_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["open_bandit", "simulated", "toutiao", "production"])
 def test_every_shipped_file_is_valid(name: str) -> None:
-    loaded = load_config(Path(__file__).parents[2] / "conf" / f"{name}.yaml", environ={"TOUTIAO_LOGS": "logs", "BUCKET": "b"})
+    loaded = load_config(
+        Path(__file__).parents[2] / "conf" / f"{name}.yaml", environ={"TOUTIAO_LOGS": "logs", "BUCKET": "b"}
+    )
     assert loaded.config.name.startswith(name)

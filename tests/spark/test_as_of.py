@@ -23,7 +23,9 @@ DAY = timedelta(days=1)
 def impressions(frame: Frame, *rows: tuple[int, str, str | None]) -> DataFrame:
     """Rows of (id, time, user)."""
     flat = frame("id bigint, time timestamp, user string", list(rows))
-    return flat.select(F.struct(F.col("id").alias("impression_id"), F.col("time").alias("impression_time"), "user").alias("impression"))
+    return flat.select(
+        F.struct(F.col("id").alias("impression_id"), F.col("time").alias("impression_time"), "user").alias("impression")
+    )
 
 
 def features(frame: Frame, *rows: tuple[str, str, str, Any]) -> DataFrame:
@@ -69,7 +71,9 @@ def test_a_row_is_visible_only_if_it_became_true_before(
         ("2019-06-05 10:00:00.000001", NOTHING),
     ],
 )
-def test_a_row_that_was_true_but_not_yet_known_is_invisible(frame: Frame, available_time: str, expected: object) -> None:
+def test_a_row_that_was_true_but_not_yet_known_is_invisible(
+    frame: Frame, available_time: str, expected: object
+) -> None:
     left = impressions(frame, (1, "2019-06-05 10:00:00", "u1"))
     right = features(frame, ("u1", "2019-06-05 09:00:00", available_time, "v"))
     assert joined(left, right) == {1: expected}
@@ -82,7 +86,9 @@ def test_a_row_that_was_true_but_not_yet_known_is_invisible(frame: Frame, availa
         ("2019-06-04 09:59:59.999999", NOTHING),
     ],
 )
-def test_the_ttl_counts_from_each_impression_and_includes_its_end(frame: Frame, event_time: str, expected: object) -> None:
+def test_the_ttl_counts_from_each_impression_and_includes_its_end(
+    frame: Frame, event_time: str, expected: object
+) -> None:
     left = impressions(frame, (1, "2019-06-05 10:00:00", "u1"))
     assert joined(left, features(frame, ("u1", event_time, event_time, "v"))) == {1: expected}
 
@@ -168,11 +174,19 @@ def test_two_impressions_of_one_user_at_one_moment_both_match(frame: Frame) -> N
 
 def test_a_number_and_its_text_are_one_key_also_above_2_to_the_53(frame: Frame) -> None:
     left = impressions(frame, (1, "2019-06-05 10:00:00", "9007199254740993"))
-    flat = frame("key bigint, time timestamp, value string", [
-        (9007199254740993, "2019-06-05 09:00:00", "mine"),
-        (9007199254740992, "2019-06-05 09:30:00", "the neighbour's"),
-    ])
-    right = flat.select("key", F.col("time").alias("event_time"), F.col("time").alias("available_time"), F.struct("value").alias("payload"))
+    flat = frame(
+        "key bigint, time timestamp, value string",
+        [
+            (9007199254740993, "2019-06-05 09:00:00", "mine"),
+            (9007199254740992, "2019-06-05 09:30:00", "the neighbour's"),
+        ],
+    )
+    right = flat.select(
+        "key",
+        F.col("time").alias("event_time"),
+        F.col("time").alias("available_time"),
+        F.struct("value").alias("payload"),
+    )
     assert joined(left, right)[1][0] == "mine"
 
 
@@ -222,16 +236,23 @@ def test_random_tables_agree_with_the_definition(frame: Frame, inclusive: bool) 
     left = impressions(frame, *[(n, t.strftime("%F %T"), u) for n, t, u in shown])
     right = features(frame, *[(u, e.strftime("%F %T"), a.strftime("%F %T"), v) for u, e, a, v in known])
     ttl = timedelta(minutes=20)
-    assert {n: found[0] for n, found in joined(left, right, ttl, inclusive).items()} == oracle(shown, known, ttl, inclusive)
+    assert {n: found[0] for n, found in joined(left, right, ttl, inclusive).items()} == oracle(
+        shown, known, ttl, inclusive
+    )
 
 
 def test_a_table_without_times_gives_one_row_for_each_key(frame: Frame) -> None:
-    left = impressions(frame, (1, "2019-06-05 10:00:00", "u1"), (2, "2019-06-05 10:00:00", "u2"), (3, "2019-06-05 10:00:00", None))
+    left = impressions(
+        frame, (1, "2019-06-05 10:00:00", "u1"), (2, "2019-06-05 10:00:00", "u2"), (3, "2019-06-05 10:00:00", None)
+    )
     rows = [("u1", "a"), ("u1", "b"), ("u9", "c")]
     seen = set()
     for order in (rows, rows[::-1]):
         right = frame("key string, value string", order).select("key", F.struct("value").alias("payload"))
-        found = {r.impression.impression_id: r.profile for r in join_static(left, right, "profile", "impression.user").collect()}
+        found = {
+            r.impression.impression_id: r.profile
+            for r in join_static(left, right, "profile", "impression.user").collect()
+        }
         assert sorted(found) == [1, 2, 3]
         assert [found[i].matched for i in (1, 2, 3)] == [True, False, False]
         seen.add(found[1].value)

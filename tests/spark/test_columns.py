@@ -43,7 +43,10 @@ def test_text_that_holds_a_list_is_read_or_refused_whole(frame: Frame, text: str
 
 def test_an_array_of_numbers_is_a_list_of_keys(frame: Frame) -> None:
     rows = frame("ids array<int>", [([3, 4],)])
-    assert rows.select(key_list_column(rows, "ids", "here").alias("k")).schema["k"].dataType.simpleString() == "array<bigint>"
+    assert (
+        rows.select(key_list_column(rows, "ids", "here").alias("k")).schema["k"].dataType.simpleString()
+        == "array<bigint>"
+    )
 
 
 @pytest.mark.parametrize("kind", ["tinyint", "smallint", "int", "bigint"])

@@ -61,7 +61,9 @@ def test_the_greatest_numbers_leave_out_nan_and_null(frame: Frame) -> None:
 def test_a_hashed_id_is_stable_below_its_limit_and_differs_between_features(frame: Frame) -> None:
     rows = frame("item struct<city: string>", [((f"city {n}",),) for n in range(200)])
     feature = Feature.model_validate({"from": "item.city", "dtype": "int64", "hash_buckets": 10})
-    one, other = ([r[0] for r in rows.select(feature_column(rows, name, feature)).collect()] for name in ("one", "other"))
+    one, other = (
+        [r[0] for r in rows.select(feature_column(rows, name, feature)).collect()] for name in ("one", "other")
+    )
     assert set(one) == set(range(10))
     assert one != other
     assert one[:3] == FIRST_THREE
@@ -84,7 +86,9 @@ FIRST_THREE = [8, 7, 2]  # a change here moves every id of every trained embeddi
         ({"from": "itm.price", "dtype": "float32"}, "features.f: the source has no column 'itm'; did you mean 'item'?"),
     ],
 )
-def test_data_of_another_form_are_refused_before_anything_runs(frame: Frame, feature: dict[str, Any], message: str) -> None:
+def test_data_of_another_form_are_refused_before_anything_runs(
+    frame: Frame, feature: dict[str, Any], message: str
+) -> None:
     rows = frame(SCHEMA, [])
     with pytest.raises(InputError, match=message):
         feature_column(rows, "f", Feature.model_validate(feature))

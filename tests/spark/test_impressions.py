@@ -23,7 +23,9 @@ SHOWN = Impressions(source="log", time="at", user="user_id", article="article_id
 def cut(log: DataFrame, shown: Impressions, day: Day = DAY, reach: timedelta = timedelta()) -> list[tuple[Any, ...]]:
     """(time, user, article, position, why it is dropped), in the order of the log."""
     rows = cut_impressions(log, shown, day, reach)
-    rows = rows.orderBy("impression_time", "user", "position").withColumn("time", F.date_format("impression_time", "HH:mm:ss"))
+    rows = rows.orderBy("impression_time", "user", "position").withColumn(
+        "time", F.date_format("impression_time", "HH:mm:ss")
+    )
     return [(r.time, r.user, r.article, r.position, r.dropped) for r in rows.collect()]
 
 
@@ -85,9 +87,7 @@ def test_a_repeat_is_the_same_user_and_article_within_the_interval_after_the_one
 
 
 def test_a_repeat_across_midnight_is_seen(frame: Frame) -> None:
-    log = frame(
-        LOG, [("2019-06-04 23:59:50", "u1", "a", "exposure"), ("2019-06-05 00:00:10", "u1", "a", "exposure")]
-    )
+    log = frame(LOG, [("2019-06-04 23:59:50", "u1", "a", "exposure"), ("2019-06-05 00:00:10", "u1", "a", "exposure")])
     shown = SHOWN.model_copy(update={"dedup": timedelta(seconds=30)})
     assert cut(log, shown, reach=timedelta(seconds=30))[1] == ("00:00:10", "u1", "a", 0, "repeated")
 
@@ -112,9 +112,7 @@ def test_within_a_request_the_same_article_is_a_repeat_whatever_the_time(frame: 
 
 
 def test_two_unknown_users_are_two_people(frame: Frame) -> None:
-    log = frame(
-        LOG, [("2019-06-05 10:00:00", None, "a", "exposure"), ("2019-06-05 10:00:10", None, "a", "exposure")]
-    )
+    log = frame(LOG, [("2019-06-05 10:00:00", None, "a", "exposure"), ("2019-06-05 10:00:10", None, "a", "exposure")])
     shown = SHOWN.model_copy(update={"dedup": timedelta(seconds=30)})
     assert [row[4] for row in cut(log, shown)] == [None, None]
 

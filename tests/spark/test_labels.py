@@ -30,7 +30,7 @@ def impressions(frame: Frame, *rows: tuple[int, str, str | None, str]) -> DataFr
 def actions(frame: Frame, *rows: tuple[str, str | None, str, str, str | None]) -> DataFrame:
     """Rows of (time, user, article, action, milliseconds)."""
     dated = [(t if len(t) > 15 else f"2019-06-05 {t}", *rest) for t, *rest in rows]
-    return frame("at timestamp, user_id string, article_id string, action string, read_ms string", dated)
+    return frame("at string, user_id string, article_id string, action string, read_ms string", dated)
 
 
 def labels(shown: DataFrame, log: DataFrame, **wanted: Label) -> dict[int, tuple[Any, ...]]:
@@ -122,6 +122,13 @@ def test_unknown_users_match_nobody(frame: Frame) -> None:
     shown = impressions(frame, (1, "10:00:00", None, "a"), (2, "10:00:00", None, "a"))
     log = actions(frame, ("10:01:00", None, "a", "click", None))
     assert labels(shown, log, clicked=CLICKED) == {1: (0,), 2: (0,)}
+    assert orphans(shown, log, clicked=CLICKED) == 1
+
+
+def test_an_action_without_a_readable_time_is_an_orphan(frame: Frame) -> None:
+    shown = impressions(frame, (1, "10:00:00", "u1", "a"))
+    log = actions(frame, ("no time at all here", "u1", "a", "click", None))
+    assert labels(shown, log, clicked=CLICKED) == {1: (0,)}
     assert orphans(shown, log, clicked=CLICKED) == 1
 
 

@@ -51,7 +51,9 @@ def test_malformed_lines_are_marked_with_their_text(spark: SparkSession, tmp_pat
 
 def test_csv_lines_of_another_width_are_malformed(spark: SparkSession, tmp_path: Path) -> None:
     lines(tmp_path / "t.csv", "a,b", "1,x", "2", "3,x,y", "four,x")
-    source = Source.model_validate({"format": "csv", "path": str(tmp_path / "t.csv"), "schema": "a INT, b STRING", "header": True})
+    source = Source.model_validate(
+        {"format": "csv", "path": str(tmp_path / "t.csv"), "schema": "a INT, b STRING", "header": True}
+    )
     rows = read_source(spark, "t", source, DAY).frame.collect()
     assert [r[MALFORMED] for r in rows] == [None, "2", "3,x,y", "four,x"]
 
@@ -81,7 +83,9 @@ def test_a_schema_that_is_no_schema_is_a_config_error(spark: SparkSession, tmp_p
 
 
 def test_a_table_is_read_by_name_and_pruned_by_its_date_column(spark: SparkSession) -> None:
-    spark.sql("create or replace temp view v as select 1 a, '2019-06-04' dt union select 2, '2019-06-05' union select 3, '2019-06-07'")
+    spark.sql(
+        "create or replace temp view v as select 1 a, '2019-06-04' dt union select 2, '2019-06-05' union select 3, '2019-06-07'"
+    )
     source = Source.model_validate({"format": "table", "table": "v", "date_column": "dt", "days_before": 1})
     found = read_source(spark, "t", source, DAY)
     assert sorted(r.a for r in found.frame.collect()) == [1, 2]
@@ -90,7 +94,9 @@ def test_a_table_is_read_by_name_and_pruned_by_its_date_column(spark: SparkSessi
 
 def test_a_table_or_date_column_that_is_not_there_is_named(spark: SparkSession) -> None:
     nowhere = Source.model_validate({"format": "table", "table": "no.such"})
-    with pytest.raises(InputError, match=r"sources.t: the table no.such cannot be read: The table or view `no`.`such` cannot be found"):
+    with pytest.raises(
+        InputError, match=r"sources.t: the table no.such cannot be read: The table or view `no`.`such` cannot be found"
+    ):
         read_source(spark, "t", nowhere, DAY)
     spark.sql("create or replace temp view v2 as select 1 a")
     undated = Source.model_validate({"format": "table", "table": "v2", "date_column": "dt"})

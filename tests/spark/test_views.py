@@ -22,7 +22,9 @@ COUNTS = DailyCounts(
     counts={"impressions": "true", "clicks": "click = 1"},
     rates={"click_rate": {"count": "clicks", "of": "impressions", "prior": 0.1, "strength": 10}},
 )
-ITEM = View(source="log", entity="article", key="item", event_time="at", available_after="1h", ttl="2d", daily_counts=COUNTS)
+ITEM = View(
+    source="log", entity="article", key="item", event_time="at", available_after="1h", ttl="2d", daily_counts=COUNTS
+)
 PROFILE = View(source="profiles", entity="user", key="user_id", event_time="at", available_after="2h", ttl="30d")
 
 

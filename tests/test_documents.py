@@ -1,0 +1,85 @@
+"""What the documents say is what the product does: the demo's output, the README's program, the configuration reference."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parent.parent
+README = (PROJECT / "README.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory in which the demo's commands find what they name, and leave their output."""
+    root = tmp_path_factory.mktemp("checkout")
+    for name in ("conf", "data", "jobs"):
+        (root / name).symlink_to(PROJECT / name)
+    return root
+
+
+@pytest.fixture(scope="module")
+def demo_output(checkout: Path) -> str:
+    """What the demo's two commands print, run as the README shows them."""
+    environ = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "VIRTUAL_ENV": "active"}
+    commands = re.findall(r"^\$ ((?:spark-submit|python) .*)$", README, re.MULTILINE)
+    assert len(commands) == 2
+    said = ""
+    for command in commands:
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=checkout,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        said += f"$ {command}\n{done.stdout}\n"
+    return said.replace(str(checkout), "/home/you/ctr-samples")
+
+
+def comparable(text: str) -> list[str]:
+    """Lines without what changes from run to run: seconds, the last digits of a fit, blank space at the ends."""
+    text = re.sub(r"\b\d+ s\b", "N s", text)
+    text = re.sub(r"\b\d\.\d{3,4}\b", "0.NNN", text)
+    return [line.strip() for line in text.splitlines() if line.strip() and set(line.strip()) != {"─"}]
+
+
+def test_the_demo_prints_what_the_readme_shows(demo_output: str) -> None:
+    shown = re.search(r"```text\n(.*?)```", README, re.DOTALL)
+    assert shown is not None
+    expected = [line for line in comparable(shown[1]) if line != "$ . .venv/bin/activate"]
+    assert [re.sub(r" +", " ", line) for line in comparable(demo_output)] == [
+        re.sub(r" +", " ", line) for line in expected
+    ]
+
+
+def test_the_readmes_program_runs_on_the_demos_output(demo_output: str, checkout: Path) -> None:
+    program = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert program is not None
+    done = subprocess.run([sys.executable, "-c", program[1]], cwd=checkout, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("(256, 80) 0.0")
+    assert len(lines) == 5
+
+
+def test_the_configuration_reference_is_that_of_the_models() -> None:
+    tool = [sys.executable, str(PROJECT / "tools/configuration_reference.py")]
+    printed = subprocess.run(tool, capture_output=True, text=True, check=True).stdout
+    assert (PROJECT / "docs/configuration.md").read_text() == printed, "run `make docs`"
+
+
+@pytest.mark.parametrize(
+    "document", sorted(PROJECT.glob("*.md")) + sorted(PROJECT.glob("docs/*.md")), ids=lambda p: p.name
+)
+def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
+        assert (document.parent / target).exists(), target

@@ -1,0 +1,123 @@
+"""Prints docs/configuration.md from the models of the configuration: `make docs` writes it, a test keeps it true."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from ctr_samples.config.models import (
+    BadRecords,
+    DailyCounts,
+    Feature,
+    Impressions,
+    JobConfig,
+    Label,
+    Output,
+    Rate,
+    Source,
+    Split,
+    View,
+)
+from ctr_samples.config.units import Duration, Size, format_duration, format_size
+
+SECTIONS: list[tuple[str, type[BaseModel]]] = [
+    ("The file", JobConfig),
+    ("sources.<name>", Source),
+    ("sources.<name>.bad_records", BadRecords),
+    ("impressions", Impressions),
+    ("labels.<name>", Label),
+    ("views.<name>", View),
+    ("views.<name>.daily_counts", DailyCounts),
+    ("views.<name>.daily_counts.rates.<name>", Rate),
+    ("features.<name>", Feature),
+    ("split", Split),
+    ("output", Output),
+]
+
+INTRODUCTION = """\
+# Configuration
+
+<!-- Written by `make docs` from ctr_samples/config/models.py; change it there. -->
+
+One YAML file says everything about a sample set. `ctr-samples config --config FILE` checks it, `--explain` prints its plan in
+words, `--set a.b=value` changes one key for one run. Unknown and duplicate keys are errors.
+
+- `{date}` in the path of a source stands for each day that is read; `${NAME}` anywhere stands for an environment variable.
+- An *expression* is Spark SQL over the columns of one source. It is parsed by Spark and may use only column names, literals,
+  operators, `case`, `cast`, lambdas and deterministic functions from an allow-list; sub-queries, `reflect`, `rand` and the
+  like are refused.
+- A *duration* is a number with `ms`, `s`, `m`, `h` or `d`; a *size* one with `B`, `KB`, `KiB`, `MB`, `MiB`, `GB` or `GiB`.
+- Times: text is read in `timezone`; a timestamp is taken as it is; a bare number must say its unit, as in
+  `timestamp_millis(t)`.
+"""
+
+
+def page() -> Iterator[str]:
+    """The whole page, line by line."""
+    yield INTRODUCTION
+    for title, model in SECTIONS:
+        yield f"## {title if model is JobConfig else f'`{title}`'}\n"
+        yield f"{(model.__doc__ or '').strip()}\n"
+        yield "| key | value | default | meaning |"
+        yield "|---|---|---|---|"
+        for name, field in model.model_fields.items():
+            yield f"| `{field.alias or name}` | {_value(field)} | {_default(field)} | {field.description or ''} |"
+        yield ""
+
+
+def _value(field: FieldInfo) -> str:
+    text = _type(field.annotation, field.metadata)
+    limits = [m for m in field.metadata if isinstance(m, Ge | Gt | Le | Lt)]
+    words = {Ge: ("ge", "≥"), Gt: ("gt", ">"), Le: ("le", "≤"), Lt: ("lt", "<")}
+    parts = [f"{words[type(m)][1]} {getattr(m, words[type(m)][0])}" for m in limits]
+    return ", ".join([text, *parts])
+
+
+def _type(kind: Any, metadata: Any = ()) -> str:
+    for named, word in ((Duration, "duration"), (Size, "size")):
+        if kind is named or _same_annotation(kind, metadata, named):
+            return word
+    if get_origin(kind) is Annotated:
+        return _type(get_args(kind)[0], get_args(kind)[1:])
+    if get_origin(kind) is Literal:
+        return " \\| ".join(f"`{a}`" for a in get_args(kind))
+    if get_origin(kind) in (types.UnionType, Union):
+        return " \\| ".join(dict.fromkeys(_type(a) for a in get_args(kind) if a is not type(None)))
+    if get_origin(kind) is dict:
+        return f"name → {_type(get_args(kind)[1])}"
+    if get_origin(kind) is tuple:
+        return "list of integers"
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return "see below"
+    if kind is str and any(getattr(m, "func", None).__name__ == "_as_text" for m in metadata if hasattr(m, "func")):
+        return "expression"
+    return {str: "text", int: "integer", float: "number", bool: "`true` \\| `false`"}.get(kind, str(kind))
+
+
+def _same_annotation(kind: Any, metadata: Any, named: Any) -> bool:
+    """Pydantic takes the top level of an Annotated apart; its metadata still tells what it was."""
+    base, *parts = get_args(named)
+    return kind is base and bool(parts) and any(m == parts[0] for m in metadata)
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    if value is PydanticUndefined:
+        return "*required*"
+    if value is None or isinstance(value, BaseModel) or value in ({}, ()):
+        return ""
+    if _value(field).startswith("size"):
+        return f"`{format_size(value).replace(' ', '')}`"
+    if _value(field).startswith("duration"):
+        return f"`{format_duration(value)}`"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+if __name__ == "__main__":
+    print("\n".join(page()).rstrip())  # noqa: T201
