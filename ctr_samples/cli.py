@@ -50,7 +50,7 @@ def generate(
 
             with session_of_command(f"ctr-samples {loaded.config.name} {run_date}") as spark:
                 progress.follow(spark)
-                result = pipeline.run(spark, loaded, run_date, force=force, on_stage=progress.stage)
+                result = pipeline.run(spark, loaded, run_date, force=force, reporter=progress)
 
         from ctr_samples.shards import open_storage
         from ctr_samples.shards.naming import manifest_path

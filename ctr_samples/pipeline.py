@@ -7,15 +7,15 @@ import json
 import platform
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, Protocol
 
 import numpy
 import pyarrow
 import pyspark
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
@@ -25,9 +25,9 @@ from ctr_samples.quality.accounting import Accounting
 from ctr_samples.shards import (
     Manifest,
     Receipt,
-    Storage,
     check_receipts,
     check_shards,
+    check_store,
     latest_manifest,
     mark_success,
     open_storage,
@@ -39,11 +39,29 @@ from ctr_samples.spark.failures import SPARK_FAILURES, as_expected_error
 from ctr_samples.spark.features import contract_of
 from ctr_samples.spark.samples import SampleBuilder
 from ctr_samples.spark.session import run_session
-from ctr_samples.spark.sink import SinkPlan, in_final_order, write_shards
+from ctr_samples.spark.sink import Progress, SinkPlan, in_final_order, write_shards
 from ctr_samples.spark.sources import SourceFrame, read_source
 from ctr_samples.spark.witnesses import Witnesses
 
-OnStage = Callable[[str], None]
+
+class Reporter(Protocol):
+    """Is told how a run gets on; called on the driver."""
+
+    def stage(self, text: str) -> None:
+        """A stage begins."""
+
+    def writing(self, progress: Progress) -> None:
+        """Tasks begin to write; ``progress`` grows while they do."""
+
+
+class Silent:
+    """The reporter of a run that nobody watches."""
+
+    def stage(self, text: str) -> None:
+        """Say nothing."""
+
+    def writing(self, progress: Progress) -> None:
+        """Say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +78,7 @@ def run(
     run_date: date,
     *,
     force: bool = False,
-    on_stage: OnStage = lambda _: None,
+    reporter: Reporter | None = None,
 ) -> RunResult:
     """Make and publish the samples of a day. Runs on the driver; one Spark action does all the work.
 
@@ -68,12 +86,13 @@ def run(
     errors of :mod:`ctr_samples.errors`; when it raises, nothing was published (but see PublishUnknown).
     """
     started = time.monotonic()
+    told = reporter or Silent()
     config = loaded.config
     session = run_session(spark, config.timezone)
     storage = open_storage(config.output.path)
     day = Day.of(run_date, config.timezone)
 
-    on_stage("looking at the inputs")
+    told.stage("looking at the inputs")
     sources = {name: read_source(session, name, source, run_date) for name, source in config.sources.items()}
     contract = contract_of(config)
     mature = labels_are_mature(config, sources, run_date, datetime.now(UTC))
@@ -83,15 +102,20 @@ def run(
         mark_success(storage, current)
         return RunResult(current, published=False)
 
-    on_stage("planning the joins")
+    told.stage("planning the joins")
     witnesses = Witnesses()
     samples = SampleBuilder(config, sources, day, witnesses).build(contract)
 
-    on_stage("joining and writing")
+    told.stage("joining and writing")
+    progress = Progress.of(session)
+    told.writing(progress)
     run = run_id(datetime.now(UTC), secrets.token_hex(4))
-    receipts = write(samples, config, storage, run_directory(run_date, run), contract)
+    output, directory = config.output, run_directory(run_date, run)
+    check_store(storage, directory)
+    plan = SinkPlan(storage, directory, contract, output.compression, output.shard_size)
+    receipts = write(samples, output.partitions, plan, progress)
 
-    on_stage("checking and publishing")
+    told.stage("checking and publishing")
     check_malformed(config, witnesses)
     accounting = account(witnesses, receipts)
     check_not_empty(config, accounting, run_date)
@@ -106,7 +130,7 @@ def run(
         parent=current.run_id if current else None,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         fingerprint=fingerprint,
-        compression=config.output.compression,
+        compression=output.compression,
         contract={**contract.to_dict(), "fingerprint": contract.fingerprint},
         config=loaded.document,
         inputs={name: {**source.snapshot, **witnesses.counts(f"source {name}")} for name, source in sources.items()},
@@ -143,20 +167,16 @@ def run_fingerprint(
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def write(
-    samples: Any, config: JobConfig, storage: Storage, directory: str, contract: ExampleContract
-) -> list[Receipt]:
+def write(samples: DataFrame, partitions: int, plan: SinkPlan, progress: Progress) -> list[Receipt]:
     """Run the action; what a worker or a damaged input raised comes back as one expected error."""
-    output = config.output
-    plan = SinkPlan(storage, directory, contract, output.compression, output.shard_size)
     try:
-        receipts = write_shards(in_final_order(samples, output.partitions), plan)
+        receipts = write_shards(in_final_order(samples, partitions), plan, progress)
     except SPARK_FAILURES as error:
         expected = as_expected_error(error)
         if expected is None:
             raise
         raise expected from error
-    check_receipts(receipts, output.partitions)
+    check_receipts(receipts, partitions)
     return receipts
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,32 +15,57 @@ from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, Te
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from ctr_samples.spark.sink import Progress as Written
+
 _POLL_SECONDS = 0.3
 
 
 def stderr_console() -> Console:
     """Where progress, summaries and errors go; stdout is for output that other programs read."""
+    terminal = None if sys.stderr.isatty() else _terminal_behind_spark_submit()
+    if terminal is not None:
+        return Console(file=open(terminal, "w"), highlight=False)  # lives as long as the console
     return Console(stderr=True, highlight=False)
 
 
+def _terminal_behind_spark_submit() -> str | None:
+    """The terminal that spark-submit's own stderr is, if it is one.
+
+    spark-submit runs Python as its child and copies both of its outputs to stdout, so that Python sees no terminal. Where
+    there is no /proc, as on macOS, a run under spark-submit is quiet until its summary.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return None
+    try:
+        target = os.readlink(f"/proc/{os.getppid()}/fd/2")
+    except OSError:
+        return None
+    return target if target.startswith(("/dev/pts/", "/dev/tty")) and os.access(target, os.W_OK) else None
+
+
 class RunProgress:
-    """Shows the stage of a run and, once Spark works, how many of its tasks are done."""
+    """Shows the stage of a run and, once Spark works, the tasks, samples and shards that are done."""
 
     def __init__(self, console: Console) -> None:
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[tasks]}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[counts]}"),
             TimeElapsedColumn(),
         )
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self._row = self._progress.add_task("starting Spark", total=None, tasks="")
+        self._row = self._progress.add_task("starting Spark", total=None, counts="")
         self._stop = threading.Event()
+        self._written: Written | None = None
 
     def stage(self, text: str) -> None:
         """Show another stage."""
         self._progress.update(self._row, description=text)
+
+    def writing(self, progress: Written) -> None:
+        """Show what the tasks have written so far."""
+        self._written = progress
 
     def follow(self, spark: SparkSession) -> None:
         """Show the tasks of this session's running stages from now on."""
@@ -62,8 +89,13 @@ class RunProgress:
                 return
             live = [info for info in infos if info is not None]
             done, total = sum(i.numCompletedTasks for i in live), sum(i.numTasks for i in live)
-            text = f"{done}/{total} tasks" if total else ""
-            self._progress.update(self._row, completed=done, total=total or None, tasks=text)
+            self._progress.update(self._row, completed=done, total=total or None, counts=self._counts(done, total))
+
+    def _counts(self, done: int, total: int) -> str:
+        parts = [f"{done}/{total} tasks"] if total else []
+        if self._written is not None and self._written.samples.value:
+            parts.append(f"{self._written.samples.value:,} samples in {self._written.shards.value:,} shards")
+        return ", ".join(parts)
 
 
 @contextmanager

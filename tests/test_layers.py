@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "spark": LEAVES | {"config", "codec", "shards", "quality"},
     "training": LEAVES | {"codec", "shards"},
     "pipeline": LEAVES | {"config", "codec", "shards", "quality", "spark"},
-    "progress": {"errors"},
+    "progress": {"spark"},
     "summary": {"config", "shards"},
     "cli": LEAVES | {"config", "shards", "spark", "pipeline", "progress", "reading", "summary"},
 }

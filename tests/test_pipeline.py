@@ -280,6 +280,16 @@ def test_a_missing_column_is_refused_before_anything_is_written(spark: SparkSess
     assert list(tmp_path.iterdir()) == []
 
 
+def test_names_of_a_configuration_never_meet_names_of_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    names = ["action", "dropped", "is_action", "key", "moment", "alone", "left", "row", "best", "payload"]
+    columns = [f"impressions.columns.{name}=position" for name in names]
+    features = [f"features.{name}={{from: impression.{name}, dtype: int64}}" for name in names]
+    features += ["features.split={from: impression.position, dtype: int64}"]
+    manifest = pipeline.run(spark, open_bandit(tmp_path, *columns, *features), TUESDAY).manifest
+    found = examples(tmp_path, manifest)
+    assert all((found[name] == found.position).all() for name in [*names, "split"])
+
+
 def test_the_callers_session_keeps_its_settings(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.caseSensitive") == "false"

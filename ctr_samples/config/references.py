@@ -69,8 +69,11 @@ def _impressions(config: JobConfig) -> Iterator[Problem]:
 
 def _labels(config: JobConfig) -> Iterator[Problem]:
     shown = config.impressions
+    taken = {"impression", *IMPRESSION_COLUMNS, *shown.columns, *config.views}
     for name, label in config.labels.items():
         where = ("labels", name)
+        if name in taken:
+            yield Problem(where, f"{name!r} is also a view or a column of impressions; rename one")
         if label.source != shown.source:
             for key in ("time", "article"):
                 if getattr(label, key) is None:

@@ -3,6 +3,7 @@
 from ctr_samples.shards.manifest import Manifest, Receipt, Shard, check_receipts
 from ctr_samples.shards.publish import (
     check_shards,
+    check_store,
     latest_manifest,
     mark_success,
     publish,
@@ -23,6 +24,7 @@ __all__ = [
     "Storage",
     "check_receipts",
     "check_shards",
+    "check_store",
     "damage",
     "latest_manifest",
     "mark_success",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
@@ -28,7 +30,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one task wrote: no shard at all where its partition was empty. Exactly one for each partition reaches the driver."""
+    """What one task wrote: no shard where its partition was empty. One for each partition reaches the driver."""
 
     partition: int
     attempt: int
@@ -49,8 +51,8 @@ class Receipt:
 class Manifest:
     """One generation of one day.
 
-    ``accounting`` maps ``impressions``, ``samples`` and each drop reason to a count; ``fingerprint`` is equal for two runs
-    that must give the same samples (config, code, inputs, contract), or empty where the inputs cannot be told apart.
+    ``accounting`` maps ``impressions``, ``samples`` and each drop reason to a count; ``fingerprint`` is equal for two
+    runs that must give the same samples (config, code, inputs, contract), or empty where inputs cannot be told apart.
     """
 
     name: str
@@ -101,12 +103,12 @@ class Manifest:
         """Sum of a label over a split; for a 0/1 label the number of positives."""
         return sum(s.label_sums.get(label, 0) for s in self.of_split(split))
 
-    def to_json(self) -> bytes:
-        """Indented JSON, the same bytes for equal manifests."""
+    def to_json(self) -> builtins.bytes:
+        """Indented JSON, in declared order; a manifest that was read gives the bytes that it was read from."""
         return (json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n").encode()
 
     @classmethod
-    def from_json(cls, data: bytes, place: str) -> Self:
+    def from_json(cls, data: builtins.bytes, place: str) -> Self:
         """Read :meth:`to_json`; DamagedFile names ``place`` when the bytes are no manifest of a known format."""
         try:
             value = json.loads(data)
@@ -116,17 +118,18 @@ class Manifest:
                     "Install the ctr-samples release that wrote it, or a newer one."
                 )
             return cls(**{**value, "shards": tuple(Shard(**s) for s in value["shards"])})
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DamagedFile(f"{place} is not a manifest ({error}); restore it, or run the day again.") from None
 
 
 def check_receipts(receipts: Sequence[Receipt], partitions: int) -> None:
-    """Each partition 0..n-1 must have exactly one receipt; raises DamagedFile otherwise (it would be a bug in the engine)."""
-    seen = sorted(r.partition for r in receipts)
-    if seen != list(range(partitions)):
-        missing = sorted(set(range(partitions)) - set(seen))
-        repeated = sorted({p for p in seen if seen.count(p) > 1})
+    """Each partition 0..n-1 must have exactly one receipt; DamagedFile otherwise (a bug in the engine)."""
+    seen = Counter(r.partition for r in receipts)
+    missing = [p for p in range(partitions) if p not in seen]
+    repeated = sorted(p for p, times in seen.items() if times > 1)
+    unknown = sorted(p for p in seen if not 0 <= p < partitions)
+    if missing or repeated or unknown:
         raise DamagedFile(
-            f"Expected one receipt for each of {partitions} partitions; missing: {missing}, repeated: {repeated}. "
-            "Nothing was published; run the day again."
+            f"Expected one receipt for each of {partitions} partitions; missing: {missing}, repeated: {repeated}, "
+            f"unknown: {unknown}. Nothing was published; run the day again."
         )

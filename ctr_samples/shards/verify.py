@@ -19,18 +19,19 @@ def damage(storage: Storage, manifest: Manifest, on_bytes: Callable[[int], None]
 
 def _shard_damage(storage: Storage, shard: Shard, on_bytes: Callable[[int], None]) -> Iterator[str]:
     place = storage.locate(shard.path)
+    size = crc = 0
     try:
-        file = storage.open(shard.path)
+        with storage.open(shard.path) as file:
+            while piece := file.read(_PIECE):
+                size += len(piece)
+                crc = crc32c(piece, crc)
+                on_bytes(len(piece))
     except FileNotFoundError:
         yield f"{place} is missing."
-        return
-    size = crc = 0
-    with file:
-        while piece := file.read(_PIECE):
-            size += len(piece)
-            crc = crc32c(piece, crc)
-            on_bytes(len(piece))
-    if size != shard.bytes:
-        yield f"{place} has {size} bytes, the manifest says {shard.bytes}."
-    elif crc != shard.crc32c:
-        yield f"{place} has CRC32C {crc:08x}, the manifest says {shard.crc32c:08x}."
+    except OSError as error:  # a bad sector; the other shards are still worth a look
+        yield f"{place} cannot be read beyond byte {size} ({error.strerror})."
+    else:
+        if size != shard.bytes:
+            yield f"{place} has {size} bytes, the manifest says {shard.bytes}."
+        elif crc != shard.crc32c:
+            yield f"{place} has CRC32C {crc:08x}, the manifest says {shard.crc32c:08x}."

@@ -32,8 +32,9 @@ class FrameWriter(Protocol):
 class ShardWriter:
     """Writes the shards of one attempt of one partition below ``directory``.
 
-    Runs in any process. Files appear when they are closed; ``abandon`` leaves no open file behind, and what earlier rolls
-    have closed stays, named in no manifest. ``open_frames`` wraps the raw file with the compression.
+    Runs in any process. Files appear when they are closed. After an error, in ``write`` and ``close`` too, call
+    ``abandon``: it leaves no open file behind, and what earlier rolls have closed stays, named in no manifest.
+    ``open_frames`` wraps the raw file with the compression.
     """
 
     def __init__(
@@ -61,28 +62,33 @@ class ShardWriter:
         """Append framed records to the shard of a split and close it once it is large enough."""
         if len(batch) == 0:
             return
-        shard = self._open.get(split)
-        if shard is None:
-            shard = self._open[split] = self._start(split)
+        if split not in self._open:
+            self._open[split] = self._start(split)
+        shard = self._open[split]
         shard.append(batch, label_sums)
         if shard.size >= self._shard_size:
-            self._closed.append(self._open.pop(split).close())
+            self._close(split)
 
     def close(self) -> Receipt:
         """Close what is open and return the receipt."""
         for split in sorted(self._open):
-            self._closed.append(self._open.pop(split).close())
+            self._close(split)
         return Receipt(self._partition, self._attempt, tuple(self._closed))
 
     def abandon(self, error: BaseException) -> None:
         """Leave what is open without letting it appear."""
-        for split in sorted(self._open):
-            self._open.pop(split).abandon(error)
+        while self._open:
+            _, shard = self._open.popitem()
+            shard.abandon(error)
 
     def _start(self, split: str) -> _OpenShard:
         name = shard_name(self._partition, self._attempt, uuid.uuid4().hex[:8], self._compression)
         path = f"{self._directory}/{split}/{name}"
         return _OpenShard(self._storage, path, split, self._partition, self._open_frames)
+
+    def _close(self, split: str) -> None:
+        self._closed.append(self._open[split].close())
+        del self._open[split]  # only now: until it is closed, it can be abandoned
 
 
 class _OpenShard:
@@ -112,11 +118,7 @@ class _OpenShard:
             self._label_sums[name] = self._label_sums.get(name, 0) + value
 
     def close(self) -> Shard:
-        try:
-            self._frames.close()
-        except BaseException as error:
-            self.abandon(error)
-            raise
+        self._frames.close()
         self._stack.close()
         frames = self._frames
         return Shard(
@@ -124,8 +126,4 @@ class _OpenShard:
         )
 
     def abandon(self, error: BaseException) -> None:
-        try:
-            self._stack.__exit__(type(error), error, error.__traceback__)
-        except BaseException as raised:
-            if raised is not error:
-                raise
+        self._stack.__exit__(type(error), error, error.__traceback__)

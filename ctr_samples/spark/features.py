@@ -28,7 +28,7 @@ from ctr_samples.spark.expressions import compile_expression, referenced_paths, 
 IMPRESSION = "impression"
 """Column that holds an impression as a struct while views are joined to it."""
 
-SPLIT = "split"
+SPLIT = "_split"
 SHUFFLE = "_shuffle"
 """Columns of a sample that are not in the record: where it goes, and its place in the order of the day."""
 
@@ -64,8 +64,10 @@ def contract_of(config: JobConfig) -> ExampleContract:
 
 
 def make_samples(joined: DataFrame, config: JobConfig, contract: ExampleContract) -> DataFrame:
-    """Columns of the contract in its order, then ``split`` and ``_shuffle``. Column expressions only."""
-    columns = [feature_column(joined, name, feature).alias(name) for name, feature in config.features.items()]
+    """Columns of the contract in its order, then ``_split`` and ``_shuffle``. Column expressions only."""
+    # Only the schema matters for checking expressions, and an empty table is analysed faster than the joins below.
+    blank = joined.sparkSession.createDataFrame([], joined.schema)
+    columns = [feature_column(blank, name, feature).alias(name) for name, feature in config.features.items()]
     labels = [F.col(name) for name in contract.names("label", "mask")]
     impression_id = F.col(f"{IMPRESSION}.impression_id")
     return joined.select(

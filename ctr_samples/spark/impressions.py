@@ -14,7 +14,7 @@ from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import compile_expression
 from ctr_samples.spark.sources import MALFORMED
 
-DROPPED = "dropped"
+DROPPED = "_dropped"
 """Column with the reason why an impression becomes no sample; null for those that do."""
 
 NO_TIME, NO_ARTICLE, REPEATED = DROP_REASONS = ("no_time", "no_article", "repeated")
@@ -23,7 +23,7 @@ NO_TIME, NO_ARTICLE, REPEATED = DROP_REASONS = ("no_time", "no_article", "repeat
 def cut_impressions(log: DataFrame, shown: Impressions, day: Day, reach: timedelta) -> DataFrame:
     """Impressions of a day and of ``reach`` before and after it, since an action belongs to the last one before it.
 
-    Columns: those of every impression, ``shown.columns``, and ``dropped``. A row without a time belongs to the day in whose
+    Columns: those of every impression, ``shown.columns``, and ``_dropped``. A row without a time belongs to the day in whose
     log it stands; it is kept, to be counted as dropped.
     """
     rows = _select(log, shown)

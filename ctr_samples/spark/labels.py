@@ -20,12 +20,12 @@ from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import compile_expression
 from ctr_samples.spark.impressions import matching_rows
 
-IS_ACTION = "is_action"
-ORPHAN = "orphan"
-"""Marks among the rows of :func:`attribute`."""
+IS_ACTION = "_is_action"
+ORPHAN = "_orphan"
+ACTION = "_action"
+"""Columns of :func:`attribute`; no name of a configuration begins with an underscore."""
 
-_ACTION = "action"
-_SHOWN = "shown"
+_SHOWN = "_shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def plan_label(name: str, label: Label, shown: Impressions) -> LabelPlan:
 def actions_of(frame: DataFrame, plans: Sequence[LabelPlan]) -> DataFrame:
     """The actions of the labels that share one source and key, in one pass over it.
 
-    Columns: ``key``, ``article``, ``action``: struct<label, time, value>. A row that counts for two labels gives two rows.
+    Columns: ``key``, ``article``, ``_action``: struct<label, time, value>. A row that counts for two labels gives two rows.
     """
     first = plans[0]
     where = f"labels.{first.name}"
@@ -62,7 +62,7 @@ def actions_of(frame: DataFrame, plans: Sequence[LabelPlan]) -> DataFrame:
     return matching_rows(frame, None, where).select(
         key_column(frame, first.by_key, f"{where}.{first.by}").alias("key"),
         key_column(frame, first.article, f"{where}.article").alias("article"),
-        F.explode(F.array_compact(F.array(*parts))).alias(_ACTION),
+        F.explode(F.array_compact(F.array(*parts))).alias(ACTION),
     )
 
 
@@ -80,10 +80,10 @@ def _one_label(frame: DataFrame, plan: LabelPlan) -> Column:
 
 
 def attribute(impressions: DataFrame, actions: DataFrame, by: str, plans: Sequence[LabelPlan]) -> DataFrame:
-    """Impressions with their labels, and the actions themselves as further rows (``is_action``), to be counted.
+    """Impressions with their labels, and the actions themselves as further rows (``_is_action``), to be counted.
 
-    ``impressions`` must have ``by`` (user or request), ``article`` and ``impression_time``. Adds ``is_action``, ``orphan``, the
-    action and, for each plan, its label column and for reduced values ``<label>__mask``. One shuffle, one sort.
+    ``impressions`` must have ``by`` (user or request), ``article`` and ``impression_time``. Adds ``_is_action``, ``_orphan``,
+    ``_action`` and, for each plan, its label column and for reduced values ``<label>__mask``. One shuffle.
     """
     rows = _together(impressions, actions, by)
     keys = ["key", "key_article", "alone"]
@@ -93,7 +93,7 @@ def attribute(impressions: DataFrame, actions: DataFrame, by: str, plans: Sequen
     )
     since = F.col("moment") - F.last("shown_at", ignorenulls=True).over(in_order)
     windows = reduce(
-        lambda rest, plan: F.when(F.col(f"{_ACTION}.label") == plan.name, F.lit(plan.label.window)).otherwise(rest),
+        lambda rest, plan: F.when(F.col(f"{ACTION}.label") == plan.name, F.lit(plan.label.window)).otherwise(rest),
         plans,
         F.lit(None).cast("interval day to second"),
     )
@@ -104,7 +104,7 @@ def attribute(impressions: DataFrame, actions: DataFrame, by: str, plans: Sequen
     )
     counts = F.col(IS_ACTION) & ~F.col(ORPHAN)
     labelled = [column for plan in plans for column in _reduced(plan, counts, of_one)]
-    return placed.select(f"{_SHOWN}.*", IS_ACTION, ORPHAN, _ACTION, *labelled)
+    return placed.select(f"{_SHOWN}.*", IS_ACTION, ORPHAN, ACTION, *labelled)
 
 
 def _together(impressions: DataFrame, actions: DataFrame, by: str) -> DataFrame:
@@ -112,7 +112,7 @@ def _together(impressions: DataFrame, actions: DataFrame, by: str) -> DataFrame:
     impression_article, action_article = same_key_type(impressions, "article", actions, "article")
     shown = F.struct(*[F.col(c) for c in impressions.columns])
     shown_type = impressions.select(shown.alias(_SHOWN)).schema[_SHOWN].dataType
-    action_type = actions.schema[_ACTION].dataType
+    action_type = actions.schema[ACTION].dataType
     shown_rows = impressions.select(
         impression_key.alias("key"),
         impression_article.alias("key_article"),
@@ -122,18 +122,18 @@ def _together(impressions: DataFrame, actions: DataFrame, by: str) -> DataFrame:
         F.lit(False).alias(IS_ACTION),
         F.col("impression_id").alias("tie"),
         shown.alias(_SHOWN),
-        F.lit(None).cast(action_type).alias(_ACTION),
+        F.lit(None).cast(action_type).alias(ACTION),
     )
     action_rows = actions.select(
         action_key.alias("key"),
         action_article.alias("key_article"),
-        _alone(action_key, "action", F.unix_micros(f"{_ACTION}.time")),
-        F.col(f"{_ACTION}.time").alias("moment"),
+        _alone(action_key, "action", F.unix_micros(f"{ACTION}.time")),
+        F.col(f"{ACTION}.time").alias("moment"),
         F.lit(None).cast("timestamp").alias("shown_at"),
         F.lit(True).alias(IS_ACTION),
         F.lit(0).cast("bigint").alias("tie"),
         F.lit(None).cast(shown_type).alias(_SHOWN),
-        F.col(_ACTION),
+        F.col(ACTION),
     )
     return shown_rows.unionByName(action_rows)
 
@@ -144,8 +144,8 @@ def _alone(key: Column, kind: str, own: Column) -> Column:
 
 
 def _reduced(plan: LabelPlan, counts: Column, of_one: WindowSpec) -> list[Column]:
-    mine = counts & (F.col(f"{_ACTION}.label") == plan.name)
-    value = F.when(mine, F.col(f"{_ACTION}.value"))
+    mine = counts & (F.col(f"{ACTION}.label") == plan.name)
+    value = F.when(mine, F.col(f"{ACTION}.value"))
     there = F.coalesce(F.max(F.when(mine, 1)).over(of_one), F.lit(0)).cast("bigint")
     if plan.label.reduce == "any":
         return [there.alias(plan.name)]
@@ -166,13 +166,13 @@ def label_columns(labels: Mapping[str, Label]) -> list[str]:
 
 def actions_near(actions: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> DataFrame:
     """The actions that can belong to an impression of the day, or that happened on it; those without a time, to be counted."""
-    time = F.col(f"{_ACTION}.time")
+    time = F.col(f"{ACTION}.time")
     return actions.where(day.reaches(time, timedelta(), longest_window(plans)) | time.isNull())
 
 
 def on_day(day: Day) -> Column:
     """Whether a row of :func:`attribute` is an action of the day; one without a time counts, and is always an orphan."""
-    time = F.col(f"{_ACTION}.time")
+    time = F.col(f"{ACTION}.time")
     return F.col(IS_ACTION) & (day.contains(time) | time.isNull())
 
 

@@ -18,6 +18,7 @@ from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import IMPRESSION, make_samples, view_columns
 from ctr_samples.spark.impressions import DROPPED, cut_impressions, drop_counts, impression_columns
 from ctr_samples.spark.labels import (
+    ACTION,
     IS_ACTION,
     ORPHAN,
     LabelPlan,
@@ -44,7 +45,7 @@ class SampleBuilder:
     witnesses: Witnesses
 
     def build(self, contract: ExampleContract) -> DataFrame:
-        """Samples with the columns of the contract, ``split`` and ``_shuffle``."""
+        """Samples with the columns of the contract, ``_split`` and ``_shuffle``."""
         labelled = self.labelled_impressions()
         joined = self._joined(labelled)
         counted = self.witnesses.watch(joined, "joined", {"rows": F.count(F.lit(1)), **self._matches()})
@@ -75,11 +76,11 @@ class SampleBuilder:
         both = attribute(impressions, actions, by, plans)
         counts = {}
         for plan in plans:
-            this = on_day(self.day) & (F.col("action.label") == plan.name)
+            this = on_day(self.day) & (F.col(f"{ACTION}.label") == plan.name)
             counts[f"{plan.name}.actions"] = F.count_if(this)
             counts[f"{plan.name}.orphans"] = F.count_if(this & F.col(ORPHAN))
         counted = self.witnesses.watch(both, "labels", counts)
-        return counted.where(~F.col(IS_ACTION)).drop(IS_ACTION, ORPHAN, "action")
+        return counted.where(~F.col(IS_ACTION)).drop(IS_ACTION, ORPHAN, ACTION)
 
     def _joined(self, impressions: DataFrame) -> DataFrame:
         """One view after the other; each adds a struct with its name."""

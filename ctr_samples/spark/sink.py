@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark import Accumulator, TaskContext
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.contract import ExampleContract
@@ -33,6 +33,19 @@ class SinkPlan:
     shard_size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What tasks have written so far, known as each one ends. For display only: a task that is retried counts twice."""
+
+    samples: Accumulator[int]
+    shards: Accumulator[int]
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> Self:
+        """Both at zero."""
+        return cls(spark.sparkContext.accumulator(0), spark.sparkContext.accumulator(0))
+
+
 def in_final_order(samples: DataFrame, partitions: int) -> DataFrame:
     """Samples spread over a fixed number of partitions and sorted, both by hash: the same order on every run.
 
@@ -42,13 +55,13 @@ def in_final_order(samples: DataFrame, partitions: int) -> DataFrame:
     return spread.sortWithinPartitions(SPLIT, SHUFFLE, "impression_id")
 
 
-def write_shards(samples: DataFrame, plan: SinkPlan) -> list[Receipt]:
+def write_shards(samples: DataFrame, plan: SinkPlan, progress: Progress) -> list[Receipt]:
     """Run the job's one action and return the receipts that reached the driver.
 
     The tasks run on executors, possibly more than once for a partition; Spark takes the result of one attempt of each. Files
     of the others stay behind, named in no receipt.
     """
-    rows = samples.mapInArrow(_Task(plan), _RECEIPT).collect()
+    rows = samples.mapInArrow(_Task(plan, progress), _RECEIPT).collect()
     return [Receipt.from_json(row["receipt"]) for row in rows]
 
 
@@ -61,6 +74,7 @@ class _Task:
     """
 
     plan: SinkPlan
+    progress: Progress
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from ctr_samples.codec import ExampleEncoder, RecordWriter
@@ -89,6 +103,8 @@ class _Task:
         except BaseException as error:
             writer.abandon(error)
             raise
+        self.progress.samples.add(sum(shard.records for shard in receipt.shards))
+        self.progress.shards.add(len(receipt.shards))
         yield pa.RecordBatch.from_pydict({"receipt": [receipt.to_json()]})
 
 

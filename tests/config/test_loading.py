@@ -125,6 +125,13 @@ def test_a_wrong_value_says_what_was_found_and_expected(tmp_path: Path, old: str
     assert problem(tmp_path, MINIMAL.replace(old, new, 1)) == message
 
 
+def test_a_label_may_not_be_named_like_a_column_of_impressions(tmp_path: Path) -> None:
+    text = MINIMAL.replace("  clicked: {", "  position: {").replace("  position: {from", "  place: {from")
+    assert problem(tmp_path, text) == (
+        "c.yaml:11: labels.position: 'position' is also a view or a column of impressions; rename one."
+    )
+
+
 def test_a_view_without_ttl_or_with_static_and_times_is_refused(tmp_path: Path) -> None:
     view = "views:\n  v: {source: log, entity: user, key: k, event_time: t}\noutput:"
     assert problem(tmp_path, MINIMAL.replace("output:", view)) == (

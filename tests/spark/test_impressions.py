@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import Impressions
 from ctr_samples.spark.day import Day
-from ctr_samples.spark.impressions import cut_impressions, drop_counts
+from ctr_samples.spark.impressions import DROPPED, cut_impressions, drop_counts
 
 Frame = Callable[..., DataFrame]
 DAY = Day.of(date(2019, 6, 5), "UTC")
@@ -26,7 +26,7 @@ def cut(log: DataFrame, shown: Impressions, day: Day = DAY, reach: timedelta = t
     rows = rows.orderBy("impression_time", "user", "position").withColumn(
         "time", F.date_format("impression_time", "HH:mm:ss")
     )
-    return [(r.time, r.user, r.article, r.position, r.dropped) for r in rows.collect()]
+    return [(r.time, r.user, r.article, r.position, r[DROPPED]) for r in rows.collect()]
 
 
 def test_only_rows_of_the_action_and_the_day_are_impressions(frame: Frame) -> None:

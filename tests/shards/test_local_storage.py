@@ -1,0 +1,378 @@
+"""Local directories: a file appears whole or not at all, and a name is taken once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctr_samples.errors import StorageError, UsageError
+from ctr_samples.shards import NameTaken, Storage, open_storage
+
+PATH = "dt=2019-06-05/data/run/train/part.tfrecord"
+
+
+def everything_below(storage: Storage) -> list[str]:
+    """All files, hidden ones too."""
+    root = Path(storage.url)
+    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
+
+
+def write(storage: Storage, path: str, data: bytes) -> None:
+    with storage.new_file(path) as file:
+        file.write(data)
+
+
+def put(storage: Storage, path: str, data: bytes) -> None:
+    storage.put_new(path, data)
+
+
+def write_in_vain(storage: Storage, path: str, data: bytes, error: BaseException) -> None:
+    with storage.new_file(path) as file:
+        file.write(data)
+        raise error
+
+
+WAYS = pytest.mark.parametrize("create", [write, put])
+"""Both ways to make a file."""
+
+Create = Callable[[Storage, str, bytes], None]
+
+
+@pytest.fixture
+def strange_umask() -> Iterator[None]:
+    before = os.umask(0o777)
+    yield
+    os.umask(before)
+
+
+def test_a_file_is_invisible_until_its_block_ends(storage: Storage) -> None:
+    with storage.new_file(PATH) as file:
+        assert file.write(b"one ") == 4
+        assert file.write(memoryview(b"two")) == 3
+        assert storage.names("dt=2019-06-05/data/run/train") == []
+        with pytest.raises(FileNotFoundError):
+            storage.size(PATH)
+    assert storage.read(PATH) == b"one two"
+    assert everything_below(storage) == [PATH]
+
+
+def test_an_error_inside_the_block_passes_unchanged_and_leaves_nothing(storage: Storage) -> None:
+    error = FileNotFoundError("some other file")
+    with pytest.raises(FileNotFoundError) as caught:
+        write_in_vain(storage, PATH, b"half", error)
+    assert caught.value is error
+    assert everything_below(storage) == []
+
+
+def test_an_interrupted_block_leaves_nothing(storage: Storage) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        write_in_vain(storage, PATH, b"half", KeyboardInterrupt())
+    assert everything_below(storage) == []
+
+
+def test_a_killed_process_leaves_nothing_to_be_seen_and_the_name_free(storage: Storage) -> None:
+    program = f"""
+import os, signal
+from ctr_samples.shards import open_storage
+with open_storage({storage.url!r}).new_file({PATH!r}) as file:
+    file.write(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
+    assert storage.names("dt=2019-06-05/data/run/train") == []
+    assert len(everything_below(storage)) == 1  # the staged file, which no reader looks at
+    storage.put_new(PATH, b"whole")
+    assert storage.read(PATH) == b"whole"
+
+
+def test_a_name_is_taken_once_and_keeps_its_content(storage: Storage) -> None:
+    storage.put_new("m/1.json", b"first")
+    with pytest.raises(NameTaken):
+        storage.put_new("m/1.json", b"second")
+    assert storage.read("m/1.json") == b"first"
+    assert everything_below(storage) == ["m/1.json"]
+
+
+def test_of_many_that_put_one_name_at_once_one_wins(storage: Storage) -> None:
+    barrier = threading.Barrier(8)
+    outcomes: list[str] = []
+
+    def race(i: int) -> None:
+        barrier.wait()
+        try:
+            storage.put_new("m/1.json", b"%d" % i)
+            outcomes.append(f"won {i}")
+        except NameTaken:
+            outcomes.append("taken")
+
+    threads = [threading.Thread(target=race, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    winner = storage.read("m/1.json").decode()
+    assert sorted(outcomes) == ["taken"] * 7 + [f"won {winner}"]
+
+
+@WAYS
+@pytest.mark.usefixtures("strange_umask")
+def test_modes_do_not_depend_on_the_umask(storage: Storage, create: Create) -> None:
+    create(storage, PATH, b"x")
+    place = Path(storage.locate(PATH))
+    assert stat.S_IMODE(place.stat().st_mode) == 0o644
+    for directory in [place.parent, *place.parents[1:5]]:
+        assert (directory, stat.S_IMODE(directory.stat().st_mode)) == (directory, 0o755)
+
+
+def test_a_directory_that_was_there_keeps_its_mode(storage: Storage) -> None:
+    root = Path(storage.url)
+    root.mkdir()
+    root.chmod(0o2775)
+    write(storage, "x", b"")
+    assert stat.S_IMODE(root.stat().st_mode) == 0o2775
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/x", "..", "a\\..\\x"])
+def test_a_path_that_leaves_the_directory_is_refused_by_every_method(storage: Storage, path: str) -> None:
+    calls: list[Callable[[], Any]] = [
+        lambda: write(storage, path, b""),
+        lambda: storage.put_new(path, b""),
+        lambda: storage.read(path),
+        lambda: storage.open(path),
+        lambda: storage.size(path),
+        lambda: storage.names(path),
+        lambda: storage.locate(path),
+    ]
+    for call in calls:
+        with pytest.raises(StorageError, match="leaves the output directory; expected a relative path"):
+            call()
+    assert not Path(storage.url).exists()
+
+
+def test_names_are_sorted_and_hide_staged_files(storage: Storage) -> None:
+    storage.put_new("d/b", b"")
+    storage.put_new("d/a/x", b"")
+    Path(storage.locate("d/.c.0123")).write_bytes(b"left by a killed process")
+    assert storage.names("d") == ["a", "b"]
+    assert storage.names("") == ["d"]
+
+
+def test_names_of_what_is_no_directory_are_none(storage: Storage) -> None:
+    storage.put_new("file", b"")
+    assert storage.names("nowhere") == []
+    assert storage.names("file") == []
+
+
+def test_a_file_reads_back_whole_and_in_pieces(storage: Storage) -> None:
+    storage.put_new("x", b"abcdef")
+    assert storage.size("x") == 6
+    with storage.open("x") as file:
+        assert [file.read(4), file.read(4), file.read(4)] == [b"abcd", b"ef", b""]
+
+
+def test_an_empty_file_is_a_file(storage: Storage) -> None:
+    write(storage, "empty", b"")
+    put(storage, "_SUCCESS", b"")
+    assert [storage.size("empty"), storage.size("_SUCCESS")] == [0, 0]
+
+
+def test_a_missing_file_is_file_not_found_and_named(storage: Storage) -> None:
+    for call in (storage.read, storage.open, storage.size):
+        with pytest.raises(FileNotFoundError) as caught:
+            call("a/b")
+        assert caught.value.filename == storage.locate("a/b")
+
+
+def test_it_pickles(storage: Storage) -> None:
+    storage.put_new("x", b"1")
+    copy = pickle.loads(pickle.dumps(storage))
+    assert (copy.url, copy.read("x")) == (storage.url, b"1")
+
+
+def test_a_relative_directory_stays_the_same_when_the_process_moves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    storage = open_storage("out")
+    monkeypatch.chdir("/")
+    storage.put_new("x", b"1")
+    assert (tmp_path / "out" / "x").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "file://localhost{}"])
+def test_every_form_of_a_local_path_means_the_same_directory(tmp_path: Path, form: str) -> None:
+    assert open_storage(form.format(tmp_path / "out")).url == str(tmp_path / "out")
+
+
+def test_a_file_url_is_decoded(tmp_path: Path) -> None:
+    assert open_storage("file:///data/a%20b").url == "/data/a b"
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("hdfs://nn/x", "hdfs://nn/x: cannot store to hdfs; expected a directory or s3://, gs://, az:// or abfss://"),
+        ("s3:/lake/x", "s3:/lake/x: cannot store to s3; expected a directory or s3://"),
+        ("s3:///x", "s3:///x: cannot store to s3; expected .* and a bucket"),
+        ("file://data/x", "file://data/x: found no absolute path in the URL; expected the form file:///data/samples"),
+        ("s3://lake/a#b", "s3://lake/a#b: found '#' in the URL of a bucket; expected a plain name"),
+        ("s3://lake/a%20b", "found '%' in the URL"),
+        ("s3://lake/a?b", "found '.' in the URL"),
+    ],
+)
+def test_a_url_that_cannot_be_used_says_what_can(url: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        open_storage(url)
+
+
+# What goes wrong on a real disk.
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """``failing("fsync")`` makes os.fsync fail as on a full disk."""
+
+    def fail(name: str) -> None:
+        def no_space(*_: object, **__: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, name, no_space)
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("create", "call"),
+    [(write, "write"), (write, "fsync"), (write, "rename"), (put, "write"), (put, "fsync"), (put, "link")],
+)
+def test_a_full_disk_is_a_storage_error_and_leaves_nothing(
+    storage: Storage, failing: Callable[[str], None], create: Create, call: str
+) -> None:
+    storage.put_new("m/0.json", b"directory and neighbour")
+    failing(call)
+    with pytest.raises(StorageError) as caught:
+        create(storage, "m/1.json", b"data")
+    assert str(caught.value) == (
+        f"Cannot write {storage.locate('m/1.json')}: No space left on device. "
+        "Check the store and the rights on it, then run again."
+    )
+    assert everything_below(storage) == ["m/0.json"]
+
+
+@WAYS
+def test_a_kernel_that_takes_a_part_of_a_write_gets_the_rest(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, create: Create
+) -> None:
+    whole = os.write
+    monkeypatch.setattr(os, "write", lambda handle, data: whole(handle, data[:3]))
+    create(storage, "x", b"0123456789")
+    assert storage.read("x") == b"0123456789"
+
+
+@WAYS
+def test_the_bytes_are_on_disk_before_the_name_and_the_name_before_the_call_returns(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, create: Create
+) -> None:
+    storage.put_new("m/0.json", b"")
+    steps: list[str] = []
+    sync = os.fsync
+
+    def noted_sync(handle: int) -> None:
+        steps.append("sync directory" if stat.S_ISDIR(os.fstat(handle).st_mode) else "sync file")
+        sync(handle)
+
+    def noted(name: str) -> Callable[..., None]:
+        real = getattr(os, name)
+
+        def call(*args: Any, **options: Any) -> None:
+            steps.append("name")
+            real(*args, **options)
+
+        return call
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    for name in ("rename", "link"):
+        monkeypatch.setattr(os, name, noted(name))
+    create(storage, "m/1.json", b"data")
+    assert steps == ["sync file", "name", "sync directory"]
+
+
+def test_a_new_directory_is_on_disk_in_its_parent_before_it_is_used(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(storage.url)
+    expected = [(root.parent, "out"), (root, "a"), (root / "a", "b"), (root / "a/b", "x")]
+    synced: list[tuple[Path, str]] = []
+    sync = os.fsync
+
+    def noted_sync(handle: int) -> None:
+        """Note the directory that is synced, and what is in it by now."""
+        for directory, name in expected:
+            if directory.exists() and os.path.samestat(directory.stat(), os.fstat(handle)):
+                assert os.listdir(directory) == [name]
+                synced.append((directory, name))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", noted_sync)
+    storage.put_new("a/b/x", b"")
+    assert synced == expected
+
+
+@WAYS
+def test_a_file_where_a_directory_should_be_is_named(storage: Storage, create: Create) -> None:
+    storage.put_new("m", b"a file")
+    with pytest.raises(
+        StorageError, match=r"Cannot write .*/m/n/1\.json: .*/out/m is a file where a directory should be"
+    ):
+        create(storage, "m/n/1.json", b"")
+    assert everything_below(storage) == ["m"]
+
+
+@WAYS
+def test_a_read_only_directory_is_a_storage_error(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, create: Create
+) -> None:
+    storage.put_new("m/0.json", b"")
+    real = os.open
+
+    def read_only(path: Any, flags: int, *mode: int) -> int:
+        # Injected: to root, who runs many a container, no directory is read-only.
+        if flags & os.O_CREAT:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return real(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", read_only)
+    with pytest.raises(StorageError, match=r"1\.json: Permission denied\. Check the store and the rights"):
+        create(storage, "m/1.json", b"")
+    assert everything_below(storage) == ["m/0.json"]
+
+
+@WAYS
+def test_a_directory_that_vanishes_while_writing_is_a_storage_error_not_a_missing_file(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, create: Create
+) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    monkeypatch.setattr(os, "rename", gone)
+    monkeypatch.setattr(os, "link", gone)
+    with pytest.raises(StorageError, match="No such file or directory"):
+        create(storage, "x", b"")
+
+
+def test_reading_a_directory_is_a_storage_error(storage: Storage) -> None:
+    storage.put_new("d/x", b"")
+    for call in (storage.read, storage.open):
+        with pytest.raises(StorageError, match=r"Cannot read .*/d: Is a directory"):
+            call("d")

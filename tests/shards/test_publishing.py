@@ -1,0 +1,317 @@
+"""One create-only put decides which run published; everything else is told apart from it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctr_samples.errors import DamagedFile, InputError, PublishConflict, PublishUnknown, StorageError
+from ctr_samples.shards import (
+    Manifest,
+    Storage,
+    check_shards,
+    check_store,
+    latest_manifest,
+    mark_success,
+    open_storage,
+    publish,
+    published_days,
+    read_manifest,
+    require_manifest,
+)
+
+DAY = date(2019, 6, 5)
+MANIFEST = "dt=2019-06-05/manifests/00000001.json"
+SUCCESS = "dt=2019-06-05/_SUCCESS"
+OTHER_RUN = "20190606T020001-bbbbbbbb"
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    """Each kind of store in turn."""
+    if request.param == "directory":
+        return open_storage(tmp_path / "out")
+    request.getfixturevalue("s3")
+    return open_storage("s3://lake/samples")
+
+
+class Troubled:
+    """A storage whose ``put_new`` and ``read`` of a manifest may be replaced; the rest is that of the real one."""
+
+    def __init__(self, real: Storage, **calls: Callable[..., Any]) -> None:
+        self._real = real
+        self._calls = calls
+        self.puts: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def put_new(self, path: str, data: bytes) -> None:
+        self.puts.append(path)
+        self._of("put_new", path)(path, data)
+
+    def read(self, path: str) -> bytes:
+        return bytes(self._of("read", path)(path))
+
+    def _of(self, name: str, path: str) -> Callable[..., Any]:
+        real = getattr(self._real, name)
+        return self._calls.get(name, real) if "/manifests/" in path else real
+
+
+def timeout(*_: object) -> bytes:
+    raise StorageError("Cannot reach s3://lake: timed out.")
+
+
+def in_place(storage: Storage) -> tuple[list[str], list[str]]:
+    return storage.names("dt=2019-06-05"), storage.names("dt=2019-06-05/manifests")
+
+
+def test_the_first_generation_becomes_what_readers_see(store: Storage, manifest: Manifest) -> None:
+    assert latest_manifest(store, DAY) is None
+    publish(store, manifest)
+    assert latest_manifest(store, DAY) == manifest
+    assert in_place(store) == (["_SUCCESS", "manifests"], ["00000001.json"])
+    assert store.read(SUCCESS) == b""
+
+
+def test_the_second_generation_replaces_it_and_deletes_nothing(store: Storage, manifest: Manifest) -> None:
+    publish(store, manifest)
+    second = replace(manifest, generation=2, run_id=OTHER_RUN, parent=manifest.run_id)
+    publish(store, second)
+    assert latest_manifest(store, DAY) == second
+    assert read_manifest(store, DAY, 1) == manifest
+    assert in_place(store) == (["_SUCCESS", "manifests"], ["00000001.json", "00000002.json"])
+
+
+def test_the_second_of_two_runs_is_a_conflict_and_changes_nothing(store: Storage, manifest: Manifest) -> None:
+    publish(store, manifest)
+    before = store.read(MANIFEST)
+    with pytest.raises(PublishConflict) as caught:
+        publish(store, replace(manifest, run_id=OTHER_RUN))
+    assert str(caught.value) == (
+        "Run 20190606T020000-aaaaaaaa published generation 1 of 2019-06-05 first; this run (20190606T020001-bbbbbbbb) "
+        "published nothing. Run it again if its input is newer."
+    )
+    assert caught.value.exit_code == 4
+    assert store.read(MANIFEST) == before
+    assert in_place(store) == (["_SUCCESS", "manifests"], ["00000001.json"])
+
+
+def test_of_racing_runs_one_publishes_and_the_others_conflict(storage: Storage, manifest: Manifest) -> None:
+    runs = [f"20190606T020000-0000000{i}" for i in range(8)]
+    barrier = threading.Barrier(len(runs))
+    published: list[str] = []
+    refused: list[str] = []
+
+    def race(run: str) -> None:
+        barrier.wait()
+        try:
+            publish(storage, replace(manifest, run_id=run))
+            published.append(run)
+        except PublishConflict:
+            refused.append(run)
+
+    threads = [threading.Thread(target=race, args=(run,)) for run in runs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    winner = require_manifest(storage, DAY).run_id
+    assert published == [winner]
+    assert sorted([*refused, winner]) == runs
+
+
+def test_a_put_that_took_effect_before_its_error_is_recognised(storage: Storage, manifest: Manifest) -> None:
+    def put_then_fail(path: str, data: bytes) -> None:
+        storage.put_new(path, data)
+        timeout()
+
+    publish(Troubled(storage, put_new=put_then_fail), manifest)
+    assert latest_manifest(storage, DAY) == manifest
+    assert storage.read(SUCCESS) == b""
+
+
+def test_a_put_whose_answer_was_lost_and_that_was_tried_again_is_recognised(
+    storage: Storage, manifest: Manifest
+) -> None:
+    def put_twice(path: str, data: bytes) -> None:
+        storage.put_new(path, data)
+        storage.put_new(path, data)  # the name is taken, by this very run
+
+    publish(Troubled(storage, put_new=put_twice), manifest)
+    assert latest_manifest(storage, DAY) == manifest
+
+
+def test_a_put_that_failed_with_nothing_there_is_its_own_error(storage: Storage, manifest: Manifest) -> None:
+    with pytest.raises(StorageError, match=r"^Cannot reach s3://lake: timed out\.$"):
+        publish(Troubled(storage, put_new=timeout), manifest)
+    assert in_place(storage) == ([], [])
+
+
+def test_an_answer_that_cannot_be_had_is_unknown_and_says_how_to_find_out(storage: Storage, manifest: Manifest) -> None:
+    with pytest.raises(PublishUnknown) as caught:
+        publish(Troubled(storage, put_new=timeout, read=timeout), manifest)
+    assert str(caught.value) == (
+        f"It is not known whether {storage.locate(MANIFEST)} was written (Cannot reach s3://lake: timed out). "
+        "If its run_id is 20190606T020000-aaaaaaaa, this run is published; if it is absent, run the day again."
+    )
+    assert caught.value.exit_code == 5
+    assert storage.names("dt=2019-06-05") == []
+
+
+def test_a_manifest_that_cannot_be_parsed_is_unknown(storage: Storage, manifest: Manifest) -> None:
+    storage.put_new(MANIFEST, b"{")
+    with pytest.raises(PublishUnknown, match="is not a manifest"):
+        publish(storage, manifest)
+    assert storage.read(MANIFEST) == b"{"
+    assert storage.names("dt=2019-06-05") == ["manifests"]
+
+
+def test_a_name_that_is_taken_and_then_not_there_is_unknown(storage: Storage, manifest: Manifest) -> None:
+    def absent(path: str) -> bytes:
+        raise FileNotFoundError(path)
+
+    storage.put_new(MANIFEST, b"{}")
+    with pytest.raises(PublishUnknown, match="refused it as existing, then did not find it"):
+        publish(Troubled(storage, read=absent), manifest)
+
+
+def test_success_is_marked_after_the_manifest_and_only_then(storage: Storage, manifest: Manifest) -> None:
+    watched = Troubled(storage)
+    publish(watched, manifest)
+    assert watched.puts == [MANIFEST, SUCCESS]
+    refused = Troubled(storage)
+    with pytest.raises(PublishConflict):
+        publish(refused, replace(manifest, run_id=OTHER_RUN))
+    assert refused.puts == [MANIFEST]
+
+
+def test_a_mark_of_success_that_is_there_already_is_right(store: Storage, manifest: Manifest) -> None:
+    store.put_new(SUCCESS, b"")
+    publish(store, manifest)
+    mark_success(store, manifest)
+    assert latest_manifest(store, DAY) == manifest
+
+
+def test_a_mark_that_fails_says_that_the_samples_are_published(storage: Storage, manifest: Manifest) -> None:
+    class MarkFails(Troubled):
+        def put_new(self, path: str, data: bytes) -> None:
+            timeout() if path == SUCCESS else super().put_new(path, data)
+
+    with pytest.raises(StorageError) as caught:
+        publish(MarkFails(storage), manifest)
+    assert str(caught.value) == (
+        "Generation 1 of 2019-06-05 is published and can be read, but not marked with _SUCCESS, for which schedulers "
+        "wait. Cannot reach s3://lake: timed out."
+    )
+    assert latest_manifest(storage, DAY) == manifest
+
+
+# What readers find.
+
+
+def test_a_generation_that_was_never_published_is_file_not_found(store: Storage, manifest: Manifest) -> None:
+    publish(store, manifest)
+    with pytest.raises(FileNotFoundError):
+        read_manifest(store, DAY, 2)
+
+
+def test_published_days_are_those_with_a_manifest_in_order(store: Storage, manifest: Manifest) -> None:
+    for day in ("2019-06-07", "2019-06-05"):
+        publish(store, replace(manifest, run_date=day))
+    store.put_new("dt=2019-06-06/data/run/train/part", b"a run that never published")
+    store.put_new("dt=2019-02-30/manifests/00000001.json", b"no day")
+    store.put_new("notes/manifests/00000001.json", b"no day")
+    assert published_days(store) == [date(2019, 6, 5), date(2019, 6, 7)]
+
+
+def test_a_day_that_is_not_there_says_which_days_are(storage: Storage, manifest: Manifest) -> None:
+    with pytest.raises(InputError) as caught:
+        require_manifest(storage, DAY)
+    assert str(caught.value) == (
+        f"{storage.url} has no samples of 2019-06-05; no day is published there. Run the job for that day first."
+    )
+    for day in ("2019-06-01", "2019-06-03"):
+        publish(storage, replace(manifest, run_date=day))
+    with pytest.raises(InputError) as caught:
+        require_manifest(storage, DAY)
+    assert str(caught.value) == (
+        f"{storage.url} has no samples of 2019-06-05; published are 2019-06-01 to 2019-06-03 (2 day(s)). "
+        "Run the job for that day first."
+    )
+
+
+def test_a_damaged_latest_manifest_is_an_error_and_never_the_one_before(storage: Storage, manifest: Manifest) -> None:
+    publish(storage, manifest)
+    storage.put_new("dt=2019-06-05/manifests/00000002.json", b"")
+    with pytest.raises(DamagedFile, match=r"00000002\.json is not a manifest"):
+        require_manifest(storage, DAY)
+
+
+# What is checked before.
+
+
+def put_shards(storage: Storage, manifest: Manifest) -> None:
+    for shard in manifest.shards:
+        storage.put_new(shard.path, bytes(shard.bytes))
+
+
+def test_shards_that_stand_at_their_store_are_right(store: Storage, manifest: Manifest) -> None:
+    put_shards(store, manifest)
+    check_shards(store, manifest.shards)
+
+
+def test_a_shard_that_is_missing_or_of_another_size_is_named(store: Storage, manifest: Manifest) -> None:
+    put_shards(store, manifest)
+    last = manifest.shards[-1]
+    with pytest.raises(DamagedFile) as caught:
+        check_shards(store, [*manifest.shards, replace(last, path="dt=2019-06-05/lost")])
+    assert str(caught.value) == (
+        f"{store.locate('dt=2019-06-05/lost')} was written by a task but is not there; run again."
+    )
+    with pytest.raises(DamagedFile) as caught:
+        check_shards(store, [*manifest.shards[:-1], replace(last, bytes=8)])
+    assert str(caught.value) == f"{store.locate(last.path)} has 7 bytes where its task wrote 8; run the day again."
+
+
+def test_a_store_that_refuses_a_second_put_passes_the_check(store: Storage) -> None:
+    check_store(store, "dt=2019-06-05/data/run")
+    assert store.names("dt=2019-06-05/data/run") == ["probe"]
+
+
+def test_a_store_that_overwrites_where_it_should_create_is_refused(storage: Storage) -> None:
+    class Overwrites(Troubled):
+        def put_new(self, path: str, data: bytes) -> None:
+            with self._real.new_file(path) as file:
+                file.write(data)
+
+    with pytest.raises(StorageError, match="Use a store that honours If-None-Match"):
+        check_store(Overwrites(storage), "run")
+
+
+def test_a_store_that_says_no_and_overwrites_all_the_same_is_refused(storage: Storage) -> None:
+    class Lies(Troubled):
+        def put_new(self, path: str, data: bytes) -> None:
+            try:
+                self._real.put_new(path, data)
+            except Exception:
+                Path(self._real.locate(path)).write_bytes(data)
+                raise
+
+    with pytest.raises(StorageError, match="let a create-only put replace"):
+        check_store(Lies(storage), "run")
+
+
+def test_a_first_put_whose_answer_was_lost_passes_the_check(storage: Storage) -> None:
+    class Twice(Troubled):
+        def put_new(self, path: str, data: bytes) -> None:
+            self._real.put_new(path, data)
+            self._real.put_new(path, data)
+
+    check_store(Twice(storage), "run")

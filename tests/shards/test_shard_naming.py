@@ -1,0 +1,82 @@
+"""Names below an output directory: what each looks like, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+
+from ctr_samples.errors import UsageError
+from ctr_samples.shards import naming
+
+DAY = date(2019, 6, 5)
+
+
+def test_a_day_reads_from_its_own_text() -> None:
+    assert naming.parse_day("2019-06-05") == DAY
+    assert naming.parse_day("2020-02-29") == date(2020, 2, 29)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "../x",
+        "2019-06-05/../x",
+        "2019-02-30",
+        "2019-13-01",
+        "20190605",
+        "2019-6-5",
+        "2019-W23-3",
+        "2019-06-05\n",
+        "",
+        "today",
+    ],
+)
+def test_what_is_no_day_is_refused_and_shown(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        naming.parse_day(text)
+    assert str(caught.value) == f"The date is {text!r}; expected a day such as 2019-11-26."
+
+
+def test_a_day_directory_reads_back_and_no_other_name_does() -> None:
+    assert naming.day_directory(DAY) == "dt=2019-06-05"
+    assert naming.day_of("dt=2019-06-05") == DAY
+    assert [
+        naming.day_of(name) for name in ("dt=2019-02-30", "dt=2019-06-05x", "2019-06-05", "dt=../x", "_SUCCESS", "")
+    ] == [None] * 6
+
+
+def test_a_run_id_sorts_by_its_start_in_utc_whatever_the_zone() -> None:
+    shanghai = timezone(timedelta(hours=8))
+    assert naming.run_id(datetime(2019, 6, 6, 10, 0, 0, tzinfo=shanghai), "1a2b3c4d") == "20190606T020000-1a2b3c4d"
+    earlier = naming.run_id(datetime(2019, 6, 6, 1, 59, 59, tzinfo=UTC), "ffffffff")
+    assert earlier < "20190606T020000-00000000"
+
+
+@pytest.mark.parametrize("token", ["1a2b3c4", "1A2B3C4D", "1a2b3c4d5", "../../..", "1a2b3c4d\n"])
+def test_the_token_of_a_run_id_is_eight_hex_digits(token: str) -> None:
+    with pytest.raises(ValueError, match="eight hex digits"):
+        naming.run_id(datetime(2019, 6, 6, tzinfo=UTC), token)
+
+
+@pytest.mark.parametrize(
+    ("compression", "name"),
+    [
+        ("none", "part-00003-17-1a2b3c4d.tfrecord"),
+        ("gzip", "part-00003-17-1a2b3c4d.tfrecord.gz"),
+        ("zlib", "part-00003-17-1a2b3c4d.tfrecord.zlib"),
+    ],
+)
+def test_a_shard_is_named_for_its_partition_attempt_and_compression(compression: str, name: str) -> None:
+    assert naming.shard_name(3, 17, "1a2b3c4d", compression) == name
+
+
+def test_a_run_and_its_manifest_stand_below_their_day() -> None:
+    assert naming.run_directory(DAY, "20190606T020000-1a2b3c4d") == "dt=2019-06-05/data/20190606T020000-1a2b3c4d"
+    assert naming.manifest_path(DAY, 12) == "dt=2019-06-05/manifests/00000012.json"
+
+
+def test_the_latest_generation_is_the_highest_number_and_other_names_do_not_count() -> None:
+    assert naming.latest_generation(["00000009.json", "00000010.json", "00000002.json"]) == 10
+    assert naming.latest_generation(["00000001.json", "00000002.json.tmp", ".00000003.json", "4.json", "notes"]) == 1
+    assert naming.latest_generation([]) == 0

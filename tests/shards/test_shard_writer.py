@@ -1,0 +1,224 @@
+"""The shards of one attempt: when they roll, what their receipt says, and that an error leaves nothing to be seen."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+
+from ctr_samples.crc32c import crc32c
+from ctr_samples.errors import StorageError
+from ctr_samples.shards import Receipt, Shard, ShardWriter, Storage
+
+DIRECTORY = "dt=2019-06-05/data/20190606T020000-aaaaaaaa"
+
+
+class Lines:
+    """Frames as short as they get: each batch is a list of lines; a compressor's held-back bytes are a closing line."""
+
+    def __init__(self, file: BinaryIO, end: bytes = b"") -> None:
+        self._file = file
+        self._end = end
+        self.records = self.size = self.crc32c = 0
+
+    def write(self, batch: Any) -> None:
+        self._put(b"".join(batch))
+        self.records += len(batch)
+
+    def close(self) -> None:
+        self._put(self._end)
+
+    def _put(self, data: bytes) -> None:
+        self._file.write(data)
+        self.size += len(data)
+        self.crc32c = crc32c(data, self.crc32c)
+
+
+def writer_of(storage: Storage, **options: Any) -> ShardWriter:
+    settings: dict[str, Any] = {"partition": 3, "attempt": 17, "open_frames": Lines, "shard_size": 10} | options
+    return ShardWriter(storage, DIRECTORY, **settings)
+
+
+def files(storage: Storage) -> list[str]:
+    """All files below the root, hidden ones too."""
+    root = Path(storage.url)
+    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
+
+
+def told(receipt: Receipt) -> list[tuple[str, int, int, dict[str, float]]]:
+    return [(s.split, s.records, s.bytes, dict(s.label_sums)) for s in receipt.shards]
+
+
+def test_a_shard_rolls_once_it_has_reached_its_size(storage: Storage) -> None:
+    writer = writer_of(storage)
+    for line in (b"aaaa\n", b"bbbb\n", b"cccc\n", b"dddddd\n", b"ee\n"):
+        writer.write("train", [line], {})
+    receipt = writer.close()
+    assert [storage.read(s.path) for s in receipt.shards] == [b"aaaa\nbbbb\n", b"cccc\ndddddd\n", b"ee\n"]
+    assert [(s.records, s.bytes) for s in receipt.shards] == [(2, 10), (2, 12), (1, 3)]
+
+
+def test_a_batch_is_never_split_over_shards(storage: Storage) -> None:
+    writer = writer_of(storage)
+    writer.write("train", [b"a" * 30, b"b" * 30], {})
+    assert [(s.records, s.bytes) for s in writer.close().shards] == [(2, 60)]
+
+
+def test_nothing_written_is_a_receipt_without_shards_and_no_file(storage: Storage) -> None:
+    assert writer_of(storage).close() == Receipt(3, 17, ())
+    writer = writer_of(storage)
+    writer.write("train", [], {"clicked": 0})
+    assert writer.close() == Receipt(3, 17, ())
+    assert files(storage) == []
+
+
+def test_a_roll_at_the_very_end_leaves_no_empty_shard(storage: Storage) -> None:
+    writer = writer_of(storage)
+    writer.write("train", [b"0123456789"], {})
+    writer.write("train", [], {})
+    receipt = writer.close()
+    assert told(receipt) == [("train", 1, 10, {})]
+    assert files(storage) == [receipt.shards[0].path]
+
+
+def test_two_splits_are_written_in_one_pass_each_to_its_own_directory(storage: Storage) -> None:
+    writer = writer_of(storage, shard_size=100)
+    writer.write("train", [b"t1\n", b"t2\n"], {"clicked": 1})
+    writer.write("eval", [b"e1\n"], {"clicked": 1})
+    writer.write("train", [b"t3\n"], {"clicked": 0})
+    receipt = writer.close()
+    assert told(receipt) == [("eval", 1, 3, {"clicked": 1}), ("train", 3, 9, {"clicked": 1})]
+    evaluation, train = receipt.shards
+    assert storage.read(evaluation.path) == b"e1\n"
+    assert storage.read(train.path) == b"t1\nt2\nt3\n"
+    assert evaluation.path.startswith(f"{DIRECTORY}/eval/part-00003-17-")
+    assert train.path.startswith(f"{DIRECTORY}/train/part-00003-17-")
+
+
+def test_labels_are_added_up_for_each_shard_alone(storage: Storage) -> None:
+    writer = writer_of(storage)
+    writer.write("train", [b"0123"], {"clicked": 1, "read_ms": 0.5})
+    writer.write("train", [b"456789"], {"clicked": 2, "read_ms": 0.25})
+    writer.write("train", [b"x"], {"clicked": 4})
+    assert told(writer.close()) == [
+        ("train", 2, 10, {"clicked": 3, "read_ms": 0.75}),
+        ("train", 1, 1, {"clicked": 4}),
+    ]
+
+
+def test_the_receipt_has_size_and_checksum_of_the_closed_file(storage: Storage) -> None:
+    writer = writer_of(storage, open_frames=lambda file: Lines(file, end=b"held back"))
+    writer.write("train", [b"line\n"], {})
+    (shard,) = writer.close().shards
+    content = b"line\nheld back"
+    assert storage.read(shard.path) == content
+    assert shard == Shard(shard.path, "train", 3, 1, 14, crc32c(content), {})
+
+
+@pytest.mark.parametrize(
+    ("compression", "suffix"), [("none", "tfrecord"), ("gzip", r"tfrecord\.gz"), ("zlib", r"tfrecord\.zlib")]
+)
+def test_no_two_attempts_share_a_name_even_with_one_number(storage: Storage, compression: str, suffix: str) -> None:
+    paths = []
+    for _ in range(2):  # two runs of Spark count their attempts alike
+        writer = writer_of(storage, compression=compression)
+        writer.write("train", [b"x"], {})
+        paths += [s.path for s in writer.close().shards]
+    assert len(set(paths)) == 2
+    for path in paths:
+        assert re.fullmatch(rf"{DIRECTORY}/train/part-00003-17-[0-9a-f]{{8}}\.{suffix}", path)
+
+
+def test_abandoned_shards_never_appear_and_rolled_ones_stay(storage: Storage) -> None:
+    writer = writer_of(storage)
+    writer.write("train", [b"0123456789"], {})
+    writer.write("train", [b"open"], {})
+    writer.write("eval", [b"open"], {})
+    writer.abandon(ValueError("a bad row"))
+    (rolled,) = files(storage)
+    assert storage.read(rolled) == b"0123456789"
+
+
+def test_abandoning_twice_or_with_nothing_open_is_harmless(storage: Storage) -> None:
+    writer = writer_of(storage)
+    writer.abandon(ValueError())
+    writer.write("train", [b"open"], {})
+    writer.abandon(KeyboardInterrupt())
+    writer.abandon(ValueError())
+    assert files(storage) == []
+
+
+def test_abandoning_keeps_the_error_even_when_the_store_fails_too(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = writer_of(storage)
+    writer.write("train", [b"open"], {})
+    writer.write("eval", [b"open"], {})
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fail)
+        writer.abandon(OSError("the socket of the task is gone"))
+    assert files(storage) == []
+
+
+@pytest.mark.parametrize("call", ["fsync", "rename"])
+def test_an_error_while_closing_one_shard_leaves_none_of_the_open_ones(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    writer = writer_of(storage)
+    writer.write("train", [b"open"], {})
+    writer.write("eval", [b"open"], {})
+
+    def no_space(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, call, no_space)
+    with pytest.raises(StorageError, match="No space left on device") as caught:
+        writer.close()
+    writer.abandon(caught.value)
+    assert files(storage) == []
+
+
+def test_an_error_in_what_compression_held_back_leaves_nothing(storage: Storage) -> None:
+    class Full(Lines):
+        def close(self) -> None:
+            raise StorageError("Cannot write: No space left on device.")
+
+    writer = writer_of(storage, open_frames=Full)
+    writer.write("train", [b"open"], {})
+    with pytest.raises(StorageError) as caught:
+        writer.close()
+    writer.abandon(caught.value)
+    assert files(storage) == []
+
+
+def test_an_error_in_a_roll_can_be_abandoned(storage: Storage) -> None:
+    class Full(Lines):
+        def close(self) -> None:
+            raise StorageError("Cannot write: No space left on device.")
+
+    writer = writer_of(storage, open_frames=Full)
+    writer.write("eval", [b"open"], {})
+    with pytest.raises(StorageError) as caught:
+        writer.write("train", [b"0123456789"], {})
+    writer.abandon(caught.value)
+    assert files(storage) == []
+
+
+def test_an_abandoned_shard_in_a_bucket_never_appears(s3: Any) -> None:
+    from ctr_samples.shards import open_storage
+
+    bucket = open_storage("s3://lake/samples")
+    writer = writer_of(bucket)
+    writer.write("train", [b"0123456789"], {})
+    writer.write("train", [b"open"], {})
+    writer.abandon(ValueError())
+    (rolled,) = (item["Key"] for item in s3.list_objects_v2(Bucket="lake")["Contents"])
+    assert s3.get_object(Bucket="lake", Key=rolled)["Body"].read() == b"0123456789"
