@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from ctr_samples.config import explain, load_config
 from ctr_samples.errors import CtrSamplesError, DamagedFile, InputError
@@ -141,7 +141,7 @@ def _known_split(manifest: Any, split: str | None) -> str | None:
 
 
 def _examples_table(rows: list[dict[str, Any]]) -> Table:
-    table = Table("feature", *[f"#{i}" for i in range(len(rows))])
+    table = Table(Column("feature", no_wrap=True), *[f"#{i}" for i in range(len(rows))])
     for name in rows[0] if rows else ():
         table.add_row(name, *[_cell(row[name]) for row in rows])
     return table

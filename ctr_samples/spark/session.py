@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -30,11 +31,29 @@ def session_of_command(name: str) -> Iterator[SparkSession]:
         return
     # Python workers and planner workers must be this interpreter, or they find no pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    session = SparkSession.builder.appName(name).getOrCreate()
+    builder = SparkSession.builder.appName(name)
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit, which brings settings of its own
+        for key, value in _local_settings().items():
+            builder = builder.config(key, value)
+    session = builder.getOrCreate()
     try:
         yield session
     finally:
         session.stop()
+
+
+def _local_settings() -> dict[str, str]:
+    """What a laptop needs for a run that talks only about itself; conf/spark-local.conf says the same to spark-submit."""
+    quiet = Path(__file__).with_name("log4j2.properties")
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "2g"),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet}",
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+    }
 
 
 def run_session(spark: SparkSession, timezone: str) -> SparkSession:
