@@ -15,6 +15,7 @@ PROJECT = Path(__file__).parent.parent
 
 os.environ["TZ"] = "America/St_Johns"  # an odd zone: a test that leans on the machine's zone fails
 os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need this environment's pyarrow and numba
+os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a machine need not know its own name
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 

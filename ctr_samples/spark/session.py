@@ -33,6 +33,7 @@ def session_of_command(name: str) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit, which brings settings of its own
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a laptop need not know its own name
         for key, value in _local_settings().items():
             builder = builder.config(key, value)
     session = builder.getOrCreate()
