@@ -1,0 +1,131 @@
+"""What features records have, found by reading them: for data that come without a contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ctr_samples.codec.encoder import EncodedBatch
+from ctr_samples.codec.layout import BROKEN, BYTES, FLOAT, INT64, NEED_VALUES, REASON, STATUS_SIZE, Surveyed
+from ctr_samples.codec.machine_code import kernels
+from ctr_samples.contract import DType, ExampleContract, FeatureSpec, RecordType
+from ctr_samples.errors import ContractError, DamagedFile
+
+DTYPES: dict[int, DType] = {BYTES: "bytes", FLOAT: "float32", INT64: "int64"}
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFeature:
+    """A key's kinds (a bit for each), and the fewest and most values that any of its features has."""
+
+    sequence: bool
+    kinds: int
+    fewest: int
+    most: int
+
+    def joined(self, other: SeenFeature) -> SeenFeature:
+        """What both together have seen."""
+        return SeenFeature(
+            self.sequence or other.sequence,
+            self.kinds | other.kinds,
+            min(self.fewest, other.fewest),
+            max(self.most, other.most),
+        )
+
+
+class SchemaSurvey:
+    """Gathers what features records have. Pickles: executors may survey files and the driver :meth:`merge` them.
+
+    A feature that always has exactly one value is a scalar; any other is a list of any length. A key whose features
+    never have a kind is passed over: nothing is known about it.
+    """
+
+    def __init__(self, record: RecordType = "example") -> None:
+        self.record: RecordType = record
+        self.seen: dict[str, SeenFeature] = {}
+
+    def add(self, chunk: EncodedBatch) -> None:
+        """Look at every record of ``chunk``. Raises DamagedFile for one that is not a well-formed message."""
+        if self.record == "byte_array":
+            return
+        for name, feature in _survey(chunk, self.record == "sequence_example"):
+            self._note(name, feature)
+
+    def merge(self, other: SchemaSurvey) -> None:
+        """Take over what ``other`` has seen."""
+        for name, feature in other.seen.items():
+            self._note(name, feature)
+
+    def contract(self) -> ExampleContract:
+        """The features in order of their names. Raises ContractError naming keys that have values of several kinds."""
+        if self.record == "byte_array":
+            return ExampleContract((FeatureSpec("byteArray", "bytes"),), "byte_array")
+        known = {name: feature for name, feature in sorted(self.seen.items()) if feature.kinds}
+        conflicts = [f"{n!r} ({' and '.join(_kinds(f))})" for n, f in known.items() if len(_kinds(f)) > 1]
+        if conflicts:
+            raise ContractError(
+                f"Values of several kinds are stored under {', '.join(conflicts)}; "
+                "give a schema that leaves these features out, or read the files apart."
+            )
+        return ExampleContract(tuple(_spec(name, feature) for name, feature in known.items()), self.record)
+
+    def _note(self, name: str, feature: SeenFeature) -> None:
+        before = self.seen.get(name)
+        if before is not None and before.sequence != feature.sequence:
+            raise ContractError(
+                f"The key {name!r} is in the context of some records and in the feature lists of others; give a schema."
+            )
+        self.seen[name] = feature if before is None else before.joined(feature)
+
+
+def infer_contract(chunks: Iterable[EncodedBatch], record: RecordType = "example") -> ExampleContract:
+    """The contract of all records in ``chunks`` (a ``RecordReader`` gives them). See :class:`SchemaSurvey`."""
+    survey = SchemaSurvey(record)
+    for chunk in chunks:
+        survey.add(chunk)
+    return survey.contract()
+
+
+def _kinds(feature: SeenFeature) -> list[DType]:
+    return [dtype for kind, dtype in DTYPES.items() if feature.kinds >> kind & 1]
+
+
+def _spec(name: str, feature: SeenFeature) -> FeatureSpec:
+    scalar = feature.fewest == feature.most == 1
+    return FeatureSpec(name, _kinds(feature)[0], () if scalar else None, sequence=feature.sequence)
+
+
+def _survey(chunk: EncodedBatch, sequences: bool) -> list[tuple[str, SeenFeature]]:
+    data, offsets = chunk.buffer, np.ascontiguousarray(chunk.offsets, np.int64)
+    keys = np.zeros((64, Surveyed.FIELDS), np.int64)
+    status = np.zeros(STATUS_SIZE, np.int64)
+    done = 0
+    while done < len(chunk):
+        status[Surveyed.ROOM] = len(keys)
+        done = kernels().survey_records(
+            keys.ctypes.data, sequences, data.ctypes.data, offsets.ctypes.data, done, len(chunk), status.ctypes.data
+        )
+        if status[REASON] == NEED_VALUES:
+            keys.resize((2 * len(keys), Surveyed.FIELDS), refcheck=False)
+        elif status[REASON] == BROKEN:
+            raise DamagedFile(
+                f"Record {done} at byte {offsets[done]} has sound checksums but is not a well-formed message; "
+                "its writer is at fault, or it is no tf.Example: read it with the record type byte_array."
+            )
+    return [_seen(data, row) for row in keys[: status[Surveyed.USED]]]
+
+
+def _seen(data: npt.NDArray[np.uint8], row: npt.NDArray[np.int64]) -> tuple[str, SeenFeature]:
+    begin = int(row[Surveyed.KEY]) - data.ctypes.data
+    name = data[begin : begin + int(row[Surveyed.KEY_SIZE])].tobytes()
+    try:
+        text = name.decode()
+    except UnicodeDecodeError as error:
+        raise DamagedFile(f"A key is not UTF-8: {name!r}; the file's writer is at fault.") from error
+    feature = SeenFeature(
+        bool(row[Surveyed.SEQUENCE]), int(row[Surveyed.KINDS]), int(row[Surveyed.FEWEST]), int(row[Surveyed.MOST])
+    )
+    return text, feature

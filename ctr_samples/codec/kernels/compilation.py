@@ -1,0 +1,63 @@
+"""From Numba's functions to one object file: each kernel under its own name, taking and giving int64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import binding, ir
+from numba import njit, types
+
+from ctr_samples.codec.kernels import decode, encode, frames, survey
+from ctr_samples.codec.machine_code import ARGUMENTS
+
+MODULES = (frames, encode, decode, survey)
+
+
+def object_file(names: Sequence[str]) -> bytes:
+    """Compile the kernels called ``names`` for this processor. Takes seconds."""
+    module = binding.parse_assembly("")
+    for name in names:
+        function = next(getattr(m, name) for m in MODULES if hasattr(m, name))
+        module.link_in(_compiled(function.py_func, name, ARGUMENTS[name]))
+    _check_self_contained(module)
+    machine = binding.Target.from_default_triple().create_target_machine(
+        cpu=binding.get_host_cpu_name(),
+        features=binding.get_host_cpu_features().flatten(),
+        opt=3,
+        codemodel="jitdefault",
+        jit=True,
+    )
+    return bytes(machine.emit_object(module))
+
+
+def _compiled(function: Any, name: str, arguments: int) -> Any:
+    """An LLVM module with ``function`` as Numba compiles it and, under ``name``, in the C calling convention."""
+    signature = types.int64(*[types.int64] * arguments)
+    # Nothing that needs a running Numba: no Python wrappers, no exceptions (division by zero would be one).
+    compiled = njit(signature, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")(function)
+    (result,) = compiled.overloads.values()
+    module = binding.parse_assembly(compiled.inspect_llvm(compiled.signatures[0]))
+    module.link_in(binding.parse_assembly(str(_entry(module, result.fndesc.llvm_func_name, name, arguments))))
+    return module
+
+
+def _entry(compiled: Any, internal: str, name: str, arguments: int) -> ir.Module:
+    """A function with the C convention around Numba's own: (result*, exception**, arguments...) -> status."""
+    i64, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
+    module = ir.Module(name)
+    inner_type = ir.FunctionType(ir.IntType(32), [i64.as_pointer(), pointer.as_pointer(), *[i64] * arguments])
+    inner = ir.Function(module, inner_type, internal)
+    outer = ir.Function(module, ir.FunctionType(i64, [i64] * arguments), name)
+    builder = ir.IRBuilder(outer.append_basic_block())
+    result, exception = builder.alloca(i64), builder.alloca(pointer)
+    builder.call(inner, [result, exception, *outer.args])
+    builder.ret(builder.load(result))
+    return module
+
+
+def _check_self_contained(module: Any) -> None:
+    """Code that calls into Numba or Python could not be loaded without them."""
+    outside = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
+    if outside:
+        raise RuntimeError(f"The kernels call {', '.join(outside)}; change them to need nothing but memory.")

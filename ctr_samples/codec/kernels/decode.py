@@ -1,0 +1,388 @@
+"""The kernel that reads messages into columns: protobuf's rules in full, every length checked against what is left.
+
+Functions that parse take the place where they begin and the ``end`` that they must not pass. They return where they
+stopped, or a negative number: MALFORMED, or STOP when ``status`` says why.
+"""
+
+# mypy: disallow-untyped-decorators=False
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ctr_samples.codec.kernels.lists import read_bytes_list, read_float_list, read_int64_list, reserve_values, stop_for
+from ctr_samples.codec.kernels.memory import copy, field, set_field, store_i64, store_u8, store_u32
+from ctr_samples.codec.kernels.wire import LENGTH, MALFORMED, STOP, compare, read_length, read_tag, same, skip_field
+from ctr_samples.codec.layout import (
+    ABSENT,
+    BROKEN,
+    COLUMN,
+    DONE,
+    FLOAT,
+    FOOTER,
+    GROUP_SIZE,
+    HEADER,
+    INT64,
+    NEED_STEPS,
+    REASON,
+    WRONG_COUNT,
+    WRONG_KIND,
+    Decoded,
+)
+
+MISSING, PRESENT, MISFIT = range(3)
+KEY, KEY_SIZE, KIND, COUNT, REQUIRED, SEQUENCE = (
+    Decoded.KEY,
+    Decoded.KEY_SIZE,
+    Decoded.KIND,
+    Decoded.COUNT,
+    Decoded.REQUIRED,
+    Decoded.SEQUENCE,
+)
+VALUES, VALUE_ROOM, BYTES_AT, BYTE_ROOM = Decoded.VALUES, Decoded.VALUE_ROOM, Decoded.BYTES_AT, Decoded.BYTE_ROOM
+BYTE_OFFSETS, OFFSETS, STEPS, STEP_ROOM = Decoded.BYTE_OFFSETS, Decoded.OFFSETS, Decoded.STEPS, Decoded.STEP_ROOM
+VALID, FOUND, STATE = Decoded.VALID, Decoded.FOUND, Decoded.STATE
+USED, BYTES_USED, STEPS_USED = Decoded.USED, Decoded.BYTES_USED, Decoded.STEPS_USED
+FIRST, FIRST_BYTE, FIRST_STEP = Decoded.FIRST, Decoded.FIRST_BYTE, Decoded.FIRST_STEP
+COLUMN_SIZE = 8 * Decoded.FIELDS
+
+
+@njit(forceinline=True)
+def find_column(columns: Any, first: Any, stop: Any, guess: Any, key: Any, size: Any) -> Any:
+    """The column named by ``size`` bytes at ``key``, or -1. ``guess`` is right for a record in our own order."""
+    if guess < stop:
+        column = columns + guess * COLUMN_SIZE
+        if field(column, KEY_SIZE) == size and same(field(column, KEY), key, size):
+            return guess
+    while first < stop:
+        middle = (first + stop) // 2
+        column = columns + middle * COLUMN_SIZE
+        order = compare(key, size, field(column, KEY), field(column, KEY_SIZE))
+        if order == 0:
+            return middle
+        if order < 0:
+            stop = middle
+        else:
+            first = middle + 1
+    return -1
+
+
+@njit(forceinline=True)
+def forget_feature(column: Any, first: Any, first_byte: Any) -> Any:
+    """Drop the values of the Feature in hand, which began at ``first``."""
+    set_field(column, USED, first)
+    set_field(column, BYTES_USED, first_byte)
+
+
+@njit
+def read_feature(column: Any, first: Any, first_byte: Any, position: Any, end: Any, status: Any) -> Any:
+    """A Feature. Its list is a oneof: the last kind counts, and chunks of the same kind are joined."""
+    wanted = field(column, KIND)
+    while position < end:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED
+        kind = tag >> 3
+        if tag & 7 != LENGTH or kind > INT64:
+            position = skip_field(tag, position, end, status)
+            if position < 0:
+                return MALFORMED
+            continue
+        size, position = read_length(position, end)
+        if position < 0:
+            return MALFORMED
+        if field(column, FOUND) != kind:
+            forget_feature(column, first, first_byte)
+            set_field(column, FOUND, kind)
+        if kind != wanted:
+            position += size
+        elif kind == INT64:
+            position = read_int64_list(column, position, position + size, status)
+        elif kind == FLOAT:
+            position = read_float_list(column, position, position + size, status)
+        else:
+            position = read_bytes_list(column, position, position + size, status)
+        if position < 0:
+            return position
+    return position
+
+
+@njit(forceinline=True)
+def misfit(column: Any, first: Any, first_byte: Any, strict: Any, status: Any) -> Any:
+    """Zero if the Feature in hand is of the contract's kind and count; else refuse it, or mark it as a misfit."""
+    found, wanted = field(column, FOUND), field(column, COUNT)
+    count = field(column, USED) - first
+    if found != 0 and found != field(column, KIND):
+        reason, detail = WRONG_KIND, found
+    elif wanted >= 0 and count != wanted:
+        reason, detail = WRONG_COUNT, count
+    else:
+        return 0
+    if strict:
+        return stop_for(status, reason, detail)
+    forget_feature(column, first, first_byte)
+    set_field(column, STATE, MISFIT)
+    return 0
+
+
+@njit
+def read_feature_list(column: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
+    """A FeatureList: one step for each Feature."""
+    while position < end:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED
+        if tag != 8 + LENGTH:
+            position = skip_field(tag, position, end, status)
+            if position < 0:
+                return MALFORMED
+            continue
+        size, position = read_length(position, end)
+        if position < 0:
+            return MALFORMED
+        step = field(column, STEPS_USED)
+        if step + 1 > field(column, STEP_ROOM):
+            return stop_for(status, NEED_STEPS, step + 1)
+        first, first_byte = field(column, USED), field(column, BYTES_USED)
+        set_field(column, FOUND, 0)
+        position = read_feature(column, first, first_byte, position, position + size, status)
+        if position < 0:
+            return position
+        if misfit(column, first, first_byte, strict, status) < 0:
+            return STOP
+        store_i64(field(column, OFFSETS) + 8 * step + 8, field(column, USED))
+        set_field(column, STEPS_USED, step + 1)
+    return position
+
+
+@njit(forceinline=True)
+def read_value(column: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
+    """The value of a map entry."""
+    if field(column, SEQUENCE) != 0:
+        return read_feature_list(column, position, end, strict, status)
+    return read_feature(column, field(column, FIRST), field(column, FIRST_BYTE), position, end, status)
+
+
+@njit(forceinline=True)
+def begin_entry(column: Any) -> Any:
+    """Forget what an earlier entry of the same key left: the last one counts."""
+    forget_feature(column, field(column, FIRST), field(column, FIRST_BYTE))
+    set_field(column, STEPS_USED, field(column, FIRST_STEP))
+    set_field(column, FOUND, 0)
+    set_field(column, STATE, PRESENT)
+
+
+@njit
+def read_entry(columns: Any, group: Any, guess: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
+    """One entry of a map: where it ends, and which column is likely to follow.
+
+    Key and value may come in any order and repeatedly; the last key counts, and values are merged.
+    """
+    begin = position
+    key, key_size = position, 0
+    value, value_size, values = position, 0, 0
+    while position < end:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED, guess
+        if tag != 8 + LENGTH and tag != 16 + LENGTH:
+            position = skip_field(tag, position, end, status)
+            if position < 0:
+                return MALFORMED, guess
+            continue
+        size, position = read_length(position, end)
+        if position < 0:
+            return MALFORMED, guess
+        if tag == 8 + LENGTH:
+            key, key_size = position, size
+        else:
+            value, value_size, values = position, size, values + 1
+        position += size
+    found = find_column(columns, field(group, 1), field(group, 2), guess, key, key_size)
+    if found < 0:
+        return end, guess
+    set_field(status, COLUMN, found)
+    column = columns + found * COLUMN_SIZE
+    begin_entry(column)
+    if values == 1:
+        position = read_value(column, value, value + value_size, strict, status)
+    elif values > 1:
+        position = read_values(column, begin, end, strict, status)
+    return (position if position < 0 else end), found + 1
+
+
+@njit
+def read_values(column: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
+    """All values of an entry that has several, merged. The entry has been read once and is well formed."""
+    while position < end:
+        tag, position = read_tag(position, end)
+        if tag != 16 + LENGTH:
+            position = skip_field(tag, position, end, status)
+            continue
+        size, position = read_length(position, end)
+        position = read_value(column, position, position + size, strict, status)
+        if position < 0:
+            return position
+    return position
+
+
+@njit
+def read_map(columns: Any, group: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
+    """A Features or FeatureLists message."""
+    guess = field(group, 1)
+    while position < end:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED
+        if tag != 8 + LENGTH:
+            position = skip_field(tag, position, end, status)
+            if position < 0:
+                return MALFORMED
+            continue
+        size, position = read_length(position, end)
+        if position < 0:
+            return MALFORMED
+        position, guess = read_entry(columns, group, guess, position, position + size, strict, status)
+        if position < 0:
+            return position
+    return position
+
+
+@njit
+def read_message(columns: Any, groups: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
+    """An Example or SequenceExample."""
+    while position < end:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED
+        group = groups
+        while field(group, 0) != 0 and field(group, 0) != tag:
+            group += GROUP_SIZE
+        if field(group, 0) == 0:
+            position = skip_field(tag, position, end, status)
+            if position < 0:
+                return MALFORMED
+            continue
+        size, position = read_length(position, end)
+        if position < 0:
+            return MALFORMED
+        position = read_map(columns, group, position, position + size, strict, status)
+        if position < 0:
+            return position
+    return position
+
+
+@njit
+def forget_row(columns: Any, count: Any) -> Any:
+    """Make every column ready for the record in hand, of which a part may have been read before."""
+    for c in range(count):
+        column = columns + c * COLUMN_SIZE
+        forget_feature(column, field(column, FIRST), field(column, FIRST_BYTE))
+        set_field(column, STEPS_USED, field(column, FIRST_STEP))
+        set_field(column, STATE, MISSING)
+
+
+@njit
+def fill_absent(column: Any, count: Any, status: Any) -> Any:
+    """Zeros in the place of the ``count`` values that a fixed shape needs."""
+    if reserve_values(column, count, status) < 0:
+        return STOP
+    used = field(column, USED)
+    kind = field(column, KIND)
+    for i in range(used, used + count):
+        if kind == INT64:
+            store_i64(field(column, VALUES) + 8 * i, 0)
+        elif kind == FLOAT:
+            store_u32(field(column, VALUES) + 4 * i, np.uint64(0))
+        else:
+            store_i64(field(column, BYTE_OFFSETS) + 8 * i + 8, field(column, BYTES_USED))
+    set_field(column, USED, used + count)
+    return 0
+
+
+@njit
+def end_absent(column: Any, state: Any, strict: Any, status: Any) -> Any:
+    """A feature that the record lacks, or that does not fit."""
+    if state == MISSING and strict and field(column, REQUIRED) != 0:
+        return stop_for(status, ABSENT, 0)
+    forget_feature(column, field(column, FIRST), field(column, FIRST_BYTE))
+    set_field(column, STEPS_USED, field(column, FIRST_STEP))
+    if field(column, SEQUENCE) == 0 and field(column, COUNT) > 0:
+        return fill_absent(column, field(column, COUNT), status)
+    return 0
+
+
+@njit(forceinline=True)
+def end_column(column: Any, row: Any, strict: Any, status: Any) -> Any:
+    """Check one feature of the record in hand, and note where it ends."""
+    sequence = field(column, SEQUENCE) != 0
+    state = field(column, STATE)
+    if state == PRESENT and not sequence:
+        if field(column, FOUND) == 0:
+            state = MISSING
+        elif misfit(column, field(column, FIRST), field(column, FIRST_BYTE), strict, status) < 0:
+            return STOP
+        else:
+            state = field(column, STATE)
+    store_u8(field(column, VALID) + row, np.uint64(state == PRESENT))
+    if state != PRESENT and end_absent(column, state, strict, status) < 0:
+        return STOP
+    if sequence:
+        store_i64(field(column, STEPS) + 8 * row + 8, field(column, STEPS_USED))
+    elif field(column, OFFSETS) != 0:
+        store_i64(field(column, OFFSETS) + 8 * row + 8, field(column, USED))
+    return 0
+
+
+@njit
+def end_row(columns: Any, count: Any, row: Any, strict: Any, status: Any) -> Any:
+    """Check all features of a record, then begin the next: only a record that is whole moves any column on."""
+    for c in range(count):
+        if end_column(columns + c * COLUMN_SIZE, row, strict, status) < 0:
+            set_field(status, COLUMN, c)
+            return STOP
+    for c in range(count):
+        column = columns + c * COLUMN_SIZE
+        set_field(column, FIRST, field(column, USED))
+        set_field(column, FIRST_BYTE, field(column, BYTES_USED))
+        set_field(column, FIRST_STEP, field(column, STEPS_USED))
+        set_field(column, STATE, MISSING)
+    return 0
+
+
+@njit
+def read_records(
+    columns: Any, count: Any, groups: Any, base: Any, offsets: Any, first: Any, rows: Any, strict: Any, status: Any
+) -> Any:
+    """Read records ``first`` to ``rows`` into ``count`` columns and return the first one not read.
+
+    Stops early with the reason in ``status``: room that is needed (grow it and call again with what was returned; the
+    record is then read anew), or what is wrong with the record.
+    """
+    forget_row(columns, count)
+    set_field(status, REASON, DONE)
+    for row in range(first, rows):
+        begin = base + field(offsets, row) + HEADER
+        end = base + field(offsets, row + 1) - FOOTER
+        set_field(status, COLUMN, -1)
+        result = read_message(columns, groups, begin, end, strict != 0, status)
+        if result >= 0:
+            result = end_row(columns, count, row, strict != 0, status)
+        if result == MALFORMED:
+            set_field(status, REASON, BROKEN)
+        if result < 0:
+            return row
+    return rows
+
+
+@njit
+def read_byte_arrays(base: Any, offsets: Any, rows: Any, target: Any, limits: Any) -> Any:
+    """Copy the messages of all records to ``target``, one after the other; ``limits`` says where each ends."""
+    for row in range(rows):
+        begin = field(offsets, row) + HEADER
+        size = field(offsets, row + 1) - FOOTER - begin
+        copy(target + field(limits, row), base + begin, size)
+        set_field(limits, row + 1, field(limits, row) + size)
+    return rows

@@ -1,0 +1,112 @@
+"""Kernels for TFRecord frames: length (8 bytes), its checksum (4), the message, its checksum (4), all little-endian."""
+
+# mypy: disallow-untyped-decorators=False
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ctr_samples.codec.kernels.checksums import ALL_ONES, extend, masked, step_8
+from ctr_samples.codec.kernels.memory import field, load_u32, load_u64, set_field, store_u32
+from ctr_samples.codec.layout import BAD_LENGTH, BAD_MESSAGE, BLOCK, CUT_HEADER, CUT_MESSAGE, FOOTER, HEADER, SOUND
+
+
+@njit
+def length_checksum(frame: Any) -> Any:
+    """Masked checksum of the eight bytes at ``frame``."""
+    return masked(step_8(ALL_ONES, load_u64(frame)))
+
+
+@njit
+def data_checksums(base: Any, offsets: Any, row: Any, stop: Any) -> Any:
+    """Masked checksums of the messages in frames ``row`` to ``row + 2`` (those before ``stop``).
+
+    Three at a time, since the processor starts one step of a checksum in each cycle but needs three to finish it.
+    """
+    a, size_a = message(base, offsets, row, stop)
+    b, size_b = message(base, offsets, row + 1, stop)
+    c, size_c = message(base, offsets, row + 2, stop)
+    common = min(size_a, size_b, size_c) & ~7
+    state_a, state_b, state_c = ALL_ONES, ALL_ONES, ALL_ONES
+    for i in range(0, common, 8):
+        state_a = step_8(state_a, load_u64(a + i))
+        state_b = step_8(state_b, load_u64(b + i))
+        state_c = step_8(state_c, load_u64(c + i))
+    return (
+        masked(extend(state_a, a + common, size_a - common)),
+        masked(extend(state_b, b + common, size_b - common)),
+        masked(extend(state_c, c + common, size_c - common)),
+    )
+
+
+@njit
+def message(base: Any, offsets: Any, row: Any, stop: Any) -> Any:
+    """Address and size of the message in frame ``row``; nothing at or after ``stop``."""
+    if row >= stop:
+        return base, 0
+    return base + field(offsets, row) + HEADER, field(offsets, row + 1) - field(offsets, row) - HEADER - FOOTER
+
+
+@njit
+def next_frame(base: Any, position: Any, size: Any) -> Any:
+    """Where the frame at ``position`` ends, and what is wrong with its header. Trusts no length it has not checked."""
+    left = size - position
+    if left < HEADER:
+        return position, CUT_HEADER
+    frame = base + position
+    if load_u32(frame + 8) != length_checksum(frame):
+        return position, BAD_LENGTH
+    length = load_u64(frame)
+    if left < HEADER + FOOTER or length > np.uint64(left - HEADER - FOOTER):
+        return position, CUT_MESSAGE
+    return position + HEADER + np.int64(length) + FOOTER, SOUND
+
+
+@njit
+def first_bad_message(base: Any, offsets: Any, first: Any, stop: Any) -> Any:
+    """The first frame of ``first`` to ``stop`` whose message does not match its checksum, or -1."""
+    for row in range(first, stop, 3):
+        found = data_checksums(base, offsets, row, stop)
+        for i in range(min(3, stop - row)):
+            if load_u32(base + field(offsets, row + i + 1) - FOOTER) != found[i]:
+                return row + i
+    return -1
+
+
+@njit
+def walk_frames(base: Any, size: Any, offsets: Any, room: Any, status: Any) -> Any:
+    """Check the frames at ``base`` and return the number of sound ones; ``offsets`` has room for ``room`` frames.
+
+    ``status`` is int64[3]: frames found before (in), where it stopped (out) and what is wrong there (out). Stops at the
+    end, at the first damage, or with SOUND before the end when there is no more room.
+    """
+    count = field(status, 0)
+    position = field(offsets, count)
+    wrong = SOUND
+    while position < size and count < room and wrong == SOUND:
+        checked = count
+        block = min(room, count + BLOCK)
+        while position < size and count < block and wrong == SOUND:
+            position, wrong = next_frame(base, position, size)
+            if wrong == SOUND:
+                count += 1
+                set_field(offsets, count, position)
+        bad = first_bad_message(base, offsets, checked, count)
+        if bad >= 0:
+            count, position, wrong = bad, field(offsets, bad), BAD_MESSAGE
+    set_field(status, 1, position)
+    set_field(status, 2, wrong)
+    return count
+
+
+@njit
+def seal_frames(base: Any, offsets: Any, first: Any, stop: Any) -> Any:
+    """Fill in both checksums of frames ``first`` to ``stop``."""
+    for row in range(first, stop, 3):
+        states = data_checksums(base, offsets, row, stop)
+        for i in range(min(3, stop - row)):
+            frame = base + field(offsets, row + i)
+            store_u32(frame + 8, length_checksum(frame))
+            store_u32(base + field(offsets, row + i + 1) - FOOTER, states[i])

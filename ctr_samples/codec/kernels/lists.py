@@ -1,0 +1,159 @@
+"""Reading the values of Int64List, FloatList and BytesList into a column (``layout.Decoded``), packed or not."""
+
+# mypy: disallow-untyped-decorators=False
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ctr_samples.codec.kernels.memory import copy, field, load_u8, set_field, store_i64
+from ctr_samples.codec.kernels.varint import MORE
+from ctr_samples.codec.kernels.wire import (
+    FIXED32,
+    LENGTH,
+    MALFORMED,
+    STOP,
+    VARINT,
+    read_length,
+    read_tag,
+    read_varint,
+    skip_field,
+)
+from ctr_samples.codec.layout import DETAIL, NEED_BYTES, NEED_VALUES, REASON, Decoded
+
+VALUES, VALUE_ROOM, BYTES_AT, BYTE_ROOM = Decoded.VALUES, Decoded.VALUE_ROOM, Decoded.BYTES_AT, Decoded.BYTE_ROOM
+BYTE_OFFSETS, USED, BYTES_USED = Decoded.BYTE_OFFSETS, Decoded.USED, Decoded.BYTES_USED
+
+
+@njit(forceinline=True)
+def stop_for(status: Any, reason: Any, detail: Any) -> Any:
+    """Note why the kernel must stop."""
+    set_field(status, REASON, reason)
+    set_field(status, DETAIL, detail)
+    return STOP
+
+
+@njit(forceinline=True)
+def reserve_values(column: Any, count: Any, status: Any) -> Any:
+    """Zero if ``count`` more values fit. A feature with a fixed count has room for one value too many."""
+    if field(column, USED) + count <= field(column, VALUE_ROOM):
+        return 0
+    return stop_for(status, NEED_VALUES, field(column, USED) + count)
+
+
+@njit(forceinline=True)
+def read_packed_int64(column: Any, position: Any, end: Any, status: Any) -> Any:
+    """Varints up to ``end``. A varint takes a byte at least, which bounds their number."""
+    if reserve_values(column, end - position, status) < 0:
+        return STOP
+    used = field(column, USED)
+    target = field(column, VALUES) + 8 * used
+    while position < end:
+        byte = load_u8(position)
+        if byte < MORE:
+            value = byte
+            position += 1
+        else:
+            value, position = read_varint(position, end)
+            if position < 0:
+                return MALFORMED
+        store_i64(target, np.int64(value))
+        target += 8
+        used += 1
+    set_field(column, USED, used)
+    return position
+
+
+@njit
+def read_int64_list(column: Any, position: Any, end: Any, status: Any) -> Any:
+    """An Int64List, packed or not."""
+    while position < end:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED
+        if tag == 8 + LENGTH:
+            size, position = read_length(position, end)
+            if position < 0:
+                return MALFORMED
+            position = read_packed_int64(column, position, position + size, status)
+        elif tag == 8 + VARINT:
+            value, position = read_varint(position, end)
+            if position < 0:
+                return MALFORMED
+            if reserve_values(column, 1, status) < 0:
+                return STOP
+            used = field(column, USED)
+            store_i64(field(column, VALUES) + 8 * used, np.int64(value))
+            set_field(column, USED, used + 1)
+        else:
+            position = skip_field(tag, position, end, status)
+        if position < 0:
+            return position
+    return position
+
+
+@njit
+def read_float_list(column: Any, position: Any, end: Any, status: Any) -> Any:
+    """A FloatList, packed or not."""
+    while position < end:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED
+        if tag == 8 + LENGTH:
+            size, position = read_length(position, end)
+            if position < 0 or size & 3 != 0:
+                return MALFORMED
+        elif tag == 8 + FIXED32:
+            size = 4
+            if end - position < 4:
+                return MALFORMED
+        else:
+            position = skip_field(tag, position, end, status)
+            if position < 0:
+                return MALFORMED
+            continue
+        if reserve_values(column, size >> 2, status) < 0:
+            return STOP
+        used = field(column, USED)
+        copy(field(column, VALUES) + 4 * used, position, size)
+        set_field(column, USED, used + (size >> 2))
+        position += size
+    return position
+
+
+@njit
+def read_bytes_list(column: Any, position: Any, end: Any, status: Any) -> Any:
+    """A BytesList."""
+    while position < end:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED
+        if tag != 8 + LENGTH:
+            position = skip_field(tag, position, end, status)
+            if position < 0:
+                return MALFORMED
+            continue
+        size, position = read_length(position, end)
+        if position < 0:
+            return MALFORMED
+        if append_bytes(column, position, size, status) < 0:
+            return STOP
+        position += size
+    return position
+
+
+@njit
+def append_bytes(column: Any, position: Any, size: Any, status: Any) -> Any:
+    """Copy one bytes value."""
+    if reserve_values(column, 1, status) < 0:
+        return STOP
+    used, begin = field(column, USED), field(column, BYTES_USED)
+    if begin + size > field(column, BYTE_ROOM):
+        return stop_for(status, NEED_BYTES, begin + size)
+    copy(field(column, BYTES_AT) + begin, position, size)
+    store_i64(field(column, BYTE_OFFSETS) + 8 * used + 8, begin + size)
+    set_field(column, USED, used + 1)
+    set_field(column, BYTES_USED, begin + size)
+    return 0

@@ -1,0 +1,238 @@
+"""The kernel that looks at which keys records have, of what kinds and with how many values.
+
+A key found is one row of an int64 matrix (``layout.Surveyed``). Functions return where they stopped, MALFORMED or STOP.
+"""
+
+# mypy: disallow-untyped-decorators=False
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from ctr_samples.codec.kernels.memory import field, load_u8, set_field
+from ctr_samples.codec.kernels.varint import MORE
+from ctr_samples.codec.kernels.wire import LENGTH, MALFORMED, STOP, VARINT, read_length, read_tag, same, skip_field
+from ctr_samples.codec.layout import (
+    BROKEN,
+    BYTES,
+    DONE,
+    FLOAT,
+    FOOTER,
+    HEADER,
+    INT64,
+    NEED_VALUES,
+    REASON,
+    Surveyed,
+)
+
+KEY, KEY_SIZE, SEQUENCE, KINDS, FEWEST, MOST = (
+    Surveyed.KEY,
+    Surveyed.KEY_SIZE,
+    Surveyed.SEQUENCE,
+    Surveyed.KINDS,
+    Surveyed.FEWEST,
+    Surveyed.MOST,
+)
+USED, ROOM = Surveyed.USED, Surveyed.ROOM
+ROW_SIZE = 8 * Surveyed.FIELDS
+
+
+@njit
+def count_varints(position: Any, end: Any) -> Any:
+    """Numbers in a packed field: as many as there are bytes that end one."""
+    count = 0
+    while position < end:
+        count += load_u8(position) < MORE
+        position += 1
+    return count
+
+
+@njit
+def count_values(kind: Any, position: Any, end: Any, status: Any) -> Any:
+    """Values in a BytesList, FloatList or Int64List, or MALFORMED."""
+    count = 0
+    while position < end:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED
+        if tag == 8 + LENGTH:
+            size, position = read_length(position, end)
+            if position < 0:
+                return MALFORMED
+            if kind == BYTES:
+                count += 1
+            elif kind == FLOAT:
+                count += size >> 2
+            else:
+                count += count_varints(position, position + size)
+            position += size
+        else:
+            count += tag >> 3 == 1 and tag & 7 == (VARINT if kind == INT64 else 5) and kind != BYTES
+            position = skip_field(tag, position, end, status)
+            if position < 0:
+                return MALFORMED
+    return count
+
+
+@njit
+def survey_feature(key: Any, position: Any, end: Any, status: Any) -> Any:
+    """Note kind and number of values of one Feature; without a kind it counts as absent."""
+    found, count = 0, 0
+    while position < end:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED
+        kind = tag >> 3
+        if tag & 7 != LENGTH or kind > INT64:
+            position = skip_field(tag, position, end, status)
+            if position < 0:
+                return MALFORMED
+            continue
+        size, position = read_length(position, end)
+        if position < 0:
+            return MALFORMED
+        more = count_values(kind, position, position + size, status)
+        if more < 0:
+            return MALFORMED
+        count = more + (count if kind == found else 0)
+        found = kind
+        position += size
+    if found != 0:
+        set_field(key, KINDS, field(key, KINDS) | (1 << found))
+        set_field(key, FEWEST, min(field(key, FEWEST), count))
+        set_field(key, MOST, max(field(key, MOST), count))
+    return position
+
+
+@njit
+def survey_feature_list(key: Any, position: Any, end: Any, status: Any) -> Any:
+    """Note each step of a FeatureList."""
+    while position < end:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED
+        if tag != 8 + LENGTH:
+            position = skip_field(tag, position, end, status)
+        else:
+            size, position = read_length(position, end)
+            if position < 0:
+                return MALFORMED
+            position = survey_feature(key, position, position + size, status)
+        if position < 0:
+            return MALFORMED
+    return position
+
+
+@njit
+def find_key(keys: Any, sequence: Any, name: Any, size: Any, guess: Any, status: Any) -> Any:
+    """The row of a key, which is added if it is new; STOP if there is no room for it."""
+    used, room = field(status, USED), field(status, ROOM)
+    for i in range(used):
+        index = (guess + i) % used
+        row = keys + index * ROW_SIZE
+        if field(row, KEY_SIZE) == size and field(row, SEQUENCE) == sequence and same(field(row, KEY), name, size):
+            return index
+    if used == room:
+        set_field(status, REASON, NEED_VALUES)
+        return STOP
+    row = keys + used * ROW_SIZE
+    set_field(row, KEY, name)
+    set_field(row, KEY_SIZE, size)
+    set_field(row, SEQUENCE, sequence)
+    set_field(row, KINDS, 0)
+    set_field(row, FEWEST, 1 << 62)
+    set_field(row, MOST, 0)
+    set_field(status, USED, used + 1)
+    return used
+
+
+@njit
+def survey_entry(keys: Any, sequence: Any, guess: Any, position: Any, end: Any, status: Any) -> Any:
+    """One entry of a map: the index of its key, or a negative number. Of several values, each is looked at."""
+    begin = position
+    name, name_size = position, 0
+    while position < end:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED
+        if tag != 8 + LENGTH and tag != 16 + LENGTH:
+            position = skip_field(tag, position, end, status)
+            if position < 0:
+                return MALFORMED
+            continue
+        size, position = read_length(position, end)
+        if position < 0:
+            return MALFORMED
+        if tag == 8 + LENGTH:
+            name, name_size = position, size
+        position += size
+    index = find_key(keys, sequence, name, name_size, guess, status)
+    if index < 0:
+        return index
+    key = keys + index * ROW_SIZE
+    position = begin
+    while position < end:
+        tag, position = read_tag(position, end)
+        if tag != 16 + LENGTH:
+            position = skip_field(tag, position, end, status)
+            continue
+        size, position = read_length(position, end)
+        if sequence != 0:
+            position = survey_feature_list(key, position, position + size, status)
+        else:
+            position = survey_feature(key, position, position + size, status)
+        if position < 0:
+            return position
+    return index
+
+
+@njit
+def survey_map(keys: Any, sequence: Any, position: Any, end: Any, status: Any) -> Any:
+    """A Features or FeatureLists message."""
+    guess = 0
+    while position < end:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED
+        if tag != 8 + LENGTH:
+            position = skip_field(tag, position, end, status)
+            if position < 0:
+                return MALFORMED
+            continue
+        size, position = read_length(position, end)
+        if position < 0:
+            return MALFORMED
+        index = survey_entry(keys, sequence, guess, position, position + size, status)
+        if index < 0:
+            return index
+        guess = index + 1
+        position += size
+    return position
+
+
+@njit
+def survey_records(keys: Any, sequences: Any, base: Any, offsets: Any, first: Any, rows: Any, status: Any) -> Any:
+    """Survey records ``first`` to ``rows``; returns the first one not surveyed, with the reason in ``status``.
+
+    ``sequences`` is not zero for SequenceExamples. NEED_VALUES asks for more room for keys; the record is then surveyed
+    anew, which changes nothing that was noted.
+    """
+    set_field(status, REASON, DONE)
+    for row in range(first, rows):
+        position = base + field(offsets, row) + HEADER
+        end = base + field(offsets, row + 1) - FOOTER
+        while position < end:
+            tag, position = read_tag(position, end)
+            if position >= 0:
+                if tag == 8 + LENGTH or (tag == 16 + LENGTH and sequences != 0):
+                    size, position = read_length(position, end)
+                    if position >= 0:
+                        position = survey_map(keys, tag >> 4, position, position + size, status)
+                else:
+                    position = skip_field(tag, position, end, status)
+            if position < 0:
+                if position == MALFORMED:
+                    set_field(status, REASON, BROKEN)
+                return row
+    return rows

@@ -1,0 +1,141 @@
+"""Protobuf's wire format, read with every length checked against what is left.
+
+Functions that parse take the place where they begin and the ``end`` that they must not pass. They return where they
+stopped, or a negative number: MALFORMED, or STOP when a status says why.
+"""
+
+# mypy: disallow-untyped-decorators=False
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ctr_samples.codec.kernels.memory import field, load_u8, load_u64, set_field, trailing_zeros
+from ctr_samples.codec.kernels.varint import MORE, MORE_IN_ALL, SEVEN_BITS, gather
+from ctr_samples.codec.layout import DEEPEST_GROUP, OPEN_GROUPS
+
+MALFORMED, STOP = -1, -2
+
+VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 = range(6)
+
+
+@njit(forceinline=True)
+def read_varint(position: Any, end: Any) -> Any:
+    """The number at ``position`` and where it ends. Bits beyond the 64th are dropped, as protobuf does."""
+    if end - position >= 8:
+        word = load_u64(position)
+        ends = ~word & MORE_IN_ALL
+        if ends != np.uint64(0):
+            # All bits up to the end of the first byte that says it is the last.
+            return gather(word & (ends ^ (ends - np.uint64(1)))), position + (trailing_zeros(ends) + 1 >> 3)
+    return read_varint_slowly(position, end)
+
+
+@njit
+def read_varint_slowly(position: Any, end: Any) -> Any:
+    """:func:`read_varint` byte by byte, for long numbers and near the end."""
+    value = np.uint64(0)
+    shift = np.uint64(0)
+    while position < end and shift < np.uint64(70):
+        byte = load_u8(position)
+        position += 1
+        value |= (byte & SEVEN_BITS) << shift if shift < np.uint64(64) else np.uint64(0)
+        if byte < MORE:
+            return value, position
+        shift += np.uint64(7)
+    return value, MALFORMED
+
+
+@njit(forceinline=True)
+def read_tag(position: Any, end: Any) -> Any:
+    """A field's number times eight plus its wire type."""
+    if position < end:
+        byte = load_u8(position)
+        if byte < MORE:
+            return np.int64(byte), (position + 1 if byte >= np.uint64(8) else MALFORMED)
+    value, position = read_varint(position, end)
+    if position >= 0 and (value < np.uint64(8) or value > np.uint64(0xFFFFFFFF)):
+        return 0, MALFORMED
+    return np.int64(value), position
+
+
+@njit(forceinline=True)
+def read_length(position: Any, end: Any) -> Any:
+    """Length and beginning of a length-delimited content that lies wholly before ``end``."""
+    if position < end:
+        byte = load_u8(position)
+        if byte < MORE:
+            size = np.int64(byte)
+            return size, (position + 1 if size < end - position else MALFORMED)
+    value, position = read_varint(position, end)
+    if position < 0 or value > np.uint64(end - position):
+        return 0, MALFORMED
+    return np.int64(value), position
+
+
+@njit
+def skip_value(tag: Any, position: Any, end: Any) -> Any:
+    """Pass over the value of an unknown field, but not a group's."""
+    wire = tag & 7
+    if wire == VARINT:
+        return read_varint(position, end)[1]
+    if wire == LENGTH:
+        size, position = read_length(position, end)
+        return position if position < 0 else position + size
+    size = 8 if wire == FIXED64 else 4 if wire == FIXED32 else end - position + 1
+    return position + size if size <= end - position else MALFORMED
+
+
+@njit
+def skip_field(tag: Any, position: Any, end: Any, status: Any) -> Any:
+    """Pass over the value of an unknown field, groups within groups included."""
+    if tag & 7 != GROUP:
+        return skip_value(tag, position, end)
+    set_field(status, OPEN_GROUPS, tag >> 3)
+    depth = 1
+    while depth > 0:
+        tag, position = read_tag(position, end)
+        if position < 0:
+            return MALFORMED
+        if tag & 7 == GROUP:
+            if depth == DEEPEST_GROUP:
+                return MALFORMED
+            set_field(status, OPEN_GROUPS + depth, tag >> 3)
+            depth += 1
+        elif tag & 7 == END_GROUP:
+            depth -= 1
+            if field(status, OPEN_GROUPS + depth) != tag >> 3:
+                return MALFORMED
+        else:
+            position = skip_value(tag, position, end)
+            if position < 0:
+                return MALFORMED
+    return position
+
+
+@njit(forceinline=True)
+def same(a: Any, b: Any, size: Any) -> Any:
+    """Whether ``size`` bytes are equal."""
+    i = 0
+    while i + 8 <= size:
+        if load_u64(a + i) != load_u64(b + i):
+            return False
+        i += 8
+    while i < size:
+        if load_u8(a + i) != load_u8(b + i):
+            return False
+        i += 1
+    return True
+
+
+@njit
+def compare(a: Any, size_a: Any, b: Any, size_b: Any) -> Any:
+    """Negative, zero or positive as the key at ``a`` comes before, at or after that at ``b`` (``in_wire_order``)."""
+    n = min(size_a, size_b)
+    for i in range(n):
+        difference = np.int64(load_u8(a + i)) - np.int64(load_u8(b + i))
+        if difference != 0:
+            return difference
+    return size_b - size_a

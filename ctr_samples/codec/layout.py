@@ -1,0 +1,94 @@
+"""What encoder, decoder and kernels agree on: frames, the column matrices and the reasons why a kernel stops.
+
+Kernels take int64 only: numbers, and addresses of arrays that the caller keeps alive. A column is one row of an int64
+matrix; the tuples below name its fields.
+"""
+
+from __future__ import annotations
+
+# Frames: length (8 bytes), its checksum (4), the message, its checksum (4).
+HEADER = 12
+FOOTER = 4
+
+BLOCK = 48
+"""Rows handled at a time: few enough to stay in the second-level cache, a multiple of the three checksums in flight."""
+BLOCK_SIZE = 8 * BLOCK
+
+# What can be wrong with a frame.
+SOUND, CUT_HEADER, BAD_LENGTH, CUT_MESSAGE, BAD_MESSAGE = range(5)
+
+BYTES, FLOAT, INT64 = 1, 2, 3
+"""The number of each list's field in tf.train.Feature."""
+
+GROUP_SIZE = 24
+"""A map of the message is three int64: its tag, its first column, the one after its last. A tag of zero ends them."""
+
+KEY_PADDING = bytes(8)
+SLACK = 16
+"""Bytes beyond the records that the encoder's kernels may touch: short writes are done eight bytes at a time."""
+
+
+class Encoded:
+    """Fields of a column to encode.
+
+    KIND          BYTES, FLOAT or INT64
+    STRIDE        values in each feature, or -1 where OFFSETS tells
+    OFFSETS       int64[features + 1]: the values of each feature
+    VALUES        int64 or float32 values, or the bytes that BYTE_OFFSETS divides
+    BYTE_OFFSETS  int64[values + 1]
+    VALID         uint8[rows], zero where the key is left out; no address where it is in every row
+    KEY, KEY_SIZE the key's own field and the tag of the value, ``0A <size> <name> 12``, followed by KEY_PADDING
+    STEPS         int64[rows + 1] for a FeatureList: the features of each row; without it a row has one feature
+    """
+
+    KIND, STRIDE, OFFSETS, VALUES, BYTE_OFFSETS, VALID, KEY, KEY_SIZE, STEPS = range(9)
+    FIELDS = 9
+
+
+class Decoded:
+    """Fields of a column to decode. Those from FOUND on change while records are read.
+
+    KEY, KEY_SIZE       the feature's name
+    KIND                BYTES, FLOAT or INT64
+    COUNT               values of each feature, or -1 for any number
+    REQUIRED            a record without the feature is refused
+    VALUES, VALUE_ROOM  int64 or float32 values (none for bytes), and for how many there is room
+    BYTES_AT, BYTE_ROOM the bytes of bytes values, and room
+    BYTE_OFFSETS        int64: where each bytes value ends (room for VALUE_ROOM + 1)
+    OFFSETS             int64: where the values of each feature end, features being rows or steps
+    STEPS, STEP_ROOM    for a sequence, int64[rows + 1], and for how many steps OFFSETS has room
+    VALID               uint8[rows]
+    SEQUENCE            the column is a FeatureList
+    FOUND               kind found in the feature in hand; 0 is none
+    USED, BYTES_USED, STEPS_USED   how much has been written
+    FIRST, FIRST_BYTE, FIRST_STEP  where the row in hand began
+    STATE               MISSING, PRESENT or MISFIT
+    """
+
+    KEY, KEY_SIZE, KIND, COUNT, REQUIRED, VALUES, VALUE_ROOM, BYTES_AT, BYTE_ROOM, BYTE_OFFSETS, OFFSETS = range(11)
+    STEPS, STEP_ROOM, VALID, SEQUENCE, FOUND, USED, BYTES_USED, STEPS_USED = range(11, 19)
+    FIRST, FIRST_BYTE, FIRST_STEP, STATE = range(19, 23)
+    FIELDS = 23
+
+
+class Surveyed:
+    """Fields of a key that the survey has found, and the two places of the status that it uses.
+
+    KEY, KEY_SIZE  its name
+    SEQUENCE       1 if it was found among the FeatureLists
+    KINDS          a bit for each kind found: 1 << BYTES, FLOAT or INT64
+    FEWEST, MOST   values of a feature
+    """
+
+    KEY, KEY_SIZE, SEQUENCE, KINDS, FEWEST, MOST = range(6)
+    FIELDS = 6
+    USED, ROOM = 1, 2
+
+
+# Why the kernel of the decoder stopped.
+DONE, BROKEN, NEED_VALUES, NEED_BYTES, NEED_STEPS, WRONG_KIND, WRONG_COUNT, ABSENT = range(8)
+
+REASON, COLUMN, DETAIL, OPEN_GROUPS = range(4)
+DEEPEST_GROUP = 64
+STATUS_SIZE = OPEN_GROUPS + DEEPEST_GROUP
+"""The decoder's status: reason, column, a number that goes with the reason, and scratch space for protobuf groups."""

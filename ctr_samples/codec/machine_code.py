@@ -1,0 +1,207 @@
+"""The kernels as machine code: compiled once on a host, then loaded by every process in milliseconds, without Numba.
+
+The code is kept in a file whose name is a digest of everything that it depends on: the kernels' source, the versions of
+Numba and LLVM, the processor. It is looked for, and stored, in the first of these places that serves:
+
+1. ``$CTR_SAMPLES_CACHE_DIR``
+2. ``__pycache__`` of this package
+3. ``$XDG_CACHE_HOME/ctr-samples``, by default ``~/.cache/ctr-samples``
+4. ``ctr-samples-<user>`` in the directory for temporary files
+
+One process compiles, under a file lock; those that start at the same time wait for it. ``python -m
+ctr_samples.codec`` does it ahead, for instance while an image is built.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import logging
+import os
+import pkgutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from llvmlite import binding
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows: processes that start together each compile, and the last file stays
+    fcntl = None  # type: ignore[assignment]
+
+logger = logging.getLogger(__name__)
+
+Kernel = Callable[..., int]
+
+SOURCES = (
+    ("ctr_samples", "crc32c.py"),
+    ("ctr_samples.codec", "layout.py"),
+    ("ctr_samples.codec", "machine_code.py"),
+    *(("ctr_samples.codec.kernels", f"{name}.py") for name in (
+        "checksums", "compilation", "decode", "encode", "frames", "lists", "memory", "survey", "varint", "wire",
+    )),
+)  # fmt: skip
+
+DIGEST_SIZE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The compiled functions; the modules in ``kernels`` say what each takes. All release the GIL."""
+
+    walk_frames: Kernel
+    write_records: Kernel
+    write_byte_arrays: Kernel
+    read_records: Kernel
+    read_byte_arrays: Kernel
+    survey_records: Kernel
+
+
+NAMES = tuple(field.name for field in fields(Kernels))
+
+
+@functools.cache
+def kernels() -> Kernels:
+    """The kernels of this process. The first call on a host compiles for some seconds, later ones load a file.
+
+    Runs wherever records are written or read. Where no directory can be written, each process compiles for itself and
+    says so in the log.
+    """
+    return load(machine_code())
+
+
+def machine_code() -> bytes:
+    """An object file with all kernels for this processor: found in a cache, or compiled and stored in one."""
+    name = f"kernels-{digest()}.o"
+    places = cache_directories()
+    for place in places:
+        if code := read_file(place / name):
+            return code
+    for place in places:
+        with contextlib.suppress(OSError), _locked(place / f"{name}.lock"):
+            # Whoever held the lock before may have left the file.
+            code = read_file(place / name)
+            if code is None:
+                code = compile_kernels()
+                write_file(place / name, code)
+            return code
+    logger.warning("No directory to keep compiled kernels in; set CTR_SAMPLES_CACHE_DIR to one that can be written.")
+    return compile_kernels()
+
+
+def compile_kernels() -> bytes:
+    """Compile, which imports Numba and takes seconds."""
+    from ctr_samples.codec.kernels.compilation import object_file
+
+    return object_file(NAMES)
+
+
+def load(code: bytes) -> Kernels:
+    """Put an object file into memory for execution."""
+    engine = _engine()
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return Kernels(*(_function(engine, name) for name in NAMES))
+
+
+def _engine() -> Any:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine(jit=True)
+    return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+
+
+def _function(engine: Any, name: str) -> Kernel:
+    address = engine.get_function_address(name)
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * ARGUMENTS[name])
+    function: Any = prototype(address)
+    function.engine = engine  # the code lives as long as its engine
+    return function  # type: ignore[no-any-return]
+
+
+ARGUMENTS = {
+    "walk_frames": 5,
+    "write_records": 9,
+    "write_byte_arrays": 6,
+    "read_records": 9,
+    "read_byte_arrays": 5,
+    "survey_records": 7,
+}
+"""How many int64 each kernel takes."""
+
+
+@functools.cache
+def digest() -> str:
+    """Forty hex digits that differ whenever the machine code might."""
+    host = (binding.get_default_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
+    parts = [*host, version("numba"), version("llvmlite")]
+    sum_of_all = hashlib.sha256("\0".join(parts).encode())
+    for package, name in SOURCES:
+        source = pkgutil.get_data(package, name) or b""
+        sum_of_all.update(hashlib.sha256(source).digest())
+    return sum_of_all.hexdigest()[:40]
+
+
+def cache_directories() -> list[Path]:
+    """Where the machine code may be kept, best first."""
+    chosen = os.environ.get("CTR_SAMPLES_CACHE_DIR")
+    if chosen:
+        return [Path(chosen)]
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    return [
+        Path(__file__).parent / "__pycache__",
+        Path(home) / "ctr-samples",
+        Path(tempfile.gettempdir()) / f"ctr-samples-{user}",
+    ]
+
+
+def read_file(path: Path) -> bytes | None:
+    """Machine code that :func:`write_file` left whole and that nobody else can have put there."""
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            content = file.read()
+    except OSError:
+        return None
+    code = content[DIGEST_SIZE:]
+    if not _trusted(status) or hashlib.sha256(code).digest() != content[:DIGEST_SIZE]:
+        return None
+    return code
+
+
+def _trusted(status: os.stat_result) -> bool:
+    """Code is executed: it must be ours or root's, and writable by nobody else."""
+    if not hasattr(os, "getuid"):
+        return True
+    return status.st_uid in (os.getuid(), 0) and not status.st_mode & 0o022
+
+
+def write_file(path: Path, code: bytes) -> None:
+    """Store machine code so that a reader sees all of it or nothing. Failing to is not an error."""
+    with contextlib.suppress(OSError):
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(code).digest() + code)
+            Path(temporary).chmod(0o644)
+            Path(temporary).replace(path)
+        except OSError:
+            Path(temporary).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock among the processes of this host. Raises OSError where the directory cannot be written."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with path.open("w") as file:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # a file system without locks: several may compile, which is only slow
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield

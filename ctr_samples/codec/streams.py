@@ -1,0 +1,154 @@
+"""Records to and from binary file objects, in chunks of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, BinaryIO, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ctr_samples.codec.deflate import PIECE, Compression, Readable, compressor, pieces
+from ctr_samples.codec.encoder import EncodedBatch
+from ctr_samples.codec.frames import PROBLEMS, as_bytes, scan
+from ctr_samples.codec.layout import BAD_LENGTH, BAD_MESSAGE, FOOTER, HEADER, SOUND
+from ctr_samples.crc32c import crc32c
+from ctr_samples.errors import DamagedFile
+
+CHUNK = 8 << 20
+LARGEST_RECORD = 1 << 30
+WRITE_PIECE = 4 << 20
+
+
+class RecordWriter:
+    """Writes framed records to a binary file object, which stays open: it belongs to the caller.
+
+    Runs on executors, once for each shard. ``records``, ``size`` (bytes of the file) and ``crc32c`` (of the file)
+    describe what was written once :meth:`close` has returned. An exception inside ``with`` leaves the stream
+    unfinished, so that a compressed file cannot pass for a whole one.
+    """
+
+    def __init__(self, file: BinaryIO, compression: Compression = "none", *, level: int = 1) -> None:
+        self._file = file
+        self._compressor = compressor(compression, level)
+        self._closed = False
+        self.records = 0
+        self.size = 0
+        self.crc32c = 0
+
+    def write(self, batch: EncodedBatch) -> None:
+        """Append every record of ``batch``."""
+        data = batch.buffer.data
+        for first in range(0, len(data), WRITE_PIECE):
+            self._put(self._compressor.compress(data[first : first + WRITE_PIECE]))
+        self.records += len(batch)
+
+    def close(self) -> None:
+        """Write what the compressor still holds; a second call does nothing."""
+        if not self._closed:
+            self._put(self._compressor.flush())
+            self._closed = True
+
+    def _put(self, data: bytes | memoryview) -> None:
+        view = memoryview(data)
+        while view:
+            # A raw file may take a part only.
+            written = self._file.write(view)
+            done = len(view) if written is None else written
+            self.crc32c = crc32c(view[:done], self.crc32c)
+            self.size += done
+            view = view[done:]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+
+
+class RecordReader:
+    """Reads framed records from a binary file object as chunks of whole, checked records (``EncodedBatch``).
+
+    Iterate once. A chunk holds about ``chunk_size`` bytes, and more only for a single larger record. Memory follows the
+    bytes that really come, never a length that a header claims: a record over ``largest_record`` bytes, or a content
+    over ``largest_content`` bytes, is DamagedFile, as is anything cut or altered.
+    """
+
+    def __init__(
+        self,
+        file: Readable,
+        compression: Compression = "none",
+        *,
+        chunk_size: int = CHUNK,
+        largest_record: int = LARGEST_RECORD,
+        largest_content: int | None = None,
+    ) -> None:
+        self._pieces = pieces(file, compression, min(chunk_size, PIECE))
+        self._chunk_size = chunk_size
+        self._largest_record = largest_record
+        self._largest_content = largest_content
+        self.records = 0
+        self.size = 0
+        """Bytes of checked records given out so far, before compression."""
+
+    def __iter__(self) -> Iterator[EncodedBatch]:
+        rest = np.empty(0, np.uint8)
+        wanted = self._chunk_size
+        while True:
+            data, ended = self._fill(rest, wanted)
+            if not data.size:
+                return
+            offsets, position, wrong = scan(data)
+            if wrong in (BAD_LENGTH, BAD_MESSAGE) or (wrong != SOUND and ended):
+                raise self._damaged(PROBLEMS[wrong], position)
+            if position:
+                self.records += len(offsets) - 1
+                self.size += position
+                yield EncodedBatch(data[:position], offsets)
+            rest = data[position:]
+            wanted = self._next_size(rest)
+
+    def messages(self) -> Iterator[memoryview]:
+        """Each record's message without its frame."""
+        for chunk in self:
+            view = chunk.buffer.data
+            for first, stop in zip(chunk.offsets[:-1].tolist(), chunk.offsets[1:].tolist(), strict=True):
+                yield view[first + HEADER : stop - FOOTER]
+
+    def _fill(self, rest: npt.NDArray[np.uint8], wanted: int) -> tuple[npt.NDArray[np.uint8], bool]:
+        """``rest`` and what follows it, ``wanted`` bytes or up to the end, and whether that was the end."""
+        parts: list[Any] = [rest]
+        size = rest.size
+        while size < wanted:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return _joined(parts), True
+            parts.append(as_bytes(piece))
+            size += len(piece)
+            if self._largest_content is not None and self.size + size > self._largest_content:
+                raise self._damaged(f"the content is over the limit of {self._largest_content} bytes", 0)
+        return _joined(parts), False
+
+    def _next_size(self, rest: npt.NDArray[np.uint8]) -> int:
+        """How many bytes to gather next: a chunk, or the whole of a larger record (its length has been checked)."""
+        if rest.size < HEADER:
+            return max(self._chunk_size, HEADER)
+        length = int(rest[:8].view("<u8")[0])
+        if length > self._largest_record:
+            raise self._damaged(f"the record claims {length} bytes; the limit is {self._largest_record}", 0)
+        return max(self._chunk_size, length + HEADER + FOOTER)
+
+    def _damaged(self, problem: str, position: int) -> DamagedFile:
+        return DamagedFile(
+            f"After {self.records} records, at byte {self.size + position} of the content: {problem}. "
+            "Write the file again."
+        )
+
+
+def _joined(parts: list[npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint8]:
+    filled = [part for part in parts if part.size]
+    return filled[0] if len(filled) == 1 else np.concatenate(parts)

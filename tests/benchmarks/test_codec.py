@@ -1,0 +1,279 @@
+"""The codec against TensorFlow's own tools: ratios measured in one run, on one thread.
+
+``pytest tests/benchmarks/test_codec.py -s`` prints one line for each. As tests they only check that both sides give
+the same; how fast a machine is, is not a matter of right or wrong.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import itertools
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ctr_samples.codec import ExampleDecoder, ExampleEncoder, RecordReader, RecordWriter, frame_offsets, machine_code
+from ctr_samples.contract import ExampleContract, FeatureSpec
+
+tf = pytest.importorskip("tensorflow")
+
+ROWS = 4096
+SLOW_ROWS = 512  # for what is a hundred times slower
+
+Sample = tuple[ExampleContract, pa.RecordBatch]
+
+
+def best(action: Callable[[], Any], rounds: int) -> float:
+    """Seconds of the quickest of some rounds: the one that other processes disturbed least."""
+    action()
+    seconds = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        action()
+        seconds.append(time.perf_counter() - began)
+    return min(seconds)
+
+
+def report(what: str, ours: float, theirs: float, target: float | None, detail: str) -> None:
+    """Print one measured ratio, ``ours`` and ``theirs`` being seconds for the same work."""
+    goal = "" if target is None else f" (goal {target:g}x)"
+    print(f"\n{what}: {theirs / ours:.1f}x{goal}; {detail}")  # noqa: T201 - a benchmark's result
+
+
+def lists(values: np.ndarray, lengths: np.ndarray) -> pa.Array:
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values[: offsets[-1]]))
+
+
+def dense_row(rows: int) -> Sample:
+    """121 floats, 3 ids and a history of 0 to 19 ids."""
+    choice = np.random.default_rng(0)
+    columns = {
+        "article_vector": pa.FixedSizeListArray.from_arrays(
+            pa.array(choice.standard_normal(121 * rows).astype(np.float32)), 121
+        ),
+        "user_id": pa.array(choice.integers(0, 2**40, rows)),
+        "article_id": pa.array(choice.integers(0, 2**20, rows)),
+        "channel_id": pa.array(choice.integers(0, 25, rows)),
+        "history": lists(choice.integers(0, 2**20, 20 * rows), choice.integers(0, 20, rows)),
+    }
+    specs = [FeatureSpec("article_vector", "float32", (121,)), FeatureSpec("history", "int64", None)]
+    specs += [FeatureSpec(name, "int64") for name in ("user_id", "article_id", "channel_id")]
+    return ExampleContract(tuple(specs)), pa.RecordBatch.from_pydict(columns)
+
+
+def wide_row(rows: int) -> Sample:
+    """13 floats, 26 integers and 3 lists of 20 ids."""
+    choice = np.random.default_rng(1)
+    columns: dict[str, pa.Array] = {}
+    for i in range(13):
+        columns[f"I{i + 1}"] = pa.array(choice.standard_normal(rows).astype(np.float32))
+    for i in range(26):
+        columns[f"C{i + 1}"] = pa.array(choice.integers(0, 2**20, rows))
+    for i in range(3):
+        columns[f"L{i + 1}"] = lists(choice.integers(0, 2**20, 20 * rows), np.full(rows, 20))
+    specs = [
+        FeatureSpec(name, "float32" if name[0] == "I" else "int64", None if name[0] == "L" else ()) for name in columns
+    ]
+    return ExampleContract(tuple(specs)), pa.RecordBatch.from_pydict(columns)
+
+
+def text_row(rows: int) -> Sample:
+    """12 strings of 5 to 40 characters and a list of 10 words."""
+    choice = np.random.default_rng(2)
+    words = np.array(["x" * n for n in range(5, 41)])
+    columns = {f"text_{i}": pa.array(words[choice.integers(0, len(words), rows)]) for i in range(12)}
+    columns["words"] = lists(words[choice.integers(0, len(words), 10 * rows)], np.full(rows, 10))
+    specs = [FeatureSpec(name, "bytes", None if name == "words" else ()) for name in columns]
+    return ExampleContract(tuple(specs)), pa.RecordBatch.from_pydict(columns)
+
+
+def sequence_row(rows: int) -> Sample:
+    """A user id, 10 steps of an id and 10 steps of 8 floats."""
+    choice = np.random.default_rng(3)
+    floats = lists(choice.standard_normal(80 * rows).astype(np.float32), np.full(10 * rows, 8))
+    columns = {
+        "user_id": pa.array(choice.integers(0, 2**40, rows)),
+        "clicked_id": lists(choice.integers(0, 2**20, 10 * rows), np.full(rows, 10)),
+        "clicked_vector": pa.ListArray.from_arrays(pa.array(np.arange(rows + 1, dtype=np.int32) * 10), floats),
+    }
+    specs = (
+        FeatureSpec("user_id", "int64"),
+        FeatureSpec("clicked_id", "int64", (), sequence=True),
+        FeatureSpec("clicked_vector", "float32", None, sequence=True),
+    )
+    return ExampleContract(specs, "sequence_example"), pa.RecordBatch.from_pydict(columns)
+
+
+SAMPLES = {"dense": dense_row, "wide": wide_row, "text": text_row, "sequence": sequence_row}
+
+
+def one_feature(spec: FeatureSpec, value: Any) -> Any:
+    values = value if isinstance(value, list) else [value]
+    if spec.dtype == "float32":
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    if spec.dtype == "int64":
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+    return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
+
+
+def python_loop(contract: ExampleContract, rows: list[dict[str, Any]], path: Path) -> None:
+    """What is usually written: one message object for each row. The rows are Python values already."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for row in rows:
+            context = {f.name: one_feature(f, row[f.name]) for f in contract.features if not f.sequence}
+            if contract.record == "example":
+                message = tf.train.Example(features=tf.train.Features(feature=context))
+            else:
+                steps = {
+                    f.name: tf.train.FeatureList(feature=[one_feature(f, step) for step in row[f.name]])
+                    for f in contract.features
+                    if f.sequence
+                }
+                message = tf.train.SequenceExample(
+                    context=tf.train.Features(feature=context),
+                    feature_lists=tf.train.FeatureLists(feature_list=steps),
+                )
+            writer.write(message.SerializeToString(deterministic=True))
+
+
+@pytest.mark.parametrize(("name", "target"), [("dense", 45), ("wide", 27), ("text", None), ("sequence", None)])
+def test_encoding_against_a_loop_over_examples(name: str, target: float | None, tmp_path: Path) -> None:
+    contract, batch = SAMPLES[name](ROWS)
+    encoder = ExampleEncoder(contract)
+    encoded = encoder.encode(batch)
+    few = batch.slice(0, SLOW_ROWS)
+    few_as_python = [
+        {n: v.encode() if isinstance(v, str) else [w.encode() for w in v] if n == "words" else v for n, v in r.items()}
+        for r in few.to_pylist()
+    ]
+    ours = best(lambda: encoder.encode(batch), 30) / ROWS
+    theirs = best(lambda: python_loop(contract, few_as_python, tmp_path / "loop"), 3) / SLOW_ROWS
+    assert (tmp_path / "loop").read_bytes() == encoded.records(0, SLOW_ROWS).tobytes()
+    speed = encoded.buffer.size / ROWS / ours / 1e9
+    report(
+        f"encode {name} / loop over tf.train.Example", ours, theirs, target, f"{ours * 1e9:.0f} ns, {speed:.2f} GB/s"
+    )
+
+
+@pytest.mark.parametrize(("name", "target"), [("dense", 3.5), ("wide", 7), ("text", None)])
+def test_encoding_against_tfx_bsl(name: str, target: float | None) -> None:
+    try:
+        coder = importlib.import_module("tfx_bsl.coders.example_coder")
+    except ImportError:
+        pytest.skip("tfx_bsl is not installed (pip install --no-deps tfx-bsl tensorflow-metadata)")
+    contract, batch = SAMPLES[name](ROWS)
+    encoder, other = ExampleEncoder(contract), coder.RecordBatchToExamplesEncoder()
+    as_lists = pa.RecordBatch.from_arrays([_as_list(column) for column in batch.columns], names=batch.schema.names)
+    ours, theirs = best(lambda: encoder.encode(batch), 30), best(lambda: other.encode(as_lists), 10)
+    parsed = tf.train.Example.FromString(other.encode(as_lists)[7])
+    assert parsed == tf.train.Example.FromString(encoder.encode(batch).records(7, 8)[12:-4].tobytes())
+    report(f"encode {name} / tfx_bsl, which does not frame", ours, theirs, target, f"{ours / ROWS * 1e9:.0f} ns")
+
+
+def _as_list(column: pa.Array) -> pa.Array:
+    """tfx_bsl takes lists only, and bytes for text."""
+    if column.type == pa.string():
+        column = column.cast(pa.binary())
+    if pa.types.is_list(column.type):
+        return column.cast(pa.list_(pa.binary())) if column.type == pa.list_(pa.string()) else column
+    fixed = pa.types.is_fixed_size_list(column.type)
+    values, size = (column.values, column.type.list_size) if fixed else (column, 1)
+    return pa.ListArray.from_arrays(pa.array(np.arange(len(column) + 1, dtype=np.int32) * size), values)
+
+
+@pytest.mark.parametrize(("name", "target"), [("dense", 2), ("wide", 2), ("text", None)])
+def test_decoding_against_parse_example(name: str, target: float | None) -> None:
+    """In a process of its own, since TensorFlow's number of threads is set once for each process."""
+    program = f"import tensorflow as tf; import test_codec; test_codec.compare_decoding({name!r}, {target!r})"
+    paths = [str(Path(__file__).parent), *sys.path]
+    run = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    print(run.stdout)  # noqa: T201 - a benchmark's result
+
+
+def compare_decoding(name: str, target: float | None) -> None:
+    """Our decoder, checksums and Arrow included, against tf.io.parse_example alone, both on one thread."""
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(1)
+    contract, batch = SAMPLES[name](ROWS)
+    encoded = ExampleEncoder(contract).encode(batch)
+    decoder = ExampleDecoder(contract)
+    data = encoded.buffer.tobytes()
+    messages = tf.constant([data[a + 12 : b - 4] for a, b in itertools.pairwise(encoded.offsets.tolist())])
+    types = {"int64": tf.int64, "float32": tf.float32, "bytes": tf.string}
+    wanted = {
+        f.name: tf.io.VarLenFeature(types[f.dtype])
+        if f.shape is None
+        else tf.io.FixedLenFeature(f.shape, types[f.dtype])
+        for f in contract.features
+    }
+    parse = tf.function(lambda m: tf.io.parse_example(m, wanted))
+    scalar = next(f.name for f in contract.features if f.shape == ())
+    assert decoder.decode(encoded.buffer)[scalar].to_pylist() == parse(messages)[scalar].numpy().tolist()
+    ours, theirs = best(lambda: decoder.decode(encoded.buffer), 60), best(lambda: parse(messages), 60)
+    report(f"decode {name} / tf.io.parse_example", ours, theirs, target, f"{ROWS / ours / 1e6:.2f} M records/s")
+
+
+@pytest.mark.parametrize("name", ["dense", "wide"])
+def test_writing_gzip_against_tensorflows_writer(name: str, tmp_path: Path) -> None:
+    contract, batch = SAMPLES[name](ROWS)
+    encoded = ExampleEncoder(contract).encode(batch)
+    messages = [bytes(m) for m in RecordReader(io.BytesIO(encoded.buffer)).messages()]
+    options = tf.io.TFRecordOptions(compression_type="GZIP", compression_level=1)
+
+    def write_theirs() -> None:
+        with tf.io.TFRecordWriter(str(tmp_path / "theirs"), options) as writer:
+            for message in messages:
+                writer.write(message)
+
+    def write_ours() -> None:
+        with (tmp_path / "ours").open("wb") as file, RecordWriter(file, "gzip") as writer:
+            writer.write(encoded)
+
+    ours, theirs = best(write_ours, 5), best(write_theirs, 3)
+    with (tmp_path / "ours").open("rb") as mine, (tmp_path / "theirs").open("rb") as other:
+        assert [bytes(m) for m in RecordReader(mine, "gzip").messages()] == messages
+        assert sum(len(chunk) for chunk in RecordReader(other, "gzip")) == ROWS
+    sizes = (tmp_path / "ours").stat().st_size / (tmp_path / "theirs").stat().st_size
+    report(f"gzip {name} / TFRecordWriter at level 1", ours, theirs, 3, f"{sizes:.2f}x its size")
+
+
+def test_checking_frames() -> None:
+    contract, batch = dense_row(ROWS)
+    encoded = ExampleEncoder(contract).encode(batch)
+    ours, theirs = best(lambda: frame_offsets(encoded.buffer), 30), best(encoded.buffer.copy, 30)
+    report(
+        "check all checksums / copying the bytes", ours, theirs, None, f"{encoded.buffer.size / ours / 1e9:.1f} GB/s"
+    )
+
+
+def test_a_new_process_is_ready_at_once() -> None:
+    """From nothing to the first encoded batch, against importing pyarrow, which every Spark worker does anyway."""
+    machine_code.machine_code()
+    encode = (
+        "import pyarrow as pa; from ctr_samples.codec import ExampleEncoder; "
+        "from ctr_samples.contract import ExampleContract, FeatureSpec; "
+        "ExampleEncoder(ExampleContract((FeatureSpec('a', 'int64'),))).encode(pa.record_batch({'a': [1]}))"
+    )
+
+    def run(program: str) -> None:
+        subprocess.run([sys.executable, "-c", program], check=True)
+
+    ours, theirs = best(lambda: run(encode), 5), best(lambda: run("import pyarrow.compute"), 5)
+    report("start Python, import pyarrow / the same and encode", ours, theirs, None, f"{ours - theirs:.2f} s more")

@@ -1,0 +1,293 @@
+"""Reading records: what protobuf allows, what the contract demands, and nothing that is only claimed."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import tensorflow as tf
+from framing import example, feature, frame
+from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from wire_messages import altered, delimited, odd_message, varint
+
+from ctr_samples.codec import ExampleDecoder, ExampleEncoder
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.errors import ContractError, DamagedFile
+
+ANY = ExampleContract(
+    (FeatureSpec("a", "int64", None), FeatureSpec("b", "float32", None), FeatureSpec("c", "bytes", None))
+)
+KINDS = {"a": "int64_list", "b": "float_list", "c": "bytes_list"}
+
+
+def read(contract: ExampleContract, *messages: bytes, strict: bool = True) -> list[dict[str, Any]]:
+    batch = ExampleDecoder(contract, strict=strict).decode(b"".join(map(frame, messages)))
+    batch.validate(full=True)
+    return batch.to_pylist()
+
+
+def as_protobuf_reads(message: bytes) -> dict[str, Any]:
+    parsed = tf.train.Example.FromString(message).features.feature
+    found = {}
+    for name, kind in KINDS.items():
+        fits = name in parsed and parsed[name].WhichOneof("kind") == kind
+        found[name] = list(getattr(parsed[name], kind).value) if fits else None
+    return found
+
+
+SEEDS = st.integers(0, 2**64 - 1)
+
+
+@given(seed=SEEDS)
+@settings(max_examples=4 * settings.default.max_examples)
+def test_odd_but_valid_messages_read_as_protobuf_reads_them(seed: int) -> None:
+    message = odd_message(seed)
+    assert read(ANY, message, strict=False) == [as_protobuf_reads(message)]
+
+
+@given(seed=SEEDS)
+@settings(max_examples=4 * settings.default.max_examples)
+def test_altered_messages_read_as_protobuf_reads_them_or_not_at_all(seed: int) -> None:
+    message = altered(odd_message(seed), seed)
+    try:
+        expected = as_protobuf_reads(message)
+    except (DecodeError, UnicodeDecodeError):
+        expected = None
+    try:
+        found = read(ANY, message, strict=False)
+    except DamagedFile:
+        # Field number 0 is malformed by the specification, but Python's protobuf passes over it.
+        assert expected is None or b"\0" in message
+    else:
+        # What we pass over, such as the values of other keys, we do not judge; nor what protobuf sets aside.
+        assert expected is None or sets_aside_entries(message) or _same(found[0], expected)
+
+
+def sets_aside_entries(message: bytes) -> bool:
+    """Whether a map entry had unknown fields: Python's protobuf then treats the whole entry as unknown."""
+    return any(field.field_number == 1 for field in UnknownFieldSet(tf.train.Example.FromString(message).features))
+
+
+def _same(found: dict[str, Any], expected: dict[str, Any]) -> bool:
+    def shown(value: Any) -> Any:
+        return "nan" if isinstance(value, float) and math.isnan(value) else value
+
+    return {k: v and list(map(shown, v)) for k, v in found.items()} == {
+        k: v and list(map(shown, v)) for k, v in expected.items()
+    }
+
+
+def test_numbers_that_are_not_packed_are_read() -> None:
+    unpacked = delimited(3, b"\x08\x05\x08" + varint(2**64 - 1))
+    message = delimited(1, delimited(1, delimited(1, b"a") + delimited(2, unpacked)))
+    assert read(ANY, message)[0]["a"] == [5, -1]
+
+
+def test_a_list_in_two_chunks_is_read_whole() -> None:
+    """tf.io.parse_example reads the first chunk only."""
+    chunks = delimited(3, delimited(1, b"\x01\x02") + delimited(1, b"\x03"))
+    message = delimited(1, delimited(1, delimited(1, b"a") + delimited(2, chunks)))
+    assert read(ANY, message)[0]["a"] == [1, 2, 3]
+
+
+def test_the_last_of_two_equal_keys_counts() -> None:
+    message = example(a=[1, 2, 3]) + example(a=[4])
+    assert read(ANY, message)[0]["a"] == [4]
+
+
+def test_the_last_of_two_equal_sequences_counts() -> None:
+    contract = ExampleContract((FeatureSpec("s", "int64", None, sequence=True),), "sequence_example")
+
+    def sequence(*steps: list[int]) -> bytes:
+        lists = {"s": tf.train.FeatureList(feature=[feature(step) for step in steps])}
+        return tf.train.SequenceExample(feature_lists=tf.train.FeatureLists(feature_list=lists)).SerializeToString()
+
+    twice = sequence([1, 2], [3]) + sequence([4])
+    assert read(contract, twice, sequence([5])) == [{"s": [[4]]}, {"s": [[5]]}]
+
+
+def test_a_feature_without_a_kind_is_absent() -> None:
+    message = tf.train.Example(features=tf.train.Features(feature={"a": tf.train.Feature()})).SerializeToString()
+    assert read(ANY, message) == [{"a": None, "b": None, "c": None}]
+
+
+def test_an_empty_list_is_not_absent() -> None:
+    assert read(ANY, example(a=[])) == [{"a": [], "b": None, "c": None}]
+
+
+def test_other_keys_are_passed_over() -> None:
+    contract = ExampleContract((FeatureSpec("m", "int64"),))
+    assert read(contract, example(a=[1], m=[2], z=[b"x"] * 50)) == [{"m": 2}]
+
+
+def test_features_come_in_the_declared_order_whatever_order_they_are_written_in() -> None:
+    contract = ExampleContract(tuple(FeatureSpec(n, "int64") for n in ("z", "a1", "a", "a10")))
+    batch = ExampleDecoder(contract).decode(frame(example(a=[1], a1=[2], a10=[3], z=[4])))
+    assert batch.schema == ExampleDecoder(contract).schema
+    assert batch.to_pylist() == [{"z": 4, "a1": 2, "a": 1, "a10": 3}]
+    backwards = b"".join(example(**{n: [i]}) for i, n in enumerate(["z", "a10", "a1", "a"]))
+    assert read(contract, backwards) == [{"z": 0, "a10": 1, "a1": 2, "a": 3}]
+
+
+def test_no_records_give_no_rows() -> None:
+    batch = ExampleDecoder(ANY).decode(b"")
+    assert batch.num_rows == 0
+    assert batch.schema == ExampleDecoder(ANY).schema
+
+
+def test_a_contract_without_features_gives_rows_all_the_same() -> None:
+    assert ExampleDecoder(ExampleContract(())).decode(frame(example(a=[1])) * 3).num_rows == 3
+
+
+def test_an_absent_feature_is_its_default() -> None:
+    contract = ExampleContract(
+        (
+            FeatureSpec("n", "int64", nulls="default", default=-1),
+            FeatureSpec("v", "float32", (2,), nulls="default", default=0.5),
+            FeatureSpec("s", "bytes", None, nulls="default", default="none"),
+        )
+    )
+    assert read(contract, example(), example(n=[3])) == [
+        {"n": -1, "v": [0.5, 0.5], "s": [b"none"]},
+        {"n": 3, "v": [0.5, 0.5], "s": [b"none"]},
+    ]
+
+
+def test_arrow_types_follow_the_contract() -> None:
+    contract = ExampleContract(
+        (
+            FeatureSpec("scalar", "int64"),
+            FeatureSpec("list", "float32", None),
+            FeatureSpec("vector", "float32", (3,)),
+            FeatureSpec("matrix", "bytes", (2, 3)),
+            FeatureSpec("steps", "int64", (), sequence=True),
+            FeatureSpec("windows", "int64", (2,), sequence=True),
+        ),
+        "sequence_example",
+    )
+    assert [f.type for f in ExampleDecoder(contract).schema] == [
+        pa.int64(),
+        pa.list_(pa.float32()),
+        pa.list_(pa.float32(), 3),
+        pa.list_(pa.list_(pa.binary(), 3), 2),
+        pa.list_(pa.int64()),
+        pa.list_(pa.list_(pa.int64(), 2)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "problem"),
+    [
+        (example(n=[1.5]), "feature 'n' holds float32 values, but the contract has int64 of shape []"),
+        (example(n=[1, 2]), "feature 'n' holds 2 values, but the contract has int64 of shape []"),
+        (example(n=[]), "feature 'n' holds 0 values"),
+        (example(), "feature 'n' is absent, but the contract requires it"),
+    ],
+)
+def test_a_record_that_does_not_fit_is_refused_and_named(message: bytes, problem: str) -> None:
+    contract = ExampleContract((FeatureSpec("n", "int64", nulls="fail"),))
+    with pytest.raises(ContractError, match="Record 1 of the buffer") as raised:
+        read(contract, example(n=[0]), message)
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize("message", [example(n=[1.5]), example(n=[1, 2]), example(n=[]), example()])
+def test_a_record_that_does_not_fit_is_null_when_not_strict(message: bytes) -> None:
+    contract = ExampleContract((FeatureSpec("n", "int64", nulls="fail"),))
+    assert read(contract, example(n=[7]), message, example(n=[8]), strict=False) == [{"n": 7}, {"n": None}, {"n": 8}]
+
+
+def test_sequences_agree_with_tensorflows_parser() -> None:
+    contract = ExampleContract(
+        (
+            FeatureSpec("user", "int64"),
+            FeatureSpec("clicks", "int64", (), sequence=True),
+            FeatureSpec("words", "bytes", None, sequence=True),
+        ),
+        "sequence_example",
+    )
+    message = tf.train.SequenceExample(
+        context=tf.train.Features(feature={"user": feature([7])}),
+        feature_lists=tf.train.FeatureLists(
+            feature_list={
+                "clicks": tf.train.FeatureList(feature=[feature([5]), feature([6])]),
+                "words": tf.train.FeatureList(feature=[feature([b"x", b"yy"]), tf.train.Feature(), feature([b"z"])]),
+            }
+        ),
+    ).SerializeToString()
+    context, sequences = tf.io.parse_single_sequence_example(
+        message,
+        {"user": tf.io.FixedLenFeature([], tf.int64)},
+        {"clicks": tf.io.FixedLenSequenceFeature([], tf.int64), "words": tf.io.RaggedFeature(tf.string)},
+    )
+    expected = {
+        "user": int(context["user"]),
+        "clicks": sequences["clicks"].numpy().tolist(),
+        "words": sequences["words"].to_list(),
+    }
+    assert read(contract, message) == [expected]
+    assert expected["words"] == [[b"x", b"yy"], [], [b"z"]]
+
+
+@pytest.mark.parametrize(
+    "claimed",
+    [2**31, 2**40, 2**60, 2**63 - 1, 2**63, 2**64 - 1],
+    ids=["2^31", "2^40", "2^60", "2^63-1", "2^63", "2^64-1"],
+)
+@pytest.mark.parametrize("depth", range(5))
+def test_a_length_beyond_the_message_is_damage_at_every_depth(claimed: int, depth: int) -> None:
+    """Depths: features, entry, value, list, packed numbers. TensorFlow's own reader crashes on such record lengths."""
+    tags = [0x0A, 0x0A, 0x12, 0x1A, 0x0A]
+    message = bytes([tags[depth]]) + varint(claimed) + b"xyz"
+    for level in reversed(range(depth)):
+        key = delimited(1, b"a") if level == 1 else b""
+        message = (
+            key + bytes([tags[level]]) + varint(len(message)) + message
+            if level != 1
+            else (bytes([tags[1]]) + varint(len(key + message)) + key + message)
+        )
+    with pytest.raises(DamagedFile, match="not a well-formed message"):
+        read(ANY, message)
+
+
+def test_groups_deeper_than_any_writer_nests_them_are_damage() -> None:
+    with pytest.raises(DamagedFile):
+        read(ANY, b"\x7b" * 100 + b"\x7c" * 100)
+
+
+def test_tensors_that_tensorflow_serialized_are_read() -> None:
+    contract = ExampleContract((FeatureSpec("t", "float32", (2, 2), encoding="tensor"),))
+    packed = tf.io.serialize_tensor(tf.constant([[1.0, 2.0], [3.0, 4.0]])).numpy()
+    assert read(contract, example(t=[packed])) == [{"t": [[1.0, 2.0], [3.0, 4.0]]}]
+
+
+def test_a_tensor_of_another_shape_is_damage() -> None:
+    contract = ExampleContract((FeatureSpec("t", "float32", (2, 2), encoding="tensor"),))
+    packed = tf.io.serialize_tensor(tf.constant([1.0, 2.0, 3.0, 4.0])).numpy()
+    with pytest.raises(DamagedFile, match="'t'"):
+        read(contract, example(t=[packed]))
+
+
+def test_columns_grow_from_record_to_record() -> None:
+    sizes = [0, 1, 5000, 3, 0, 100_000]
+    contract = ExampleContract((FeatureSpec("a", "int64", None), FeatureSpec("c", "bytes", None)))
+    rows = [{"a": list(range(n)), "c": [b"x" * n]} for n in sizes]
+    assert read(contract, *[example(**row) for row in rows]) == rows
+
+
+def test_decoders_pickle() -> None:
+    decoder = pickle.loads(pickle.dumps(ExampleDecoder(ANY, strict=False)))
+    assert decoder.strict is False
+    assert decoder.decode(frame(example(a=[1]))).to_pylist() == [{"a": [1], "b": None, "c": None}]
+
+
+def test_records_of_plain_bytes_come_back() -> None:
+    contract = ExampleContract((FeatureSpec("payload", "bytes", nulls="fail"),), "byte_array")
+    batch = pa.RecordBatch.from_pydict({"payload": [b"x", b"", b"z" * 1000]})
+    assert ExampleDecoder(contract).decode(ExampleEncoder(contract).encode(batch).buffer).equals(batch)

@@ -1,0 +1,189 @@
+"""Damage of every kind is found, and nothing is believed before it is checked."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import itertools
+import resource
+import subprocess
+import sys
+import zlib
+
+import numpy as np
+import pytest
+from framing import example, frame, header
+
+from ctr_samples.codec import ExampleDecoder, RecordReader, frame_offsets, verify
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.crc32c import crc32c
+from ctr_samples.errors import ContractError, DamagedFile
+
+RECORDS = [
+    example(a=[1, -1, 300], b=[0.5, 1.5], c=[b"one"]),
+    b"",
+    example(c=[b"x" * 40, b""]),
+    example(a=[]),
+    example(a=[2**40], b=[]),
+]
+FILE = b"".join(map(frame, RECORDS))
+BORDERS = list(itertools.accumulate((len(frame(r)) for r in RECORDS), initial=0))
+CONTRACT = ExampleContract(
+    (FeatureSpec("a", "int64", None), FeatureSpec("b", "float32", None), FeatureSpec("c", "bytes", None))
+)
+
+
+def test_the_sound_file_passes() -> None:
+    assert frame_offsets(FILE).tolist() == BORDERS
+    verify(io.BytesIO(FILE), records=5, size=len(FILE), crc32c=crc32c(FILE))
+
+
+def test_every_single_bit_flip_is_found() -> None:
+    for position, bit in itertools.product(range(len(FILE)), range(8)):
+        flipped = bytearray(FILE)
+        flipped[position] ^= 1 << bit
+        with pytest.raises(DamagedFile):
+            frame_offsets(flipped)
+
+
+def test_every_cut_is_found_by_the_reader_or_by_the_count() -> None:
+    for end in range(len(FILE)):
+        with pytest.raises(DamagedFile):
+            verify(io.BytesIO(FILE[:end]), records=5)
+        if end not in BORDERS:
+            with pytest.raises(DamagedFile):
+                frame_offsets(FILE[:end])
+
+
+@pytest.mark.parametrize("stray", range(1, 12))
+def test_stray_bytes_after_the_last_record_are_found(stray: int) -> None:
+    """TensorFlow reads up to eleven of them as the end of the file."""
+    with pytest.raises(DamagedFile, match=f"byte {len(FILE)}"):
+        list(RecordReader(io.BytesIO(FILE + bytes(stray))))
+
+
+def test_a_hole_of_zeros_is_found() -> None:
+    with pytest.raises(DamagedFile, match="length does not match its checksum"):
+        frame_offsets(FILE + bytes(64))
+
+
+def test_the_place_of_the_first_damage_is_named() -> None:
+    flipped = bytearray(FILE)
+    flipped[BORDERS[2] + 20] ^= 1
+    flipped[BORDERS[3] + 1] ^= 1
+    with pytest.raises(DamagedFile, match=rf"Record 2 at byte {BORDERS[2]} of {len(FILE)} is damaged"):
+        frame_offsets(flipped)
+
+
+@pytest.mark.parametrize("length", [3 << 30, 2**40, 2**60, 2**63, 2**64 - 1], ids=hex)
+def test_a_giant_length_with_a_valid_checksum_is_damage(length: int) -> None:
+    damaged = FILE + header(length) + b"abc"
+    with pytest.raises(DamagedFile, match="the bytes end inside a record"):
+        frame_offsets(damaged)
+    with pytest.raises(DamagedFile):
+        list(RecordReader(io.BytesIO(damaged)))
+
+
+def test_giant_lengths_allocate_nothing() -> None:
+    """In a process that may use little more memory than it has when it starts."""
+    program = """
+import io, resource, sys
+sys.path.insert(0, sys.argv[1])
+from ctr_samples.codec import ExampleDecoder, RecordReader, frame_offsets
+from ctr_samples.codec.machine_code import kernels
+from ctr_samples.errors import DamagedFile
+from test_record_damage import CONTRACT, FILE, frame, header
+from wire_messages import delimited, varint
+kernels()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), used + (64 << 20)))
+decoder = ExampleDecoder(CONTRACT)
+refused = 0
+for length in (1 << 30, 1 << 40, 1 << 60, 1 << 63, (1 << 64) - 1):
+    inner = b"\\x0a" + varint(length) + b"abc"
+    messages = [inner, delimited(1, inner), delimited(1, delimited(1, delimited(1, b"a") + b"\\x12" + inner[1:]))]
+    attempts = [lambda: frame_offsets(FILE + header(length)), lambda: list(RecordReader(io.BytesIO(header(length))))]
+    attempts += [lambda m=m: decoder.decode(frame(m)) for m in messages]
+    for attempt in attempts:
+        try:
+            attempt()
+        except DamagedFile:
+            refused += 1
+print(refused)
+"""
+    folder = str(__file__).rpartition("/")[0]
+    run = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True, check=False)
+    assert run.stdout.split() == ["25"], run.stderr
+
+
+@pytest.mark.parametrize("compression", ["gzip", "zlib"])
+def test_every_cut_of_a_compressed_file_is_found(compression: str) -> None:
+    packed = gzip.compress(FILE) if compression == "gzip" else zlib.compress(FILE)
+    for end in range(len(packed)):
+        with pytest.raises(DamagedFile):
+            verify(io.BytesIO(packed[:end]), compression, records=5)  # type: ignore[arg-type]
+
+
+def test_a_gzip_file_without_its_trailer_is_damage() -> None:
+    packed = gzip.compress(FILE)
+    for missing in range(1, 9):
+        with pytest.raises(DamagedFile, match="ends before its trailer"):
+            list(RecordReader(io.BytesIO(packed[:-missing]), "gzip"))
+
+
+def test_a_gzip_file_with_a_wrong_checksum_is_damage() -> None:
+    packed = bytearray(gzip.compress(FILE))
+    packed[-8] ^= 1
+    with pytest.raises(DamagedFile, match="gzip stream is corrupt"):
+        list(RecordReader(io.BytesIO(packed), "gzip"))
+
+
+def test_gzip_members_in_a_row_are_one_content() -> None:
+    packed = gzip.compress(FILE[:100]) + gzip.compress(FILE[100:])
+    verify(io.BytesIO(packed), "gzip", records=5)
+    with pytest.raises(DamagedFile, match="records"):
+        verify(io.BytesIO(packed + gzip.compress(frame(b"more"))), "gzip", records=5)
+
+
+def test_zlib_streams_in_a_row_are_damage() -> None:
+    """TensorFlow reads the first and passes over the second."""
+    with pytest.raises(DamagedFile, match="follow the end of the zlib stream"):
+        list(RecordReader(io.BytesIO(zlib.compress(FILE) + zlib.compress(FILE)), "zlib"))
+
+
+def test_a_plain_file_read_as_gzip_is_damage() -> None:
+    with pytest.raises(DamagedFile, match="gzip stream is corrupt"):
+        list(RecordReader(io.BytesIO(FILE), "gzip"))
+
+
+def test_a_gzip_bomb_stops_at_the_cap() -> None:
+    bomb = gzip.compress(frame(bytes(12 << 20)))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(DamagedFile, match="over the limit of 1048576 bytes"):
+        verify(io.BytesIO(bomb), "gzip", records=1, largest_content=1 << 20)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 << 10, "kibibytes"
+
+
+def test_a_record_over_the_limit_is_refused_before_it_is_read() -> None:
+    file = io.BytesIO(frame(bytes(3 << 20)))
+    with pytest.raises(DamagedFile, match="claims 3145728 bytes; the limit is 1048576"):
+        list(RecordReader(file, largest_record=1 << 20, chunk_size=1 << 10))
+
+
+@pytest.mark.parametrize(("records", "size", "crc"), [(4, None, None), (None, 1, None), (None, None, 1)])
+def test_a_receipt_that_says_something_else_is_damage(records: int | None, size: int | None, crc: int | None) -> None:
+    with pytest.raises(DamagedFile, match="its receipt says"):
+        verify(io.BytesIO(FILE), records=5 if records is None else records, size=size, crc32c=crc)
+
+
+def test_random_bytes_with_valid_checksums_never_crash_the_decoder() -> None:
+    choice = np.random.default_rng(7)
+    decoder = ExampleDecoder(CONTRACT, strict=False)
+    for _ in range(3000):
+        message = bytearray(RECORDS[choice.integers(len(RECORDS))])
+        for _ in range(choice.integers(1, 6)):
+            if message:
+                message[choice.integers(len(message))] = choice.integers(256)
+        with contextlib.suppress(DamagedFile, ContractError):
+            decoder.decode(frame(bytes(message))).validate(full=True)

@@ -1,0 +1,121 @@
+"""What records have, found by reading them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from framing import example, feature, frame
+from hypothesis import given
+from hypothesis import strategies as st
+from random_batches import samples
+from wire_messages import odd_message
+
+from ctr_samples.codec import EncodedBatch, ExampleDecoder, ExampleEncoder, SchemaSurvey, frame_offsets, infer_contract
+from ctr_samples.contract import ExampleContract, FeatureSpec, RecordType
+from ctr_samples.errors import ContractError, DamagedFile
+
+
+def chunk(*messages: bytes) -> EncodedBatch:
+    data = np.frombuffer(b"".join(map(frame, messages)), np.uint8)
+    return EncodedBatch(data, frame_offsets(data))
+
+
+def found(*messages: bytes, record: RecordType = "example") -> tuple[FeatureSpec, ...]:
+    return infer_contract([chunk(*messages)], record).features
+
+
+def test_one_value_in_every_record_is_a_scalar() -> None:
+    assert found(example(n=[1], f=[0.5], s=[b"x"]), example(n=[2], f=[1.5], s=[b""])) == (
+        FeatureSpec("f", "float32"),
+        FeatureSpec("n", "int64"),
+        FeatureSpec("s", "bytes"),
+    )
+
+
+def test_a_key_that_some_records_lack_may_still_be_a_scalar() -> None:
+    assert found(example(), example(n=[1])) == (FeatureSpec("n", "int64"),)
+
+
+@pytest.mark.parametrize("other", [[], [1, 2]])
+def test_another_number_of_values_anywhere_makes_a_list(other: list[int]) -> None:
+    assert found(example(n=[1]), example(n=other)) == (FeatureSpec("n", "int64", None),)
+
+
+def test_a_key_without_a_kind_is_passed_over() -> None:
+    bare = tf.train.Example(features=tf.train.Features(feature={"n": tf.train.Feature()})).SerializeToString()
+    assert found(bare) == ()
+    assert found(bare, example(n=[1])) == (FeatureSpec("n", "int64"),)
+
+
+def test_keys_with_values_of_several_kinds_are_named() -> None:
+    with pytest.raises(ContractError, match=r"'n' \(float32 and int64\), 's' \(bytes and int64\)"):
+        found(example(n=[1], s=[2], t=[3]), example(n=[1.5], s=[b"x"], t=[4]))
+
+
+def test_sequences_are_told_from_the_context() -> None:
+    message = tf.train.SequenceExample(
+        context=tf.train.Features(feature={"user": feature([1])}),
+        feature_lists=tf.train.FeatureLists(
+            feature_list={
+                "clicks": tf.train.FeatureList(feature=[feature([1]), feature([2])]),
+                "words": tf.train.FeatureList(feature=[feature([b"a", b"b"])]),
+            }
+        ),
+    ).SerializeToString()
+    assert found(message, record="sequence_example") == (
+        FeatureSpec("clicks", "int64", (), sequence=True),
+        FeatureSpec("user", "int64"),
+        FeatureSpec("words", "bytes", None, sequence=True),
+    )
+
+
+def test_plain_bytes_have_one_feature() -> None:
+    contract = infer_contract([chunk(b"anything")], "byte_array")
+    assert contract == ExampleContract((FeatureSpec("byteArray", "bytes"),), "byte_array")
+
+
+def test_surveys_of_several_files_come_together() -> None:
+    surveys = []
+    for message in (example(n=[1], a=[1]), example(n=[1, 2], b=[0.5])):
+        survey = SchemaSurvey()
+        survey.add(chunk(message))
+        surveys.append(pickle.loads(pickle.dumps(survey)))
+    surveys[0].merge(surveys[1])
+    assert surveys[0].contract().features == (
+        FeatureSpec("a", "int64"),
+        FeatureSpec("b", "float32"),
+        FeatureSpec("n", "int64", None),
+    )
+
+
+def test_more_keys_than_there_was_room_for_are_found() -> None:
+    features = {f"k{i:04}": [i] for i in range(1000)}
+    assert [f.name for f in found(example(**features))] == sorted(features)
+
+
+def test_bytes_that_are_no_message_are_damage() -> None:
+    with pytest.raises(DamagedFile, match="Record 1 at byte .* not a well-formed message"):
+        found(example(n=[1]), b"\x0a\xff\xff")
+
+
+@given(sample=samples())
+def test_the_contract_that_is_found_reads_the_records(sample: tuple[ExampleContract, object]) -> None:
+    contract, batch = sample
+    encoded = ExampleEncoder(contract).encode(batch)
+    inferred = infer_contract([encoded])
+    decoded = ExampleDecoder(inferred).decode(encoded.buffer)
+    assert ExampleEncoder(inferred).encode(decoded).buffer.tobytes() == encoded.buffer.tobytes()
+
+
+@given(seed=st.integers(0, 2**64 - 1))
+def test_odd_messages_are_surveyed_as_protobuf_reads_them(seed: int) -> None:
+    message = odd_message(seed)
+    survey = SchemaSurvey()
+    survey.add(chunk(message))
+    kinds = {"bytes_list": 1, "float_list": 2, "int64_list": 3}
+    for name, value in tf.train.Example.FromString(message).features.feature.items():
+        kind = value.WhichOneof("kind")
+        assert kind is None or survey.seen[name].kinds >> kinds[kind] & 1

@@ -1,0 +1,15 @@
+"""Write the first corpus: the odd messages of the tests, each as a file named for its content."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "codec"))
+
+from wire_messages import odd_message
+
+for seed in range(60):
+    content = odd_message(seed)
+    (Path(__file__).parent / "corpus" / hashlib.sha1(content, usedforsecurity=False).hexdigest()).write_bytes(content)
