@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DAY    := 2019-11-26
 
-.PHONY: help setup java demo simulate test lint format docs lock clean
+.PHONY: help setup java demo simulate test test-nightly bench fuzz lint format docs lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -29,6 +29,24 @@ simulate: setup  ## simulated logs, then their samples
 
 test: setup lint  ## all checks and tests, under five minutes
 	$(BIN)/python -m pytest
+
+test-nightly: setup  ## the codec's property tests at full size, about an hour
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/codec
+
+bench: setup $(VENV)/.bench  ## the benchmarks; each prints ratios measured in one run
+	$(BIN)/python -m pytest tests/benchmarks -s
+
+# What the codec is compared with; its own dependencies are old and not needed for its encoder.
+$(VENV)/.bench: $(READY)
+	$(BIN)/python -m pip install --quiet --no-deps tfx-bsl tensorflow-metadata
+	@touch $@
+
+fuzz: setup $(VENV)/.fuzz  ## the decoder against damaged records, for five minutes
+	$(BIN)/python tests/fuzz/fuzz_decoder.py tests/fuzz/corpus -max_total_time=300
+
+$(VENV)/.fuzz: $(READY)
+	$(BIN)/python -m pip install --quiet atheris
+	@touch $@
 
 lint: $(READY)
 	$(BIN)/ruff check .

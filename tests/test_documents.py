@@ -18,7 +18,7 @@ README = (PROJECT / "README.md").read_text()
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory in which the demo's commands find what they name, and leave their output."""
     root = tmp_path_factory.mktemp("checkout")
-    for name in ("conf", "data", "jobs"):
+    for name in ("conf", "data", "jobs", "ctr_samples"):
         (root / name).symlink_to(PROJECT / name)
     return root
 
