@@ -24,8 +24,7 @@ demo: setup  ## real logs to TFRecord shards to a trained model
 	@tools/demo $(DAY)
 
 simulate: setup  ## simulated logs, then their samples
-	$(BIN)/python jobs/simulate_logs.py --out build/simulated
-	$(BIN)/spark-submit --properties-file conf/spark-local.conf jobs/generate_samples.py --config conf/simulated.yaml --date 2019-06-05
+	@tools/simulate 2019-06-05
 
 test: setup lint  ## all checks and tests, under five minutes
 	$(BIN)/python -m pytest

@@ -48,7 +48,8 @@ def generate(
             from ctr_samples import pipeline
             from ctr_samples.spark.session import session_of_command
 
-            with session_of_command(f"ctr-samples {loaded.config.name} {run_date}") as spark:
+            tables = any(source.format == "table" for source in loaded.config.sources.values())
+            with session_of_command(f"ctr-samples {loaded.config.name} {run_date}", hive=tables) as spark:
                 progress.follow(spark)
                 result = pipeline.run(spark, loaded, run_date, force=force, reporter=progress)
 
@@ -176,7 +177,7 @@ def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
         console.print(str(error), markup=False, soft_wrap=True)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        console.print("Stopped; nothing was published.")
+        console.print("Stopped. What is published stays; run it again to go on.")
         raise typer.Exit(130) from None
     except typer.Exit:
         raise

@@ -20,11 +20,12 @@ from pyspark.sql import DataFrame, SparkSession
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import InputError
+from ctr_samples.errors import DamagedFile, InputError
 from ctr_samples.quality.accounting import Accounting
 from ctr_samples.shards import (
     Manifest,
     Receipt,
+    Storage,
     check_receipts,
     check_shards,
     check_store,
@@ -37,6 +38,7 @@ from ctr_samples.shards.naming import run_directory, run_id
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.failures import SPARK_FAILURES, as_expected_error
 from ctr_samples.spark.features import contract_of
+from ctr_samples.spark.impressions import NO_ARTICLE, NO_TIME, UNREADABLE
 from ctr_samples.spark.samples import SampleBuilder
 from ctr_samples.spark.session import run_session
 from ctr_samples.spark.sink import Progress, SinkPlan, in_final_order, write_shards
@@ -98,7 +100,7 @@ def run(
     mature = labels_are_mature(config, sources, run_date, datetime.now(UTC))
     fingerprint = run_fingerprint(config, run_date, contract, sources, mature)
     current = latest_manifest(storage, run_date)
-    if current is not None and fingerprint and current.fingerprint == fingerprint and not force:
+    if current is not None and not force and fingerprint == current.fingerprint != "" and is_intact(storage, current):
         mark_success(storage, current)
         return RunResult(current, published=False)
 
@@ -109,16 +111,17 @@ def run(
     told.stage("joining and writing")
     progress = Progress.of(session)
     told.writing(progress)
-    run = run_id(datetime.now(UTC), secrets.token_hex(4))
-    output, directory = config.output, run_directory(run_date, run)
+    this_run = run_id(datetime.now(UTC), secrets.token_hex(4))
+    output, directory = config.output, run_directory(run_date, this_run)
     check_store(storage, directory)
     plan = SinkPlan(storage, directory, contract, output.compression, output.shard_size)
     receipts = write(samples, output.partitions, plan, progress)
 
     told.stage("checking and publishing")
-    check_malformed(config, witnesses)
     accounting = account(witnesses, receipts)
-    check_not_empty(config, accounting, run_date)
+    check_malformed(config, witnesses)
+    check_impressions(config, accounting, run_date)
+    check_receipts(receipts, output.partitions)
     accounting.check()
     shards = tuple(shard for receipt in receipts for shard in receipt.shards)
     check_shards(storage, shards)
@@ -126,7 +129,7 @@ def run(
         name=config.name,
         run_date=run_date.isoformat(),
         generation=current.generation + 1 if current else 1,
-        run_id=run,
+        run_id=this_run,
         parent=current.run_id if current else None,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         fingerprint=fingerprint,
@@ -170,14 +173,12 @@ def run_fingerprint(
 def write(samples: DataFrame, partitions: int, plan: SinkPlan, progress: Progress) -> list[Receipt]:
     """Run the action; what a worker or a damaged input raised comes back as one expected error."""
     try:
-        receipts = write_shards(in_final_order(samples, partitions), plan, progress)
+        return write_shards(in_final_order(samples, partitions), plan, progress)
     except SPARK_FAILURES as error:
         expected = as_expected_error(error)
         if expected is None:
             raise
         raise expected from error
-    check_receipts(receipts, partitions)
-    return receipts
 
 
 def account(witnesses: Witnesses, receipts: list[Receipt]) -> Accounting:
@@ -201,15 +202,30 @@ def check_malformed(config: JobConfig, witnesses: Witnesses) -> None:
             )
 
 
-def check_not_empty(config: JobConfig, accounting: Accounting, run_date: date) -> None:
-    """A day without impressions is a broken input, not an empty sample set."""
-    if accounting.impressions == 0:
-        shown = config.impressions
-        which = f" where {shown.where}" if shown.where else ""
+def check_impressions(config: JobConfig, accounting: Accounting, run_date: date) -> None:
+    """A day without impressions, or with too many that cannot be read, is a broken input, not a sample set."""
+    shown, counted = config.impressions, accounting
+    which = f"sources.{shown.source} has {counted.impressions or 'no'} impressions on {run_date}"
+    if counted.impressions == 0:
+        where = f" where {shown.where}" if shown.where else ""
+        raise InputError(f"{which}{where}; check the date, the time zone ({config.timezone}) and `impressions`.")
+    unreadable = {reason: counted.dropped.get(reason, 0) for reason in UNREADABLE}
+    allowed = config.sources[shown.source].bad_records.max_rate
+    if sum(unreadable.values()) > allowed * counted.impressions:
         raise InputError(
-            f"sources.{shown.source} has no impressions on {run_date}{which}; check the date, the time zone "
-            f"({config.timezone}) and `impressions`."
+            f"{which}, of which {unreadable[NO_TIME]:,} have no readable time and {unreadable[NO_ARTICLE]:,} no readable "
+            f"article, more than `bad_records.max_rate: {allowed:g}` of that source allows. Look at the log and at "
+            "`impressions.time` and `impressions.article`, or raise the rate."
         )
+
+
+def is_intact(storage: Storage, manifest: Manifest) -> bool:
+    """Whether the shards that a manifest lists are all there, with their sizes."""
+    try:
+        check_shards(storage, manifest.shards)
+    except DamagedFile:
+        return False
+    return True
 
 
 def versions() -> dict[str, str]:

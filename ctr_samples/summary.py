@@ -41,7 +41,7 @@ def _headline(manifest: Manifest, published: bool) -> RenderableType:
     return Text.assemble(
         ("Already published ", "bold green"),
         name,
-        f", generation {manifest.generation},\nfrom the same inputs, configuration and code; --force runs it again\n",
+        f", generation {manifest.generation},\nfrom the same inputs, configuration and release; --force runs it again\n",
     )
 
 
@@ -81,17 +81,20 @@ def _accounting(manifest: Manifest) -> RenderableType:
 
 
 def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
-    samples = manifest.records
     if manifest.views:
         rows = [
-            (name, f"{counts.get('matched', 0) / samples:.1%}", "of the samples have a row known in time")
+            (
+                name,
+                f"{counts.get('matched', 0) / max(manifest.records, 1):.1%}",
+                "of the samples have a row known in time",
+            )
             for name, counts in manifest.views.items()
         ]
         yield _grid("Views", rows)
     rows = []
     for name, counts in manifest.labels.items():
         orphans = counts.get("orphans", 0)
-        note = "actions on the day" + (f", {orphans:,} without an impression" if orphans else "")
+        note = "actions on the day" + (f", {orphans:,} outside every impression's window" if orphans else "")
         rows.append((name, f"{counts.get('actions', 0):,}", note))
     yield _grid("Labels", rows)
     for name, source in manifest.inputs.items():
@@ -102,9 +105,7 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
         if source["missing_days"]:
             yield Text(f"  {name} had no data for {_some(source['missing_days'])}.")
     if not manifest.label_mature:
-        yield Text(
-            "  The label windows had not all closed: run the day again later for its final labels.", style="yellow"
-        )
+        yield Text("  The labels are not final: a window was open, or reaches into a day without data.", style="yellow")
 
 
 def _some(days: list[str]) -> str:

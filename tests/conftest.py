@@ -53,11 +53,11 @@ def frame(spark: SparkSession) -> Callable[[str, Rows], DataFrame]:
     """``frame("user string, at timestamp", [("u1", "2019-06-05 10:00:00")])``: times may be written as text (UTC)."""
 
     def make(schema: str, rows: Rows) -> DataFrame:
-        from pyspark.sql.types import StructType, TimestampType
+        from pyspark.sql.types import DateType, StructType, TimestampType
 
         target = StructType.fromDDL(schema)
         texts = ", ".join(
-            f"`{f.name}` {'string' if isinstance(f.dataType, TimestampType) else f.dataType.simpleString()}"
+            f"`{f.name}` {'string' if isinstance(f.dataType, TimestampType | DateType) else f.dataType.simpleString()}"
             for f in target
         )
         loose = spark.createDataFrame(rows, texts)

@@ -18,6 +18,7 @@ from ctr_samples.errors import EncodeError, InputError
 from ctr_samples.reading import damage_of, first_examples
 from ctr_samples.shards import Manifest, latest_manifest, open_storage
 from ctr_samples.simulator import SimulationSpec, simulate
+from ctr_samples.spark.session import run_session
 
 PROJECT = Path(__file__).parent.parent
 TUESDAY = date(2019, 11, 26)
@@ -139,6 +140,92 @@ def test_a_day_without_impressions_is_refused(spark: SparkSession, tmp_path: Pat
     with pytest.raises(InputError, match="sources.log has no impressions on 2019-12-24; check the date, the time zone"):
         pipeline.run(spark, open_bandit(tmp_path), date(2019, 12, 24))
     assert nothing_published(tmp_path)
+
+
+def test_a_day_whose_impressions_cannot_be_read_is_refused_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
+    nothing = open_bandit(tmp_path, "impressions.time='concat(position, timestamp)'")
+    with pytest.raises(InputError, match=r"10,?000 have no readable time and 0 no readable article, more than"):
+        pipeline.run(spark, nothing, TUESDAY)
+    some = open_bandit(tmp_path, "impressions.article='nullif(item_id, 7)'")
+    with pytest.raises(
+        InputError, match=r"1300 impressions on 2019-11-26, of which 0 have no readable time and \d+ no"
+    ):
+        pipeline.run(spark, some, TUESDAY)
+    assert nothing_published(tmp_path)
+    tolerant = open_bandit(tmp_path, "impressions.article='nullif(item_id, 7)'", "sources.log.bad_records.max_rate=0.1")
+    manifest = pipeline.run(spark, tolerant, TUESDAY).manifest
+    assert manifest.accounting["no_article"] > 0
+    assert manifest.records + manifest.accounting["no_article"] == 1300
+
+
+def test_malformed_lines_of_a_table_without_times_are_refused_too(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "items.json").write_text("garbage\nmore garbage\n")
+    items = (
+        f"sources.items={{format: json, path: '{tmp_path}/items.json', schema: 'item_id INT, item_feature_0 DOUBLE'}}"
+    )
+    loaded = open_bandit(
+        tmp_path / "out", items, *[f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
+    )
+    with pytest.raises(InputError, match="sources.items: 2 of 2 lines are malformed"):
+        pipeline.run(spark, loaded, TUESDAY)
+    assert nothing_published(tmp_path / "out")
+
+
+def test_a_csv_header_of_another_order_is_refused_and_not_read_by_position(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("item_feature_0,item_id\n0.5,1\n")
+    items = (
+        f"sources.items={{format: csv, header: true, path: '{tmp_path}/items.csv', "
+        "schema: 'item_id INT, item_feature_0 DOUBLE'}"
+    )
+    loaded = open_bandit(
+        tmp_path / "out", items, *[f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
+    )
+    with pytest.raises(
+        InputError, match=r"The first line of .*items.csv does not fit `schema`: .*Expected: item_id but"
+    ):
+        pipeline.run(spark, loaded, TUESDAY)
+
+
+def test_a_label_cannot_be_a_feature(spark: SparkSession, tmp_path: Path) -> None:
+    cheat = open_bandit(tmp_path, "features.cheat={expr: clicked, dtype: int64}")
+    with pytest.raises(InputError, match="features.cheat: there is no column 'clicked'"):
+        pipeline.run(spark, cheat, TUESDAY)
+
+
+def test_an_expression_that_fails_on_a_value_is_one_sentence_without_a_stack_trace(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for expression, said in (
+        ("impression.position / 0", "Division by zero."),
+        ("cast(impression.user_feature_0 as int)", "cannot be cast to"),
+        ("array(1)[impression.position + 5]", "out of bounds"),
+    ):
+        loaded = open_bandit(tmp_path, f"features.bad={{expr: '{expression}', dtype: float32}}")
+        with pytest.raises(InputError, match=f"fails on a value in the data: .*{said}") as caught:
+            pipeline.run(spark, loaded, TUESDAY)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError):
+        pipeline.run(spark, open_bandit(tmp_path, "features.hour.expr='impression.affinity + 1'"), TUESDAY)
+    assert "at org.apache" not in "".join(capfd.readouterr())
+    assert nothing_published(tmp_path)
+
+
+def test_a_day_whose_shards_are_gone_is_made_again(spark: SparkSession, tmp_path: Path) -> None:
+    first = pipeline.run(spark, open_bandit(tmp_path), TUESDAY).manifest
+    (tmp_path / first.shards[0].path).unlink()
+    again = pipeline.run(spark, open_bandit(tmp_path), TUESDAY)
+    assert again.published
+    assert again.manifest.generation == 2
+
+
+def test_settings_that_would_hide_damage_are_not_taken_from_the_cluster(spark: SparkSession) -> None:
+    own = spark.newSession()
+    own.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    own.conf.set("spark.sql.ansi.enabled", "false")
+    session = run_session(own, "Asia/Shanghai")
+    assert session.conf.get("spark.sql.files.ignoreCorruptFiles") == "false"
+    assert session.conf.get("spark.sql.ansi.enabled") == "true"
+    assert session.conf.get("spark.sql.session.timeZone") == "Asia/Shanghai"
 
 
 def test_a_vector_of_another_length_is_refused_by_the_task_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
@@ -273,9 +360,7 @@ def test_a_day_whose_label_windows_reach_into_missing_logs_is_not_mature(
 
 def test_a_missing_column_is_refused_before_anything_is_written(spark: SparkSession, tmp_path: Path) -> None:
     wrong = open_bandit(tmp_path, "impressions.article=item")
-    with pytest.raises(
-        InputError, match="impressions.article: the source has no column 'item'; did you mean 'item_id'?"
-    ):
+    with pytest.raises(InputError, match="impressions.article: there is no column 'item'; did you mean 'item_id'?"):
         pipeline.run(spark, wrong, TUESDAY)
     assert list(tmp_path.iterdir()) == []
 

@@ -52,6 +52,9 @@ words, `--set a.b=value` changes one key for one run. Unknown and duplicate keys
 - An *expression* is Spark SQL over the columns of one source. It is parsed by Spark and may use only column names, literals,
   operators, `case`, `cast`, lambdas and deterministic functions from an allow-list; sub-queries, `reflect`, `rand` and the
   like are refused.
+  They are parsed and checked when a run plans, not by `ctr-samples config`.
+- Each view also has `matched` (whether a row was found) and `age_s` (its age in seconds), which hide columns of the source
+  with those names.
 - A *duration* is a number with `ms`, `s`, `m`, `h` or `d`; a *size* one with `B`, `KB`, `KiB`, `MB`, `MiB`, `GB` or `GiB`.
 - Times: text is read in `timezone`; a timestamp is taken as it is; a bare number must say its unit, as in
   `timestamp_millis(t)`.

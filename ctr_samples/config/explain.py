@@ -102,5 +102,5 @@ def _feature(feature: Feature) -> str:
         parts.append(f"the {feature.top_k} greatest")
     if feature.hash_buckets:
         parts.append(f"hashed to {feature.hash_buckets} ids")
-    parts.append(f"missing: {feature.default_value!r}")
+    parts.append("missing: an id of its own" if feature.hash_buckets else f"missing: {feature.default_value!r}")
     return ", ".join(parts)

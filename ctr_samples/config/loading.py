@@ -15,12 +15,39 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.reader import ReaderError
 
 from ctr_samples.config.models import JobConfig
-from ctr_samples.config.references import check_references, nearest
+from ctr_samples.config.references import check_references, end_sentence, nearest
 from ctr_samples.errors import ConfigError
 
 _MOST_PROBLEMS = 8
+_LONGEST_VALUE = 80
+
+_A_NAME = "a name of letters, digits and `_` that starts with a letter"
+_EXPECTED = {
+    "bool_parsing": "true or false",
+    "bool_type": "true or false",
+    "dict_type": "keys",
+    "finite_number": "a finite number",
+    "float_parsing": "a number",
+    "float_type": "a number",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of 64 bits",
+    "int_type": "a whole number",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "list_type": "a list",
+    "literal_error": "{expected}",
+    "string_too_short": "some text",
+    "string_type": "text",
+    "too_short": "at least {min_length}",
+    "tuple_type": "a list such as [100]",
+}
+"""What pydantic's types of error expect, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +102,14 @@ def _parse(path: Path) -> CommentedMap:
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise ConfigError(f"{path}:{line}: this is not YAML: {error.problem}.") from None
-    except YAMLError as error:
-        raise ConfigError(f"{path}: this is not YAML: {error}.") from None
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise ConfigError(f"{path}:{line}: found the control character {chr(error.character)!r}; remove it.") from None
+    except RecursionError:
+        raise ConfigError(f"{path}: the file is nested too deeply; make it flatter.") from None
+    except (YAMLError, ValueError) as error:
+        # ruamel passes on what int() and date() say of a value.
+        raise ConfigError(f"{path}: this is not YAML: {str(error).splitlines()[0]}.") from None
     if not isinstance(tree, CommentedMap):
         raise ConfigError(f"{path}: found {_kind(tree)}, expected keys such as `name:` and `sources:`.")
     return tree
@@ -94,7 +127,7 @@ def _override(tree: CommentedMap, override: str) -> None:
             raise ConfigError(f"--set {override}: {'.'.join(parents[: depth + 1])} holds a value, not keys.")
     try:
         node[last] = YAML(typ="safe", pure=True).load(text)
-    except YAMLError:
+    except (YAMLError, ValueError, RecursionError):
         raise ConfigError(f"--set {override}: the value is not YAML; quote it.") from None
 
 
@@ -130,25 +163,35 @@ def _plain(node: Any) -> Any:
 
 
 def _sentence(path: str, tree: CommentedMap, detail: ErrorDetails) -> str:
-    where = tuple(str(part) for part in detail["loc"] if _is_key(part))
-    place = _at(path, tree, where)
-    found = _found(detail["input"])
+    *parents, last = detail["loc"]
+    where = tuple(str(part) for part in parents if _is_key(part))
+    if detail["type"] == "missing":
+        return f"{_at(path, tree, where)}the key `{last}` is missing"
+    if detail["type"] == "extra_forbidden":
+        return f"{_at(path, tree, (*where, str(last)))}unknown key{nearest(str(last), _valid_keys(where))}"
+    is_key = last == "[key]" or detail["type"] == "invalid_key"
+    if _is_key(last):
+        where = (*where, str(last))
+    place, found = _at(path, tree, where), _found(detail["input"])
+    if detail["type"] == "value_error":
+        message = str(detail["ctx"]["error"])
+        return f"{place}{message}" if isinstance(detail["input"], dict) else f"{place}found {found}, {message}"
+    expected = "a name" if is_key and detail["type"] != "string_pattern_mismatch" else _expected(detail, where)
+    return f"{place}found {'the key ' if is_key else ''}{found}, expected {expected}"
+
+
+def _expected(detail: ErrorDetails, where: tuple[str, ...]) -> str:
+    context = detail.get("ctx", {})
     match detail["type"]:
-        case "extra_forbidden":
-            valid = _valid_keys(where[:-1])
-            return f"{_at(path, tree, where)}unknown key{nearest(where[-1], valid)}"
-        case "missing":
-            return f"{_at(path, tree, where[:-1])}the key `{where[-1]}` is missing"
-        case "literal_error":
-            return f"{place}found {found}, expected {detail['ctx']['expected']}"
-        case "value_error":
-            message = str(detail["ctx"]["error"])
-            return f"{place}{message}" if isinstance(detail["input"], dict) else f"{place}found {found}, {message}"
+        case "model_type":
+            return f"keys such as `{_valid_keys(where)[0]}:`"
         case "string_pattern_mismatch":
-            return f"{place}found {found}, expected a name of letters, digits and `_` that starts with a letter"
+            small = context["pattern"].startswith("^[a-z]")
+            return "a name of small letters, digits, `_` and `-` that starts with a letter" if small else _A_NAME
+        case kind if kind in _EXPECTED:
+            return _EXPECTED[kind].format(**context)
         case _:
-            message = detail["msg"].removeprefix("Input should be ")
-            return f"{place}found {found}, expected {message}"
+            return detail["msg"].removeprefix("Input should be ")
 
 
 def _is_key(part: int | str) -> bool:
@@ -158,8 +201,9 @@ def _is_key(part: int | str) -> bool:
 
 def _found(value: Any) -> str:
     if isinstance(value, dict | list):
-        return _kind(value)
-    return "nothing" if value is None else repr(value)
+        return _kind(value) if value else f"no {'keys' if isinstance(value, dict) else 'items'}"
+    text = repr(value)
+    return "nothing" if value is None else text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
 def _kind(value: Any) -> str:
@@ -207,7 +251,7 @@ def _at(path: str, tree: CommentedMap, where: Sequence[Any]) -> str:
 
 
 def _report(lines: Sequence[str]) -> str:
-    unique = list(dict.fromkeys(line if line.endswith((".", "?")) else line + "." for line in lines))
+    unique = list(dict.fromkeys(end_sentence(line) for line in lines))
     if len(unique) > _MOST_PROBLEMS:
         unique = [*unique[:_MOST_PROBLEMS], f"... and {len(unique) - _MOST_PROBLEMS} more."]
     return "\n".join(unique)

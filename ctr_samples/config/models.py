@@ -5,6 +5,7 @@ What one key can say about itself is checked here; what ties keys together is ch
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
@@ -15,7 +16,16 @@ from ctr_samples.config.units import Duration, Size
 
 Entity = Literal["user", "article"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
-Scalar = int | float | str
+_GREATEST_FLOAT32 = 3.4028234663852886e38
+
+
+def _one_value(value: Any) -> Any:
+    if not isinstance(value, int | float | str):
+        raise ValueError("expected a number or text")
+    return value
+
+
+Scalar = Annotated[int | float | str, BeforeValidator(_one_value)]
 
 
 def _as_text(value: Any) -> Any:
@@ -23,6 +33,11 @@ def _as_text(value: Any) -> Any:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
+
+
+def _from_home(path: str) -> str:
+    # Neither Spark nor an object store knows `~`; they would make a directory of that name.
+    return os.path.expanduser(path) if path.startswith("~/") else path
 
 
 Expression = Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
@@ -34,19 +49,30 @@ class _Model(BaseModel):
 
 
 class BadRecords(_Model):
-    """How many unreadable lines a source may have before the run is refused."""
+    """How many lines or impressions of a source may be unreadable before the run is refused."""
 
-    max_rate: float = Field(0.0, ge=0, le=1, description="Greatest share of malformed lines, from 0 to 1.")
+    max_rate: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Greatest share of malformed lines, and of impressions without a readable time or article, from 0 to 1.",
+    )
 
 
 class Source(_Model):
     """One input: files of a format under a path, or a table that the catalog knows."""
 
     format: Literal["json", "csv", "parquet", "orc", "table"] = Field(description="How the input is stored.")
-    path: str | None = Field(None, description="A file or directory; `{date}` stands for each day that is read.")
-    table: str | None = Field(None, description="For `format: table`: `db.name` of a Hive, Iceberg or Delta table.")
+    path: str | None = Field(
+        None, min_length=1, description="A file or directory; `{date}` stands for each day that is read."
+    )
+    table: str | None = Field(
+        None, min_length=1, description="For `format: table`: `db.name` of a Hive, Iceberg or Delta table."
+    )
     date_column: str | None = Field(
-        None, description="A column that holds the day as yyyy-MM-dd; only the days needed are read."
+        None,
+        min_length=1,
+        description="For `format: table`: a column that holds the day as yyyy-MM-dd; only the days needed are read.",
     )
     schema_: str | None = Field(
         None, alias="schema", description="Columns and types as in `CREATE TABLE`; required for json and csv."
@@ -63,7 +89,7 @@ class Source(_Model):
         for template in re.findall(r"\{[^}]*\}", value or ""):
             if template != "{date}":
                 raise ValueError(f"the only template in a path is {{date}}, not {template}")
-        return value
+        return value and _from_home(value)
 
     @model_validator(mode="after")
     def _place_fits_format(self) -> Source:
@@ -72,6 +98,8 @@ class Source(_Model):
                 raise ValueError("`format: table` needs `table` and no `path`")
         elif self.path is None or self.table is not None:
             raise ValueError(f"`format: {self.format}` needs `path` and no `table`")
+        elif self.date_column is not None:
+            raise ValueError("`date_column` is for `format: table`; for files put `{date}` into the path")
         if self.format in ("json", "csv") and self.schema_ is None:
             raise ValueError(f"`format: {self.format}` needs `schema`, so that types never depend on one day's data")
         return self
@@ -96,7 +124,8 @@ class Impressions(_Model):
         None, description="`article`: the column holds a list (an array, or text such as `[18577, 14299]`)."
     )
     dedup: Duration | None = Field(
-        None, description="An impression this soon after the one before of the same user and article is a repeat."
+        None,
+        description="Without `request`: an impression this soon after the one before of the same user and article is a repeat.",
     )
     columns: dict[Name, Expression] = Field({}, description="More columns to carry along, as `impression.<name>`.")
 
@@ -106,6 +135,8 @@ class Impressions(_Model):
             raise ValueError("needs `user` or `request`, to tell impressions apart")
         if self.explode and self.position is not None:
             raise ValueError("`explode` gives the position; remove `position`")
+        if self.request is not None and self.dedup is not None:
+            raise ValueError("`dedup` has no effect with `request`: within a request an article counts once; remove it")
         return self
 
 
@@ -207,14 +238,19 @@ class Feature(_Model):
             raise ValueError("give exactly one of `from` and `expr`")
         if self.hash_buckets is not None and (self.dtype != "int64" or self.shape):
             raise ValueError("`hash_buckets` makes one int64 id: set `dtype: int64` and no `shape`")
+        if self.hash_buckets is not None and self.default is not None:
+            raise ValueError("with `hash_buckets` a missing value is hashed like any other; remove `default`")
+        if self.top_k is not None and self.dtype == "string":
+            raise ValueError("`top_k` takes the greatest numbers: set `dtype: int64` or `dtype: float32`")
         if self.top_k is not None and self.shape != (self.top_k,):
             raise ValueError(f"`top_k: {self.top_k}` needs `shape: [{self.top_k}]`")
         if len(self.shape) > 1:
             raise ValueError("a shape has at most one dimension here, such as `shape: [100]`")
-        if self.default is not None and isinstance(self.default, str) != (self.dtype == "string"):
-            raise ValueError(f"`default: {self.default!r}` is not a {self.dtype}")
-        if self.dtype == "int64" and isinstance(self.default, float):
-            raise ValueError(f"`default: {self.default!r}` is not an int64")
+        if self.default is not None and not _is_of(self.default, self.dtype):
+            expected = {"string": "text", "float32": "a finite number of 32 bits", "int64": "a whole number of 64 bits"}
+            raise ValueError(
+                f"found `default: {self.default!r}`, expected {expected[self.dtype]} for `dtype: {self.dtype}`"
+            )
         return self
 
     @property
@@ -224,6 +260,15 @@ class Feature(_Model):
             return self.default
         zeros: dict[str, Scalar] = {"int64": 0, "float32": 0.0, "string": ""}
         return zeros[self.dtype]
+
+
+def _is_of(value: Scalar, dtype: str) -> bool:
+    """Whether the record can hold the value as it is written."""
+    if isinstance(value, str) or dtype == "string":
+        return isinstance(value, str) and dtype == "string"
+    if dtype == "int64":
+        return isinstance(value, int) and -(2**63) <= value < 2**63
+    return abs(value) <= _GREATEST_FLOAT32
 
 
 class Split(_Model):
@@ -244,6 +289,13 @@ class Output(_Model):
     shard_size: Size = Field(128 * 2**20, ge=4096, description="A shard is closed once it has this size.")
     partitions: int = Field(8, ge=1, le=100_000, description="How many tasks write; each makes at least one shard.")
 
+    @field_validator("path")
+    @classmethod
+    def _no_template(cls, value: str) -> str:
+        if re.search(r"\{[^}]*\}", value):
+            raise ValueError("expected no template: the day's directory dt=... is made below it")
+        return _from_home(value)
+
 
 class JobConfig(_Model):
     """A whole sample set."""
@@ -261,6 +313,7 @@ class JobConfig(_Model):
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, value: str) -> str:
-        if value not in available_timezones():
+        # Java, which reads the times, does not know every name without a slash, such as `localtime` or `Factory`.
+        if value not in available_timezones() or not ("/" in value or value in ("UTC", "GMT")):
             raise ValueError("expected a zone of the IANA database, such as UTC or Asia/Shanghai")
         return value

@@ -8,18 +8,25 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
+_LONGEST = timedelta(days=36500)
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 def parse_duration(value: Any) -> timedelta:
-    """``"30m"`` -> 30 minutes. Units: ms, s, m, h, d. A bare number is refused, since its unit is a guess."""
+    """``"30m"`` -> 30 minutes. Units: ms, s, m, h, d. A bare number is refused, since its unit is a guess.
+
+    At most a hundred years, so that every day that it leads to from a run date is one of the calendar.
+    """
     if isinstance(value, timedelta):
         return value
     match = re.fullmatch(r"(\d{1,6})(ms|s|m|h|d)", value) if isinstance(value, str) else None
     if match is None:
         raise ValueError("expected a duration such as 30s, 30m, 2h or 7d")
-    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+    duration = timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+    if duration > _LONGEST:
+        raise ValueError(f"expected a duration of at most {_LONGEST.days}d")
+    return duration
 
 
 def format_duration(value: timedelta) -> str:

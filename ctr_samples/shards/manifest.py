@@ -119,7 +119,9 @@ class Manifest:
                 )
             return cls(**{**value, "shards": tuple(Shard(**s) for s in value["shards"])})
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DamagedFile(f"{place} is not a manifest ({error}); restore it, or run the day again.") from None
+            raise DamagedFile(
+                f"{place} is not a manifest ({error}); restore it, or move it away and run the day again."
+            ) from None
 
 
 def check_receipts(receipts: Sequence[Receipt], partitions: int) -> None:

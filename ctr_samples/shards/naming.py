@@ -27,7 +27,10 @@ def parse_day(text: str) -> date:
     try:
         if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
             raise ValueError
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
+        if not 1971 <= day.year <= 2199:  # leaves room for windows on both sides of what Spark and Python can count
+            raise ValueError
+        return day
     except ValueError:
         raise UsageError(f"The date is {text!r}; expected a day such as 2019-11-26.") from None
 

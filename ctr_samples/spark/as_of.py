@@ -13,9 +13,9 @@ from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import DataType, StructType
 
-from ctr_samples.spark.columns import same_key_type
+from ctr_samples.spark.columns import hash_of_fields, same_key_type
 
 KEY, EVENT_TIME, AVAILABLE_TIME, PAYLOAD = "key", "event_time", "available_time", "payload"
 """The columns of a feature table that is ready to be joined."""
@@ -40,7 +40,7 @@ def as_of_join(impressions: DataFrame, features: DataFrame, how: AsOf) -> DataFr
     """Impressions with one more column ``how.name``: the payload of the row that was valid, ``age_s`` and ``matched``.
 
     ``features`` has ``key``, ``event_time``, ``available_time`` and ``payload`` (a struct); rows without key or times must have
-    been removed. Union and one window: one shuffle, no fan-out, and memory of one row for each task.
+    been removed. Union and one window: one shuffle and no fan-out; Spark keeps the rows of one key at a time, and spills.
     """
     both = _union(impressions, features, how)
     # A row takes effect when both clocks have passed; from then on a running maximum keeps the best so far, so that a late
@@ -61,12 +61,12 @@ def join_static(impressions: DataFrame, features: DataFrame, name: str, on: str)
     Of several rows with one key the same one is taken on every run.
     """
     payload = features.schema[PAYLOAD].dataType
-    one_each = features.groupBy(KEY).agg(F.max_by(PAYLOAD, _content(F.col(PAYLOAD), payload)).alias("row"))
+    one_each = features.groupBy(KEY).agg(F.max_by(PAYLOAD, _content(F.col(PAYLOAD), payload)).alias("_row"))
     left_key, right_key = same_key_type(impressions, on, one_each, KEY)
-    right = one_each.select(right_key.alias("_key"), "row")
+    right = one_each.select(right_key.alias("_key"), "_row")
     joined = impressions.withColumn("_on", left_key).join(right, F.col("_on") == F.col("_key"), how="left")
-    fields = [F.col(f"row.{f}").alias(f) for f in _fields(payload)]
-    view = F.struct(*fields, F.lit(None).cast("double").alias("age_s"), F.col("row").isNotNull().alias("matched"))
+    fields = [F.col(f"_row.{f}").alias(f) for f in _fields(payload)]
+    view = F.struct(*fields, F.lit(None).cast("double").alias("age_s"), F.col("_row").isNotNull().alias("matched"))
     return joined.select(*[F.col(c) for c in impressions.columns], view.alias(name))
 
 
@@ -119,16 +119,5 @@ def _fields(payload: DataType) -> Sequence[str]:
 
 
 def _content(payload: Column, kind: DataType) -> Column:
-    """A hash of everything in a row, the last resort that makes the order total."""
     assert isinstance(kind, StructType)
-    fields = [_comparable(payload[f.name], f.dataType) for f in kind.fields]
-    return F.xxhash64(*fields) if fields else F.lit(0).cast("bigint")
-
-
-def _comparable(column: Column, kind: DataType) -> Column:
-    # Spark refuses to hash maps, since equal maps may store their entries in any order.
-    if isinstance(kind, MapType):
-        return F.array_sort(F.map_entries(column))
-    if isinstance(kind, StructType | ArrayType) and "map<" in kind.simpleString():
-        return F.to_json(F.struct(column))
-    return column
+    return hash_of_fields([payload[f.name] for f in kind.fields], [f.dataType for f in kind.fields])

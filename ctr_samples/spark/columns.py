@@ -8,13 +8,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     ByteType,
     DataType,
     DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
     IntegerType,
     LongType,
+    MapType,
     ShortType,
     StringType,
+    StructType,
     TimestampNTZType,
     TimestampType,
 )
@@ -30,13 +36,32 @@ def time_column(frame: DataFrame, text: str, where: str) -> Column:
     column = compile_expression(frame, text, where)
     kind = type_of(frame, column, where)
     if isinstance(kind, StringType):
-        return F.try_to_timestamp(column)
+        # Without a date Spark would take today's, and a run would depend on when it runs.
+        return F.when(column.rlike(r"^\s*\d{4}-\d{1,2}-\d{1,2}"), F.try_to_timestamp(column))
     if isinstance(kind, TimestampType | TimestampNTZType | DateType):
         return column.cast("timestamp")
     hint = ""
     if isinstance(kind, INTEGERS):
         hint = f"; say its unit: timestamp_seconds({text}), timestamp_millis({text}) or timestamp_micros({text})"
     raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a time{hint}.")
+
+
+def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
+    """A condition; null counts as false where it is used."""
+    column = compile_expression(frame, text, where)
+    kind = type_of(frame, column, where)
+    if isinstance(kind, BooleanType):
+        return column
+    raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a condition, such as `{text} = 1`.")
+
+
+def number_column(frame: DataFrame, text: str, where: str) -> Column:
+    """A number as double; text that is none becomes null."""
+    column = compile_expression(frame, text, where)
+    kind = type_of(frame, column, where)
+    if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, BooleanType, StringType)):
+        return column.try_cast("double")
+    raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a number.")
 
 
 def key_column(frame: DataFrame, text: str, where: str) -> Column:
@@ -74,6 +99,30 @@ def stable_hash(salt: str, parts: Sequence[Column]) -> Column:
     """
     texts = [F.coalesce(part.cast("string"), F.lit("\x00")) for part in parts]
     return F.xxhash64(F.concat_ws("\x1f", F.lit(salt), *texts))
+
+
+def content_hash(rows: DataFrame) -> Column:
+    """A hash of a whole row, the last resort that makes an order total. Null and its place count too."""
+    return hash_of_fields(
+        [F.col(f"`{field.name}`") for field in rows.schema], [field.dataType for field in rows.schema]
+    )
+
+
+def hash_of_fields(columns: Sequence[Column], kinds: Sequence[DataType]) -> Column:
+    """A hash of columns of any type, in order; xxhash64 alone passes over nulls."""
+    parts = [
+        part for column, kind in zip(columns, kinds, strict=True) for part in (column.isNull(), _hashable(column, kind))
+    ]
+    return F.xxhash64(*parts) if parts else F.lit(0).cast("bigint")
+
+
+def _hashable(column: Column, kind: DataType) -> Column:
+    # Spark refuses to hash maps, since equal maps may store their entries in any order.
+    if isinstance(kind, MapType):
+        return F.array_sort(F.map_entries(column))
+    if isinstance(kind, StructType | ArrayType) and "map<" in kind.simpleString():
+        return F.to_json(F.struct(column))
+    return column
 
 
 def _as_key(column: Column, kind: DataType, text: str, where: str) -> Column:

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from ctr_samples.config.references import nearest
+from ctr_samples.config.references import end_sentence, nearest
 from ctr_samples.errors import ExpressionError, InputError
 
 _NODES = frozenset(
@@ -46,6 +46,12 @@ _FUNCTIONS = frozenset(
 )
 
 
+_NOW = re.compile(
+    r"\b(?:date|timestamp(?:_ltz|_ntz)?)\s*['\"]\s*(?:now|today|tomorrow|yesterday)\s*['\"]", re.IGNORECASE
+)
+"""A literal that Spark's parser replaces by a moment of the run."""
+
+
 def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
     """The expression as a column of ``frame``. ``where`` is its key in the configuration, for errors.
 
@@ -55,7 +61,8 @@ def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
     roots = {name.lower() for name in referenced_columns(frame.sparkSession, text, where)}
     columns = {name.lower() for name in frame.columns}
     for root in sorted(roots - columns):
-        raise InputError(f"{where}: the source has no column {root!r}{nearest(root, frame.columns)}.")
+        what = f"{where}: there is no column {root!r}{nearest(root, frame.columns)}"
+        raise InputError(end_sentence(what))
     column = F.expr(text)
     type_of(frame, column, where)
     return column
@@ -76,6 +83,8 @@ def referenced_columns(spark: SparkSession, text: str, where: str) -> list[str]:
 
 def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[str, ...]]:
     """Each name as its parts: ``log1p(item.clicks)`` -> ``[("item", "clicks")]``."""
+    if now := _NOW.search(text):
+        raise ExpressionError(f"{where}: {now[0]} depends on when the run is, which is not allowed.")
     paths = []
     for node in _walk(_parse(spark, text, where)):
         kind = node.getClass().getSimpleName()
@@ -84,7 +93,9 @@ def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[s
         if kind == "UnresolvedFunction":
             name = ".".join(_parts(node)).lower()
             if name not in _FUNCTIONS:
-                raise ExpressionError(f"{where}: the function {name} is not allowed{_near(name)}.")
+                raise ExpressionError(end_sentence(f"{where}: the function {name} is not allowed{_near(name)}"))
+            if name == "unix_timestamp" and node.children().isEmpty():
+                raise ExpressionError(f"{where}: unix_timestamp() without a time is now, which is not allowed.")
         if kind == "UnresolvedAttribute":
             paths.append(tuple(_parts(node)))
     return paths
@@ -92,7 +103,7 @@ def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[s
 
 def _near(name: str) -> str:
     hint = nearest(name, _FUNCTIONS)
-    return hint.rstrip("?") if "did you mean" in hint else ""
+    return hint if "did you mean" in hint else ""
 
 
 def _parse(spark: SparkSession, text: str, where: str) -> Any:

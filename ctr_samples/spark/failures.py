@@ -14,9 +14,15 @@ _OURS = re.compile(r"^ctr_samples\.errors\.(\w+): (.+)$", re.MULTILINE)
 _UNREADABLE = re.compile(
     r"\[(?:FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|MALFORMED_CSV_RECORD)[A-Z_.]*\]\s*(?P<what>[^\n]+)", re.IGNORECASE
 )
-_CAST = re.compile(
-    r"\[(?:CAST_INVALID_INPUT|CAST_OVERFLOW|CANNOT_PARSE_TIMESTAMP)\]\s*(?P<what>[^\n]+?)\s*(?:SQLSTATE|$)"
+_HEADER = re.compile(
+    r"(?:CSV header does not conform to the schema|Number of column in CSV header is not equal)[^\n]*\n"
+    r"(?P<what>(?: ?(?:Header|Schema|Expected)[^\n]*\n)+)CSV file: (?P<file>\S+)"
 )
+_VALUE = re.compile(
+    r"\[[A-Z0-9_.]+\]\s*(?P<what>[^\n]+)(?=[^\[]*SQLSTATE: 2[23]\w{3})|(?P<range>Illegal sequence boundaries[^\n]+)"
+)
+"""Spark's errors about values in the data: classes 22 and 23 of SQL, such as a cast, a division by zero or an index."""
+_ADVICE = re.compile(r"\s*(?:If necessary|To return NULL|Use |SQLSTATE)[^\n]*$")
 _FILE = re.compile(r"(?:file|hdfs|s3a?|gs|abfss?):/+[^\s,;)]+|/[^\s,;)]+\.\w+")
 
 
@@ -35,12 +41,17 @@ def as_expected_error(error: Exception) -> CtrSamplesError | None:
         name, message = ours[-1]
         kind = getattr(errors, name, CtrSamplesError)
         return kind(message) if issubclass(kind, CtrSamplesError) else CtrSamplesError(message)
+    header = _HEADER.search(text)
+    if header:
+        said = "; ".join(line.strip() for line in header["what"].splitlines())
+        return InputError(f"The first line of {header['file']} does not fit `schema`: {said}. Correct one of them.")
     unreadable = _UNREADABLE.search(text)
     if unreadable:
         file = _FILE.search(unreadable["what"])
         place = file[0].rstrip(".") if file else "an input file"
         return InputError(f"{place} cannot be read; it is damaged or of another format. Restore it, or remove it.")
-    cast = _CAST.search(text)
-    if cast:
-        return InputError(f"A value in the data has another form than the configuration expects: {cast['what']}")
+    value = _VALUE.search(text)
+    if value:
+        what = _ADVICE.sub("", value["what"] or value["range"]).rstrip(";. ")
+        return InputError(f"An expression of the configuration fails on a value in the data: {what}.")
     return None

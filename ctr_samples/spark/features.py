@@ -24,6 +24,7 @@ from ctr_samples.contract import DType, ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 from ctr_samples.spark.columns import INTEGERS, stable_hash
 from ctr_samples.spark.expressions import compile_expression, referenced_paths, type_of
+from ctr_samples.spark.labels import mask_of
 
 IMPRESSION = "impression"
 """Column that holds an impression as a struct while views are joined to it."""
@@ -58,15 +59,16 @@ def contract_of(config: JobConfig) -> ExampleContract:
     for name, label in config.labels.items():
         labels.append(FeatureSpec(name, "int64" if label.reduce == "any" else "float32", role="label", nulls="fail"))
         if label.reduce != "any":
-            labels.append(FeatureSpec(f"{name}__mask", "int64", role="mask", nulls="fail"))
+            labels.append(FeatureSpec(mask_of(name), "int64", role="mask", nulls="fail"))
     key = FeatureSpec("impression_id", "int64", role="key", nulls="fail")
     return ExampleContract((*features, *labels, key))
 
 
 def make_samples(joined: DataFrame, config: JobConfig, contract: ExampleContract) -> DataFrame:
     """Columns of the contract in its order, then ``_split`` and ``_shuffle``. Column expressions only."""
-    # Only the schema matters for checking expressions, and an empty table is analysed faster than the joins below.
-    blank = joined.sparkSession.createDataFrame([], joined.schema)
+    # What a feature may be made from, and no label. Only the schema matters for checking expressions, and an empty table
+    # is analysed faster than the joins below.
+    blank = joined.sparkSession.createDataFrame([], joined.select(IMPRESSION, *config.views).schema)
     columns = [feature_column(blank, name, feature).alias(name) for name, feature in config.features.items()]
     labels = [F.col(name) for name in contract.names("label", "mask")]
     impression_id = F.col(f"{IMPRESSION}.impression_id")
@@ -88,7 +90,8 @@ def feature_column(joined: DataFrame, name: str, feature: Feature) -> Column:
     if feature.hash_buckets is not None:
         return _bucket(column, feature.hash_buckets, name)
     if feature.top_k is not None:
-        column, kind = _greatest(column, kind, feature, where)
+        column = _greatest(column, kind, feature, where)
+        return F.coalesce(column, _defaults(feature))
     if feature.shape:
         return _vector(column, kind, feature, where)
     return F.coalesce(_converted(column, kind, feature, where), _default(feature))
@@ -99,27 +102,24 @@ def _bucket(column: Column, buckets: int, salt: str) -> Column:
     return F.pmod(stable_hash(salt, [column]), F.lit(buckets)).cast("bigint")
 
 
-def _greatest(column: Column, kind: DataType, feature: Feature, where: str) -> tuple[Column, DataType]:
+def _greatest(column: Column, kind: DataType, feature: Feature, where: str) -> Column:
     """The k greatest numbers of an array or of a map's values, greatest first, padded with the default."""
     if isinstance(kind, MapType):
         column, kind = F.map_values(column), ArrayType(kind.valueType)
     if not isinstance(kind, ArrayType):
         raise InputError(f"{where}: `top_k` needs an array or a map, found {kind.simpleString()}.")
     assert feature.top_k is not None
-    numbers = F.filter(
-        _converted_items(column, kind, feature, where), lambda x: x.isNotNull() & ~F.isnan(x.cast("double"))
-    )
+    items = _converted_items(column, kind, feature, where)
+    numbers = F.filter(items, lambda x: x.isNotNull() & ~F.isnan(x.cast("double")))
     best = F.slice(F.sort_array(numbers, asc=False), 1, feature.top_k)
-    padded = F.concat(best, F.array_repeat(_default(feature), feature.top_k))
-    return F.slice(padded, 1, feature.top_k), ArrayType(DoubleType())
+    return F.slice(F.concat(best, _defaults(feature)), 1, feature.top_k)
 
 
 def _vector(column: Column, kind: DataType, feature: Feature, where: str) -> Column:
     """A list of the declared length; a missing one is all default, one of another length fails when it is written."""
     if not isinstance(kind, ArrayType):
         raise InputError(f"{where}: `shape: {list(feature.shape)}` needs an array, found {kind.simpleString()}.")
-    items = column if feature.top_k is not None else _converted_items(column, kind, feature, where)
-    return F.coalesce(items, F.array_repeat(_default(feature), feature.shape[0]))
+    return F.coalesce(_converted_items(column, kind, feature, where), _defaults(feature))
 
 
 def _converted_items(column: Column, kind: ArrayType, feature: Feature, where: str) -> Column:
@@ -150,6 +150,11 @@ def _converted(column: Column, kind: DataType, feature: Feature, where: str) -> 
 
 def _default(feature: Feature) -> Column:
     return F.lit(feature.default_value).cast(_SQL[feature.dtype])
+
+
+def _defaults(feature: Feature) -> Column:
+    """As many defaults as the shape says."""
+    return F.array_repeat(_default(feature), feature.shape[0])
 
 
 def _split(config: JobConfig) -> Column:

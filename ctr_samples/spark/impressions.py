@@ -9,7 +9,14 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import Impressions
 from ctr_samples.config.references import IMPRESSION_COLUMNS
-from ctr_samples.spark.columns import key_column, key_list_column, stable_hash, time_column
+from ctr_samples.spark.columns import (
+    boolean_column,
+    content_hash,
+    key_column,
+    key_list_column,
+    stable_hash,
+    time_column,
+)
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import compile_expression
 from ctr_samples.spark.sources import MALFORMED
@@ -18,13 +25,15 @@ DROPPED = "_dropped"
 """Column with the reason why an impression becomes no sample; null for those that do."""
 
 NO_TIME, NO_ARTICLE, REPEATED = DROP_REASONS = ("no_time", "no_article", "repeated")
+UNREADABLE = (NO_TIME, NO_ARTICLE)
+"""Reasons that speak of a broken log; a repeat is ordinary."""
 
 
 def cut_impressions(log: DataFrame, shown: Impressions, day: Day, reach: timedelta) -> DataFrame:
     """Impressions of a day and of ``reach`` before and after it, since an action belongs to the last one before it.
 
-    Columns: those of every impression, ``shown.columns``, and ``_dropped``. A row without a time belongs to the day in whose
-    log it stands; it is kept, to be counted as dropped.
+    Columns: those of every impression, ``shown.columns``, and ``_dropped``. A row without a time cannot
+    be placed; it is kept, to be counted as dropped by every run that reads it.
     """
     rows = _select(log, shown)
     time = F.col("impression_time")
@@ -33,7 +42,7 @@ def cut_impressions(log: DataFrame, shown: Impressions, day: Day, reach: timedel
     reason = (
         F.when(time.isNull(), NO_TIME)
         .when(F.col("article").isNull(), NO_ARTICLE)
-        .when(_is_repeat(shown.dedup), REPEATED)
+        .when(_is_repeat(exploded, shown.dedup), REPEATED)
     )
     marked = exploded.withColumn(DROPPED, reason).withColumn("impression_id", _identity())
     return marked.select(*impression_columns(shown), DROPPED)
@@ -69,10 +78,15 @@ def _select(log: DataFrame, shown: Impressions) -> DataFrame:
     return matching_rows(log, shown.where, "impressions.where").select(*columns)
 
 
+def readable_rows(frame: DataFrame) -> DataFrame:
+    """All rows but malformed lines."""
+    return frame.where(F.col(MALFORMED).isNull()) if MALFORMED in frame.columns else frame
+
+
 def matching_rows(frame: DataFrame, condition: str | None, where: str) -> DataFrame:
     """The readable rows that a ``where`` selects."""
-    readable = frame.where(F.col(MALFORMED).isNull()) if MALFORMED in frame.columns else frame
-    return readable if condition is None else readable.where(compile_expression(frame, condition, where))
+    readable = readable_rows(frame)
+    return readable if condition is None else readable.where(boolean_column(frame, condition, where))
 
 
 def _explode(rows: DataFrame) -> DataFrame:
@@ -82,11 +96,12 @@ def _explode(rows: DataFrame) -> DataFrame:
     return rows.select(*others, F.posexplode(lists).alias("position", "article"))
 
 
-def _is_repeat(within: timedelta | None) -> Column:
+def _is_repeat(rows: DataFrame, within: timedelta | None) -> Column:
     """Whether the same user saw the same article just before: in the same request, or at most ``within`` earlier."""
     # Rows of unknown users are repeats only of the same moment; and a null key must not gather on one task.
-    unknown = F.when(F.col("user").isNull(), F.col("impression_time"))
-    in_request = Window.partitionBy("request", "user", "article", unknown).orderBy("impression_time", "position")
+    unknown = F.when(F.col("request").isNull() & F.col("user").isNull(), F.col("impression_time"))
+    order = [F.col("impression_time"), F.col("position"), content_hash(rows)]
+    in_request = Window.partitionBy("request", "user", "article", unknown).orderBy(*order)
     gap = F.col("impression_time") - F.lag("impression_time").over(in_request)
     first = F.row_number().over(in_request) == 1
     same_request = F.col("request").isNotNull()

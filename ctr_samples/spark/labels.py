@@ -15,10 +15,9 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from ctr_samples.config import Impressions, Label
-from ctr_samples.spark.columns import key_column, same_key_type, time_column
+from ctr_samples.spark.columns import boolean_column, key_column, number_column, same_key_type, time_column
 from ctr_samples.spark.day import Day
-from ctr_samples.spark.expressions import compile_expression
-from ctr_samples.spark.impressions import matching_rows
+from ctr_samples.spark.impressions import readable_rows
 
 IS_ACTION = "_is_action"
 ORPHAN = "_orphan"
@@ -59,7 +58,7 @@ def actions_of(frame: DataFrame, plans: Sequence[LabelPlan]) -> DataFrame:
     first = plans[0]
     where = f"labels.{first.name}"
     parts = [_one_label(frame, plan) for plan in plans]
-    return matching_rows(frame, None, where).select(
+    return readable_rows(frame).select(
         key_column(frame, first.by_key, f"{where}.{first.by}").alias("key"),
         key_column(frame, first.article, f"{where}.article").alias("article"),
         F.explode(F.array_compact(F.array(*parts))).alias(ACTION),
@@ -69,14 +68,14 @@ def actions_of(frame: DataFrame, plans: Sequence[LabelPlan]) -> DataFrame:
 def _one_label(frame: DataFrame, plan: LabelPlan) -> Column:
     where = f"labels.{plan.name}"
     value = plan.label.value
-    number = F.lit(1.0) if value is None else compile_expression(frame, value, f"{where}.value").try_cast("double")
+    number = F.lit(1.0) if value is None else number_column(frame, value, f"{where}.value")
     action = F.struct(
         F.lit(plan.name).alias("label"),
         time_column(frame, plan.time, f"{where}.time").alias("time"),
         number.alias("value"),
     )
     condition = plan.label.where
-    return action if condition is None else F.when(compile_expression(frame, condition, f"{where}.where"), action)
+    return action if condition is None else F.when(boolean_column(frame, condition, f"{where}.where"), action)
 
 
 def attribute(impressions: DataFrame, actions: DataFrame, by: str, plans: Sequence[LabelPlan]) -> DataFrame:
@@ -144,14 +143,19 @@ def _alone(key: Column, kind: str, own: Column) -> Column:
 
 
 def _reduced(plan: LabelPlan, counts: Column, of_one: WindowSpec) -> list[Column]:
-    mine = counts & (F.col(f"{ACTION}.label") == plan.name)
-    value = F.when(mine, F.col(f"{ACTION}.value"))
-    there = F.coalesce(F.max(F.when(mine, 1)).over(of_one), F.lit(0)).cast("bigint")
+    """The label and, for a reduced value, its mask: an action whose value is no number says nothing about it."""
+    value = F.when(counts & (F.col(f"{ACTION}.label") == plan.name), F.col(f"{ACTION}.value"))
+    there = F.coalesce(F.max(F.when(value.isNotNull(), 1)).over(of_one), F.lit(0)).cast("bigint")
     if plan.label.reduce == "any":
         return [there.alias(plan.name)]
     reducer = F.sum if plan.label.reduce == "sum" else F.max
     number = F.coalesce(reducer(value).over(of_one), F.lit(0.0))
-    return [number.cast("float").alias(plan.name), there.alias(f"{plan.name}__mask")]
+    return [number.cast("float").alias(plan.name), there.alias(mask_of(plan.name))]
+
+
+def mask_of(label: str) -> str:
+    """The column that says whether a reduced label has a value."""
+    return f"{label}__mask"
 
 
 def label_columns(labels: Mapping[str, Label]) -> list[str]:
@@ -160,7 +164,7 @@ def label_columns(labels: Mapping[str, Label]) -> list[str]:
     for name, label in labels.items():
         columns.append(name)
         if label.reduce != "any":
-            columns.append(f"{name}__mask")
+            columns.append(mask_of(name))
     return columns
 
 
@@ -170,7 +174,7 @@ def actions_near(actions: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> Da
     return actions.where(day.reaches(time, timedelta(), longest_window(plans)) | time.isNull())
 
 
-def on_day(day: Day) -> Column:
+def action_on_day(day: Day) -> Column:
     """Whether a row of :func:`attribute` is an action of the day; one without a time counts, and is always an orphan."""
     time = F.col(f"{ACTION}.time")
     return F.col(IS_ACTION) & (day.contains(time) | time.isNull())

@@ -22,12 +22,12 @@ from ctr_samples.spark.labels import (
     IS_ACTION,
     ORPHAN,
     LabelPlan,
+    action_on_day,
     actions_near,
     actions_of,
     attribute,
     label_columns,
     longest_window,
-    on_day,
     plan_label,
 )
 from ctr_samples.spark.sources import MALFORMED, SourceFrame
@@ -76,9 +76,10 @@ class SampleBuilder:
         both = attribute(impressions, actions, by, plans)
         counts = {}
         for plan in plans:
-            this = on_day(self.day) & (F.col(f"{ACTION}.label") == plan.name)
+            this = action_on_day(self.day) & (F.col(f"{ACTION}.label") == plan.name)
             counts[f"{plan.name}.actions"] = F.count_if(this)
             counts[f"{plan.name}.orphans"] = F.count_if(this & F.col(ORPHAN))
+            counts[f"{plan.name}.without_value"] = F.count_if(this & F.col(f"{ACTION}.value").isNull())
         counted = self.witnesses.watch(both, "labels", counts)
         return counted.where(~F.col(IS_ACTION)).drop(IS_ACTION, ORPHAN, ACTION)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -17,14 +18,28 @@ _SETTINGS = {
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     # Two names that differ only in case would be one feature here and two in the record.
     "spark.sql.caseSensitive": "false",
+    # A damaged or vanished input file must fail the run, not shrink it.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.legacy.sizeOfNull": "false",
+    # Replacing an empty stage by an empty relation drops the counts that were observed in it.
+    "spark.sql.adaptive.enabled": "true",
+    "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
     # Timestamps are instants; their local form exists only while text is parsed.
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
 
+_CHATTY = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers with which pyspark prints a Java stack trace for each exception, also for those that become one sentence."""
+
 
 @contextmanager
-def session_of_command(name: str) -> Iterator[SparkSession]:
-    """The session of a command: that of spark-submit, or a local one on all cores. Stopped at the end, if it began here."""
+def session_of_command(name: str, *, hive: bool = False) -> Iterator[SparkSession]:
+    """The session of a command: that of spark-submit, or a local one on all cores. Stopped at the end, if it began here.
+
+    With ``hive`` it knows the tables of the Hive metastore that the cluster's hive-site.xml names.
+    """
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
@@ -32,6 +47,8 @@ def session_of_command(name: str) -> Iterator[SparkSession]:
     # Python workers and planner workers must be this interpreter, or they find no pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
+    if hive:
+        builder = builder.enableHiveSupport()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit, which brings settings of its own
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a laptop need not know its own name
         for key, value in _local_settings().items():
@@ -59,6 +76,8 @@ def _local_settings() -> dict[str, str]:
 
 def run_session(spark: SparkSession, timezone: str) -> SparkSession:
     """A session on the same cluster with its own SQL settings; the caller's stay as they are."""
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     session = spark.newSession()
     for key, value in {**_SETTINGS, "spark.sql.session.timeZone": timezone}.items():
         session.conf.set(key, value)

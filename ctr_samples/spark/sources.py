@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import reduce
 from typing import Any, cast
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructType
 
 from ctr_samples.config import Source
 from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.spark.expressions import first_sentence
+from ctr_samples.spark.listing import Found, InputFile, find_files, told
+
+__all__ = ["MALFORMED", "InputFile", "SourceFrame", "days_needed", "read_source"]
 
 MALFORMED = "_malformed_line"
 """Column of json and csv sources: the text of a line that does not fit the schema, else null."""
 
-
-@dataclass(frozen=True, slots=True)
-class InputFile:
-    """One input file as the driver saw it before the run."""
-
-    path: str
-    bytes: int
-    modified_ms: int
+_HIVE_HINT = " If it is a Hive table, run with `--conf spark.sql.catalogImplementation=hive`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +56,15 @@ class SourceFrame:
 
 
 def read_source(spark: SparkSession, name: str, source: Source, run_date: date) -> SourceFrame:
-    """A source over the days that the run needs. Runs on the driver and reads no data, only names.
+    """A source over the days that the run needs. Runs on the driver; reads names of files, and at most a row a day of tables.
 
     Raises InputError when the run date is missing or empty; other days may be missing and are reported.
     """
     if source.format == "table":
         return _read_table(spark, name, source, run_date)
-    files, missing = _find_files(spark, name, source, run_date)
-    paths = sorted({place for place, _ in files})
-    return SourceFrame(name, _read_paths(spark, name, source, paths), missing, tuple(file for _, file in files))
+    found, missing = _find_days(spark, name, source, run_date)
+    files = tuple(file for of_path in found.values() for file in of_path.files)
+    return SourceFrame(name, _read_files(spark, name, source, found), missing, files)
 
 
 def days_needed(source: Source, run_date: date) -> list[date]:
@@ -76,95 +73,91 @@ def days_needed(source: Source, run_date: date) -> list[date]:
 
 
 def _read_table(spark: SparkSession, name: str, source: Source, run_date: date) -> SourceFrame:
+    table = cast(str, source.table)
     try:
-        frame = spark.read.table(cast(str, source.table))
+        frame = spark.read.table(table)
     except (AnalysisException, ParseException) as error:
-        raise InputError(f"sources.{name}: the table {source.table} cannot be read: {first_sentence(error)}") from None
-    if source.date_column is not None:
-        days = [day.isoformat() for day in days_needed(source, run_date)]
-        if source.date_column not in frame.columns:
-            raise InputError(f"sources.{name}: the table {source.table} has no column {source.date_column!r}.")
-        frame = frame.where(F.col(source.date_column).cast("string").isin(days))
-    return SourceFrame(name, frame, (), None)
+        unknown = error.getCondition() in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
+        hint = _HIVE_HINT if unknown and spark.conf.get("spark.sql.catalogImplementation") == "in-memory" else ""
+        raise InputError(f"sources.{name}: the table {table} cannot be read: {first_sentence(error)}{hint}") from None
+    if source.date_column is None:
+        return SourceFrame(name, frame, (), None)
+    if source.date_column not in frame.columns:
+        raise InputError(f"sources.{name}: the table {table} has no column {source.date_column!r}.")
+    column = F.col(source.date_column).cast("string")
+    with told(f"sources.{name}: the table {table} cannot be read"):
+        later = [run_date + timedelta(days=n) for n in range(source.days_after + 1)]
+        missing = [day for day in later if frame.where(column == day.isoformat()).isEmpty()]
+    if run_date in missing:
+        raise InputError(
+            f"sources.{name}: the table {table} has no rows with {source.date_column} = {run_date}; wait for the job that "
+            "writes it."
+        )
+    days = [day.isoformat() for day in days_needed(source, run_date)]
+    return SourceFrame(name, frame.where(column.isin(days)), tuple(missing), None)
 
 
-def _find_files(
+def _find_days(
     spark: SparkSession, name: str, source: Source, run_date: date
-) -> tuple[list[tuple[str, InputFile]], tuple[date, ...]]:
-    """The data files with the path that each was found under, and the days that have none."""
+) -> tuple[dict[str, Found], tuple[date, ...]]:
+    """What was found under the path of each day that has data, and the days that have none."""
     template = cast(str, source.path)
-    if "{date}" not in template:
-        return [(template, file) for file in _require_files(spark, name, template)], ()
-    found: list[tuple[str, InputFile]] = []
-    missing = []
-    for day in days_needed(source, run_date):
-        path = template.replace("{date}", day.isoformat())
-        files = _require_files(spark, name, path) if day == run_date else _list_files(spark, path)
-        found += [(path, file) for file in files or ()]
-        if not files:
-            missing.append(day)
-    return found, tuple(missing)
+    days = days_needed(source, run_date) if "{date}" in template else [run_date]
+    paths = {day: template.replace("{date}", day.isoformat()) for day in days}
+    found = find_files(spark, f"sources.{name}", list(paths.values()))
+    required = paths[run_date]
+    if required not in found:
+        raise InputError(f"sources.{name}: there is no {required}; check the path, or wait for the job that writes it.")
+    with_data = {path: of_path for path, of_path in found.items() if of_path.files}
+    if required not in with_data:
+        raise InputError(
+            f"sources.{name}: {required} is there but holds no data file; wait for the job that writes it."
+        )
+    return with_data, tuple(day for day, path in paths.items() if path not in with_data)
 
 
-def _require_files(spark: SparkSession, name: str, path: str) -> list[InputFile]:
-    files = _list_files(spark, path)
-    if files is None:
-        raise InputError(f"sources.{name}: there is no {path}; check the path, or wait for the job that writes it.")
-    if not files:
-        raise InputError(f"sources.{name}: {path} is there but holds no data file; wait for the job that writes it.")
-    return files
+def _read_files(spark: SparkSession, name: str, source: Source, found: Mapping[str, Found]) -> DataFrame:
+    """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not."""
+    paths = list(found)
+    keys = _common_keys(name, source, found)
+    reader = _reader(spark, name, source)
+    with told(f"sources.{name}: cannot read {paths[0]} as {source.format}"):
+        if not keys:
+            return reader.option("recursiveFileLookup", True).load(paths)
+        # Spark takes such directories of one root only. The first day's columns and types hold for all, as without keys.
+        frames = [reader.load(paths[0])]
+        frames += [reader.schema(frames[0].schema).load(path) for path in paths[1:]]
+        return reduce(DataFrame.unionByName, frames)
 
 
-def _list_files(spark: SparkSession, path: str) -> list[InputFile] | None:
-    """All data files under a path or glob, or None where nothing matches; through Hadoop, as Spark will read them."""
-    jvm = cast(Any, spark)._jvm
-    where = jvm.org.apache.hadoop.fs.Path(path)
-    try:
-        filesystem = where.getFileSystem(cast(Any, spark)._jsparkSession.sessionState().newHadoopConf())
-        roots = filesystem.globStatus(where)
-        if not roots:
-            return None
-        return [file for root in roots for file in _data_files(filesystem, root)]
-    except Exception as error:
-        if type(error).__name__ != "Py4JJavaError":
-            raise
-        reason = cast(Any, error).java_exception.toString().splitlines()[0]
-        raise InputError(f"{path} cannot be listed: {reason}.") from None
+def _common_keys(name: str, source: Source, found: Mapping[str, Found]) -> tuple[str, ...]:
+    layouts = set[tuple[str, ...]]().union(*(of_path.layouts for of_path in found.values()))
+    if len(layouts) > 1 or any("*" in layout for layout in layouts):
+        kinds = " and ".join(sorted("/".join(layout) or "none" for layout in layouts))
+        raise InputError(
+            f"sources.{name}: the files under {source.path} lie in different `key=value` directories ({kinds}); expected the "
+            "same keys for all files, right below the path. Move the files, or give each kind its own source."
+        )
+    return next(iter(layouts))
 
 
-def _data_files(filesystem: Any, root: Any) -> list[InputFile]:
-    files = []
-    listing = filesystem.listFiles(root.getPath(), True)
-    depth = len(root.getPath().toString().split("/"))
-    while listing.hasNext():
-        status = listing.next()
-        path = status.getPath().toString()
-        # Spark skips names that start with _ or . at any level below the root.
-        if not any(part.startswith(("_", ".")) and "=" not in part for part in path.split("/")[depth:]):
-            files.append(InputFile(path, status.getLen(), status.getModificationTime()))
-    return files
-
-
-def _read_paths(spark: SparkSession, name: str, source: Source, paths: Sequence[str]) -> DataFrame:
-    reader = spark.read
+def _reader(spark: SparkSession, name: str, source: Source) -> DataFrameReader:
+    reader = spark.read.format(source.format)
     if source.format in ("json", "csv"):
         reader = reader.schema(_schema(name, source)).option("columnNameOfCorruptRecord", MALFORMED)
     if source.format == "csv":
         reader = reader.option("header", source.header).option("sep", source.delimiter)
-    try:
-        return reader.format(source.format).load(list(paths))
-    except AnalysisException as error:
-        raise InputError(f"sources.{name}: cannot read {paths[0]}: {first_sentence(error)}") from None
-    except Exception as error:
-        if type(error).__name__ != "Py4JJavaError":
-            raise
-        reason = str(cast(Any, error).java_exception.getMessage()).splitlines()[0]
-        raise InputError(f"sources.{name}: cannot read {paths[0]} as {source.format}: {reason}.") from None
+        # Quotes within quotes are doubled (RFC 4180), and a header that names other columns is an error.
+        reader = reader.option("escape", '"').option("enforceSchema", False)
+    return reader
 
 
 def _schema(name: str, source: Source) -> StructType:
+    text = cast(str, source.schema_)
     try:
-        schema = cast(StructType, StructType.fromDDL(cast(str, source.schema_)))
+        schema = StructType.fromDDL(text)
     except (ParseException, AnalysisException) as error:
         raise ConfigError(f"sources.{name}.schema: {first_sentence(error)}") from None
+    if not isinstance(schema, StructType):
+        raise ConfigError(f"sources.{name}.schema: found {text}, expected columns such as `a INT, b STRING`")
     return schema.add(MALFORMED, StringType())

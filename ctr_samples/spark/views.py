@@ -7,21 +7,22 @@ from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DateType
 
 from ctr_samples.config import DailyCounts, View
-from ctr_samples.config.references import VIEW_METADATA, nearest
+from ctr_samples.config.references import VIEW_METADATA, end_sentence, nearest
 from ctr_samples.errors import InputError
 from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, KEY, PAYLOAD
-from ctr_samples.spark.columns import key_column, time_column
+from ctr_samples.spark.columns import boolean_column, key_column, time_column
 from ctr_samples.spark.day import Day
-from ctr_samples.spark.expressions import compile_expression
+from ctr_samples.spark.expressions import compile_expression, type_of
 from ctr_samples.spark.impressions import matching_rows
 
 
 def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) -> DataFrame:
     """The rows of a view: ``key``, ``event_time``, ``available_time`` and ``payload`` with just ``columns``.
 
-    Rows without a key or a time are still there, to be counted; :func:`usable` removes them.
+    Rows without a key or a time are still there; :func:`usable` removes them.
     """
     where = f"views.{name}"
     rows = matching_rows(source, view.where, f"{where}.where")
@@ -32,6 +33,7 @@ def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) 
     assert view.event_time is not None
     event_time = time_column(source, view.event_time, f"{where}.event_time")
     key = key_column(source, view.key, f"{where}.key")
+    _check_clock(source, view, where)
     if view.daily_counts is not None:
         counted = _count_days(source, rows, key, event_time, view.daily_counts, where)
         return counted.select(KEY, EVENT_TIME, _available(view, F.col(EVENT_TIME)), F.struct(*columns).alias(PAYLOAD))
@@ -62,6 +64,17 @@ def within_reach(rows: DataFrame, day: Day, ttl: timedelta | None) -> DataFrame:
     return reachable if ttl is None else reachable.where(F.col(EVENT_TIME) >= F.lit(day.start - ttl))
 
 
+def _check_clock(source: DataFrame, view: View, where: str) -> None:
+    """A date is the first moment of its day, and what a day's row says is known only when the day is over."""
+    assert view.event_time is not None
+    kind = type_of(source, compile_expression(source, view.event_time, f"{where}.event_time"), f"{where}.event_time")
+    if isinstance(kind, DateType) and view.daily_counts is None and not (view.available_time or view.available_after):
+        raise InputError(
+            f"{where}.event_time: {view.event_time} is a date, which would be known at its first moment; say when the row of "
+            "a day is ready, as in `available_after: 26h`."
+        )
+
+
 def _available(view: View, event_time: Column) -> Column:
     delay = F.lit(view.available_after or timedelta())
     return (event_time + delay).alias(AVAILABLE_TIME)
@@ -72,7 +85,7 @@ def _payload(source: DataFrame, columns: Sequence[str], where: str) -> Column:
     for column in columns:
         if column.lower() not in there:
             valid = [*source.columns, *VIEW_METADATA]
-            raise InputError(f"{where}: its source has no column {column!r}{nearest(column, valid)}.")
+            raise InputError(end_sentence(f"{where}: its source has no column {column!r}{nearest(column, valid)}"))
     return F.struct(*[F.col(f"`{c}`") for c in columns])
 
 
@@ -80,18 +93,20 @@ def _count_days(
     source: DataFrame, rows: DataFrame, key: Column, time: Column, counted: DailyCounts, where: str
 ) -> DataFrame:
     """One row for each key and day on whose last midnight something lay in the window; true as of that midnight."""
-    conditions = {
-        n: compile_expression(source, e, f"{where}.daily_counts.counts.{n}") for n, e in counted.counts.items()
-    }
+    conditions = {n: boolean_column(source, e, f"{where}.daily_counts.counts.{n}") for n, e in counted.counts.items()}
     by_day = (
-        rows.select(key.alias(KEY), time.alias("_time"), *[c.cast("boolean").alias(n) for n, c in conditions.items()])
+        rows.select(key.alias(KEY), time.alias("_time"), *[c.alias(n) for n, c in conditions.items()])
         .where(F.col(KEY).isNotNull() & F.col("_time").isNotNull())
         .groupBy(KEY, F.to_date("_time").alias("_day"))
         .agg(*[F.count_if(F.col(n)).alias(n) for n in conditions])
     )
-    # A day counts towards each of the `days` windows that it lies in.
-    windows = by_day.withColumn("_ends", F.explode(F.sequence(F.col("_day"), F.date_add("_day", counted.days - 1))))
-    sums = windows.groupBy(KEY, "_ends").agg(*[F.sum(n).alias(n) for n in conditions])
+    # A day counts towards each of the `days` windows that it lies in, and adds nothing to the next one: so that a key
+    # whose window becomes empty has a row that says so.
+    windows = by_day.withColumn("_ends", F.explode(F.sequence(F.col("_day"), F.date_add("_day", counted.days))))
+    inside = F.col("_ends") < F.date_add("_day", counted.days)
+    sums = windows.groupBy(KEY, "_ends").agg(
+        *[F.sum(F.when(inside, F.col(n)).otherwise(0)).alias(n) for n in conditions]
+    )
     rates = [
         ((F.col(r.count) + F.lit(r.prior * r.strength)) / (F.col(r.of) + F.lit(r.strength))).alias(n)
         for n, r in counted.rates.items()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from ctr_samples.config import load_config
+from ctr_samples.config import explain, load_config
+from ctr_samples.config.references import end_sentence
 from ctr_samples.errors import ConfigError
 
 MINIMAL = """\
@@ -179,6 +181,344 @@ def test_a_variable_that_is_not_set_is_named(tmp_path: Path) -> None:
     assert problem(tmp_path, text) == (
         "c.yaml:14: output.path: the environment variable OUT is not set; set it before the run."
     )
+
+
+def with_lines(**replaced: str) -> str:
+    """The minimal file with whole sections in place of its own, or added at its end."""
+    sections = dict(section.split(":", 1) for section in re.split(r"\n(?=\w)", MINIMAL.rstrip()))
+    return "\n".join(f"{key}: {text.strip(' ')}" for key, text in (sections | replaced).items()) + "\n"
+
+
+DATED = "{log: {format: parquet, path: 'log/{date}', days_before: 3, days_after: 1}}"
+FEATURE = "{last: {from: v.b, dtype: int64}}"
+REDUCED = "{read: {source: log, window: 0s, value: ms, reduce: sum}}"
+
+
+@pytest.mark.parametrize(
+    ("view", "message"),
+    [
+        (
+            "daily_counts: {days: 4, counts: {b: true}}, ttl: 2d",
+            "views.v.daily_counts.days: found 4, which needs 4 day(s) before the run date, but 3 are read; "
+            "set `sources.log.days_before: 4`, or fewer `days`.",
+        ),
+        (
+            "daily_counts: {days: 3, counts: {b: true}}, available_after: 1h, ttl: 2d",
+            "views.v.daily_counts.days: found 3 with `available_after: 1h`, which needs 4 day(s) before the run date, "
+            "but 3 are read; set `sources.log.days_before: 4`, or fewer `days`.",
+        ),
+        (
+            "ttl: 73h",
+            "views.v.ttl: found 73h, which needs 4 day(s) before the run date, but 3 are read; "
+            "set `sources.log.days_before: 4`, or a shorter `ttl`.",
+        ),
+    ],
+)
+def test_a_view_may_not_look_further_back_than_days_are_read(tmp_path: Path, view: str, message: str) -> None:
+    views = f"{{v: {{source: log, entity: user, key: k, event_time: t, {view}}}}}"
+    text = with_lines(sources=DATED, features=FEATURE, views=views)
+    assert problem(tmp_path, text).partition(": ")[2] == message
+    undated = "{log: {format: parquet, path: log}}"
+    load_config(written(tmp_path, with_lines(sources=undated, features=FEATURE, views=views)))
+
+
+@pytest.mark.parametrize(
+    "view", ["daily_counts: {days: 3, counts: {b: true}}, ttl: unbounded", "ttl: 3d", "ttl: unbounded"]
+)
+def test_a_view_may_look_back_over_all_days_that_are_read(tmp_path: Path, view: str) -> None:
+    views = f"{{v: {{source: log, entity: user, key: k, event_time: t, {view}}}}}"
+    load_config(written(tmp_path, with_lines(sources=DATED, features=FEATURE, views=views)))
+
+
+def test_a_window_that_reaches_into_days_that_are_not_read_is_refused_once_for_each_source(tmp_path: Path) -> None:
+    action = "source: actions, time: t, user: u, article: a"
+    text = with_lines(
+        sources="{log: {format: parquet, path: 'log/{date}'}, actions: {format: table, table: t, date_column: dt}}",
+        labels=f"{{near: {{{action}, window: 30m}}, far: {{{action}, window: 25h}}}}",
+    )
+    found = (
+        "found 0, but within `window: 25h` an action, or the last impression before it, lies up to 2 day(s) after the"
+    )
+    assert [line.partition(": ")[2] for line in problem(tmp_path, text).splitlines()] == [
+        f"sources.log.days_after: {found} run date; set `sources.log.days_after: 2`.",
+        f"sources.actions.days_after: {found} run date; set `sources.actions.days_after: 2`.",
+    ]
+    load_config(written(tmp_path, text), ["sources.log.days_after=2", "sources.actions.days_after=2"])
+
+
+def test_a_window_of_nothing_needs_no_further_day(tmp_path: Path) -> None:
+    text = MINIMAL.replace("path: log.parquet", "path: 'log/{date}'").replace("window: 30m", "window: 0s")
+    load_config(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "path: log.parquet",
+            "path: log.parquet, date_column: dt",
+            "sources.log: `date_column` is for `format: table`; for files put `{date}` into the path.",
+        ),
+        ("path: log.parquet", "path: ''", "sources.log.path: found '', expected some text."),
+        (
+            "format: parquet, path: log.parquet",
+            "format: table, table: ''",
+            "sources.log.table: found '', expected some text.",
+        ),
+        (
+            "dtype: int64",
+            "dtype: int64, hash_buckets: 9, default: 1",
+            "features.position: with `hash_buckets` a missing value is hashed like any other; remove `default`.",
+        ),
+        (
+            "dtype: int64",
+            "dtype: string, top_k: 2, shape: [2]",
+            "features.position: `top_k` takes the greatest numbers: set `dtype: int64` or `dtype: float32`.",
+        ),
+        (
+            "dtype: int64",
+            "dtype: int64, default: 9223372036854775808",
+            "features.position: found `default: 9223372036854775808`, expected a whole number of 64 bits for `dtype: int64`.",
+        ),
+        (
+            "dtype: int64",
+            "dtype: int64, default: 1.5",
+            "features.position: found `default: 1.5`, expected a whole number of 64 bits for `dtype: int64`.",
+        ),
+        (
+            "dtype: int64",
+            "dtype: float32, default: .nan",
+            "features.position: found `default: nan`, expected a finite number of 32 bits for `dtype: float32`.",
+        ),
+        (
+            "dtype: int64",
+            "dtype: float32, default: 1e39",
+            "features.position: found `default: 1e+39`, expected a finite number of 32 bits for `dtype: float32`.",
+        ),
+        (
+            "dtype: int64",
+            "dtype: string, default: 1",
+            "features.position: found `default: 1`, expected text for `dtype: string`.",
+        ),
+        (
+            "path: out",
+            "path: 'out/{date}'",
+            "output.path: found 'out/{date}', expected no template: the day's directory dt=... is made below it.",
+        ),
+        (
+            "timezone: UTC",
+            "timezone: Factory",
+            "timezone: found 'Factory', expected a zone of the IANA database, such as UTC or Asia/Shanghai.",
+        ),
+        (
+            "  article: article_id",
+            "  article: article_id\n  request: r\n  dedup: 3s",
+            "impressions: `dedup` has no effect with `request`: within a request an article counts once; remove it.",
+        ),
+        ("30m", "36501d", "labels.clicked.window: found '36501d', expected a duration of at most 36500d."),
+    ],
+)
+def test_a_value_that_would_have_no_effect_or_a_wrong_one_is_refused(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    assert problem(tmp_path, MINIMAL.replace(old, new, 1)).partition(": ")[2] == message
+
+
+@pytest.mark.parametrize("default", ["-9223372036854775808", "9223372036854775807"])
+def test_the_ends_of_int64_are_valid_defaults(tmp_path: Path, default: str) -> None:
+    load_config(written(tmp_path, MINIMAL.replace("dtype: int64", f"dtype: int64, default: {default}")))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "GMT", "Asia/Shanghai", "America/Argentina/Buenos_Aires"])
+def test_zones_of_cities_and_the_universal_ones_are_valid(tmp_path: Path, zone: str) -> None:
+    load_config(written(tmp_path, MINIMAL.replace("timezone: UTC", f"timezone: {zone}")))
+
+
+@pytest.mark.parametrize(
+    ("sections", "where", "one", "other"),
+    [
+        (
+            {"features": "{a: {from: impression.user, dtype: string}, A: {from: impression.user, dtype: string}}"},
+            "features.A",
+            "A",
+            "a",
+        ),
+        ({"features": "{Clicked: {from: impression.user, dtype: string}}"}, "features.Clicked", "Clicked", "clicked"),
+        (
+            {"features": "{Impression_ID: {from: impression.user, dtype: string}}"},
+            "features.Impression_ID",
+            "Impression_ID",
+            "impression_id",
+        ),
+        (
+            {"labels": REDUCED, "features": "{Read__Mask: {from: impression.user, dtype: string}}"},
+            "features.Read__Mask",
+            "Read__Mask",
+            "read__mask",
+        ),
+        ({"labels": "{User: {source: log, window: 0s}}"}, "labels.User", "User", "user"),
+        (
+            {
+                "views": "{Clicked: {source: log, entity: user, key: k, static: true}}",
+                "features": "{a: {from: Clicked.x, dtype: string}}",
+            },
+            "views.Clicked",
+            "Clicked",
+            "clicked",
+        ),
+        (
+            {"impressions": "{source: log, time: t, user: u, article: a, columns: {POSITION: p}}"},
+            "impressions.columns.POSITION",
+            "POSITION",
+            "position",
+        ),
+        (
+            {
+                "views": "{v: {source: log, entity: user, key: k, event_time: t, ttl: 1d, "
+                "daily_counts: {days: 1, counts: {b: true, B: true}}}}",
+                "features": FEATURE,
+            },
+            "views.v.daily_counts",
+            "B",
+            "b",
+        ),
+    ],
+)
+def test_names_that_differ_only_in_case_are_refused(
+    tmp_path: Path, sections: dict[str, str], where: str, one: str, other: str
+) -> None:
+    assert problem(tmp_path, with_lines(**sections)).partition(": ")[2] == (
+        f"{where}: {one!r} and {other!r} differ only in case, which Spark ignores; rename one."
+    )
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"labels": REDUCED, "features": "{read__mask: {from: impression.user, dtype: string}}"},
+        {"labels": REDUCED.replace("}}", "}, read__mask: {source: log, window: 0s}}")},
+    ],
+)
+def test_the_name_of_a_mask_is_taken(tmp_path: Path, sections: dict[str, str]) -> None:
+    assert problem(tmp_path, with_lines(**sections)).partition(": ")[2] == (
+        "labels.read: its mask 'read__mask' is also a feature, a label, a view or a column of impressions; rename one."
+    )
+
+
+def test_a_label_that_is_not_reduced_has_no_mask(tmp_path: Path) -> None:
+    load_config(written(tmp_path, MINIMAL.replace("  position: {", "  clicked__mask: {")))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "aggregate(impression.position, 0D, (s, t) -> s + t.score)",
+        "filter(impression.position, x -> x.score > 1)",
+        'if(impression.user = "a.b", 1, 0)',
+        "if(impression.user = \"it's a.b\", 'c.d', 'e\"f.g')",
+    ],
+)
+def test_lambda_parameters_and_text_in_quotes_are_no_views(tmp_path: Path, expression: str) -> None:
+    features = f"\n  x:\n    dtype: int64\n    expr: >-\n      {expression}"
+    load_config(written(tmp_path, with_lines(features=features)))
+
+
+def test_a_view_beside_a_lambda_is_still_checked(tmp_path: Path) -> None:
+    features = "\n  x:\n    dtype: int64\n    expr: transform(itm.list, t -> t.score)"
+    assert "there is no view 'itm'" in problem(tmp_path, with_lines(features=features))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("output: {path: out}", "output: out", "output: found 'out', expected keys such as `path:`."),
+        ("output: {path: out}", "output:", "output: found nothing, expected keys such as `path:`."),
+        ("  log: {format: parquet, path: log.parquet}", "  - log", "sources: found a list, expected keys."),
+        ("  log: {format: parquet, path: log.parquet}", "  {}", "sources: found no keys, expected at least 1."),
+        ("  log: {", "  1: {", "sources.1: found the key 1, expected a name."),
+        (
+            "  log: {",
+            "  a-b: {",
+            "sources.a-b: found the key 'a-b', expected a name of letters, digits and `_` that starts with a letter.",
+        ),
+        ("path: out", "path: out, 1: 2", "output.1: found the key 1, expected a name."),
+        (
+            "path: out",
+            "path: out, a key: 2",
+            "output.a key: unknown key; expected one of compression, partitions, path, record, shard_size.",
+        ),
+        (
+            "name: tiny",
+            "name: Tiny",
+            "name: found 'Tiny', expected a name of small letters, digits, `_` and `-` that starts with a letter.",
+        ),
+        ("path: out", "path: 5", "output.path: found 5, expected text."),
+        ("path: out", "path: ''", "output.path: found '', expected some text."),
+        ("path: out", "path: out, partitions: many", "output.partitions: found 'many', expected a whole number."),
+        ("path: out", "path: out, partitions: [8]", "output.partitions: found a list, expected a whole number."),
+        ("path: out", "path: out, partitions: 1.5", "output.partitions: found 1.5, expected a whole number."),
+        ("path: out", "path: out, partitions: 0", "output.partitions: found 0, expected at least 1."),
+        ("path: out", "path: out, partitions: 100001", "output.partitions: found 100001, expected at most 100000."),
+        ("output:", "split: {eval: half}\noutput:", "split.eval: found 'half', expected a number."),
+        ("output:", "split: {eval: [1]}\noutput:", "split.eval: found a list, expected a number."),
+        ("output:", "split: {eval: 1}\noutput:", "split.eval: found 1, expected less than 1.0."),
+        ("log.parquet", "x, header: maybe", "sources.log.header: found 'maybe', expected true or false."),
+        ("log.parquet", "x, header: [1]", "sources.log.header: found a list, expected true or false."),
+        ("int64", "int64, shape: 100", "features.position.shape: found 100, expected a list such as [100]."),
+        ("int64", "int64, default: [1]", "features.position.default: found a list, expected a number or text."),
+        (
+            "timezone: UTC",
+            f"timezone: {'x' * 500}",
+            f"timezone: found '{'x' * 79}..., expected a zone of the IANA database, such as UTC or Asia/Shanghai.",
+        ),
+    ],
+)
+def test_a_value_of_the_wrong_kind_is_told_in_plain_words(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert problem(tmp_path, MINIMAL.replace(old, new, 1)).partition(": ")[2] == message
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("x: \x00", "c.yaml:15: found the control character '\\x00'; remove it."),
+        ("x: \x1b[0m", "c.yaml:15: found the control character '\\x1b'; remove it."),
+        ("x: 2019-13-45", "c.yaml: this is not YAML: month must be in 1..12"),
+        ("x: !!int many", "c.yaml: this is not YAML: invalid literal for int() with base 10: 'many'"),
+        ("x: " + "[" * 5000, "c.yaml: the file is nested too deeply; make it flatter."),
+    ],
+)
+def test_what_yaml_cannot_hold_gives_one_line(tmp_path: Path, line: str, message: str) -> None:
+    found = problem(tmp_path, MINIMAL + line + "\n")
+    assert found.startswith(message)
+    assert len(found.splitlines()) == 1
+
+
+def test_an_override_that_yaml_cannot_hold_is_refused(tmp_path: Path) -> None:
+    assert problem(tmp_path, MINIMAL, "name=2019-13-45") == "--set name=2019-13-45: the value is not YAML; quote it."
+
+
+def test_a_path_may_begin_at_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ada")
+    text = MINIMAL.replace("path: log.parquet", "path: ~/log").replace("path: out", "path: ~/out")
+    loaded = load_config(written(tmp_path, text))
+    assert loaded.config.sources["log"].path == "/home/ada/log"
+    assert loaded.config.output.path == "/home/ada/out"
+    assert loaded.document["output"]["path"] == "~/out"
+
+
+def test_a_sentence_ends_with_one_mark() -> None:
+    assert (
+        end_sentence("there is no source 'lag'; did you mean 'log'?") == "there is no source 'lag'; did you mean 'log'?"
+    )
+    assert end_sentence("expected one of a, b") == "expected one of a, b."
+    assert end_sentence("It is so.") == "It is so."
+
+
+def test_the_plan_says_what_becomes_of_missing_values(tmp_path: Path) -> None:
+    plain = explain(load_config(written(tmp_path, MINIMAL)).config)
+    assert "  position: int64 from impression.position, missing: 0\n" in plain
+    hashed = explain(load_config(written(tmp_path, MINIMAL.replace("int64", "int64, hash_buckets: 9"))).config)
+    assert "  position: int64 from impression.position, hashed to 9 ids, missing: an id of its own\n" in hashed
 
 
 @pytest.mark.parametrize("name", ["open_bandit", "simulated", "toutiao", "production"])

@@ -25,6 +25,13 @@ def test_a_duration_reads_and_writes(text: str, expected: timedelta) -> None:
     assert format_duration(expected) == text
 
 
+def test_a_duration_has_at_most_a_hundred_years() -> None:
+    assert parse_duration("36500d") == timedelta(days=36500)
+    for text in ("36501d", "999999d", "876001h"):
+        with pytest.raises(ValueError, match="expected a duration of at most 36500d"):
+            parse_duration(text)
+
+
 def test_a_duration_is_written_in_its_largest_whole_unit() -> None:
     assert [format_duration(timedelta(minutes=m)) for m in (60, 90, 1440)] == ["1h", "90m", "1d"]
 

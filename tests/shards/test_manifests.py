@@ -115,4 +115,4 @@ def test_bytes_that_are_no_manifest_are_damage_and_name_the_place(manifest: Mani
             Manifest.from_json(data, "/out/00000001.json")
         message = str(caught.value)
         assert (what, message[:38]) == (what, "/out/00000001.json is not a manifest (")
-        assert message.endswith("; restore it, or run the day again.")
+        assert message.endswith("; restore it, or move it away and run the day again.")

@@ -10,7 +10,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.errors import InputError
-from ctr_samples.spark.columns import key_column, key_list_column, stable_hash, time_column
+from ctr_samples.spark.columns import (
+    boolean_column,
+    content_hash,
+    key_column,
+    key_list_column,
+    number_column,
+    stable_hash,
+    time_column,
+)
 
 Frame = Callable[..., DataFrame]
 
@@ -76,6 +84,28 @@ def test_text_is_a_time_and_text_that_is_none_is_null(frame: Frame) -> None:
     assert micros(rows, "at") == 1_500_000
     assert micros(frame("at string", [("yesterday",)]), "at") is None
     assert micros(frame("at string", [("",)]), "at") is None
+
+
+def test_a_time_of_day_without_a_date_is_no_time(frame: Frame) -> None:
+    assert micros(frame("at string", [("10:15:35",)]), "at") is None
+    assert micros(frame("at string", [("2019",)]), "at") is None
+
+
+def test_a_condition_must_be_true_or_false(frame: Frame) -> None:
+    with pytest.raises(InputError, match="labels.x.where: click is int, expected a condition, such as `click = 1`."):
+        boolean_column(frame("click int", []), "click", "labels.x.where")
+
+
+def test_a_value_must_be_a_number_or_text_that_may_hold_one(frame: Frame) -> None:
+    rows = frame("ms string, list array<int>", [("12", None), ("12 ms", None), ("", None)])
+    assert [r[0] for r in rows.select(number_column(rows, "ms", "here")).collect()] == [12.0, None, None]
+    with pytest.raises(InputError, match="here: list is array<int>, expected a number."):
+        number_column(rows, "list", "here")
+
+
+def test_a_content_hash_sees_where_a_null_stands(frame: Frame) -> None:
+    rows = frame("a int, b int, m map<string, int>", [(None, 1, None), (1, None, None), (1, None, {"x": 1})])
+    assert len({r[0] for r in rows.select(content_hash(rows)).collect()}) == 3
 
 
 def test_a_number_is_no_time_until_its_unit_is_said(frame: Frame) -> None:

@@ -48,6 +48,9 @@ def test_an_expression_of_allowed_parts_is_computed(frame: Frame, text: str, exp
         "rand()",
         "current_timestamp()",
         "input_file_name()",
+        "unix_timestamp()",
+        "timestamp'now'",
+        'date "today"',
         "count(*)",
         "sum(price) over ()",
         "explode(list)",
@@ -67,12 +70,12 @@ def test_text_that_is_no_expression_is_refused(frame: Frame, text: str) -> None:
 
 
 def test_a_function_name_with_a_slip_is_answered_with_the_right_one(frame: Frame) -> None:
-    with pytest.raises(ExpressionError, match="the function colaesce is not allowed; did you mean 'coalesce'."):
+    with pytest.raises(ExpressionError, match="the function colaesce is not allowed; did you mean 'coalesce'?"):
         compile_expression(frame("price double", []), "colaesce(price, 1)", "here")
 
 
 def test_a_column_that_is_not_there_is_answered_with_the_nearest(frame: Frame) -> None:
-    with pytest.raises(InputError, match="here: the source has no column 'prise'; did you mean 'price'?"):
+    with pytest.raises(InputError, match="here: there is no column 'prise'; did you mean 'price'?"):
         compile_expression(frame("price double", []), "prise + 1", "here")
 
 

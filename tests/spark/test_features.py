@@ -83,7 +83,7 @@ FIRST_THREE = [8, 7, 2]  # a change here moves every id of every trained embeddi
         ({"from": "item.price", "dtype": "float32", "shape": [2]}, r"`shape: \[2\]` needs an array, found double"),
         ({"from": "item.price", "dtype": "float32", "shape": [2], "top_k": 2}, "`top_k` needs an array or a map"),
         ({"from": "item.prize", "dtype": "float32"}, "features.f: No such struct field `prize`"),
-        ({"from": "itm.price", "dtype": "float32"}, "features.f: the source has no column 'itm'; did you mean 'item'?"),
+        ({"from": "itm.price", "dtype": "float32"}, "features.f: there is no column 'itm'; did you mean 'item'?"),
     ],
 )
 def test_data_of_another_form_are_refused_before_anything_runs(

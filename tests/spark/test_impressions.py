@@ -111,6 +111,26 @@ def test_within_a_request_the_same_article_is_a_repeat_whatever_the_time(frame: 
     assert [row[4] for row in cut(log, shown)] == [None, "repeated", None]
 
 
+def test_of_two_rows_of_one_moment_the_same_one_is_kept_whatever_their_order(frame: Frame) -> None:
+    rows = [("2019-06-05 10:00:00", "u1", "a", "phone"), ("2019-06-05 10:00:00", "u1", "a", "tablet")]
+    shown = SHOWN.model_copy(update={"where": None, "columns": {"device": "action"}})
+    kept = {
+        row["device"]
+        for order in (rows, rows[::-1])
+        for row in cut_impressions(frame(LOG, order), shown, DAY, timedelta()).where(F.col(DROPPED).isNull()).collect()
+    }
+    assert len(kept) == 1
+
+
+def test_within_a_request_an_unknown_user_is_one_person(frame: Frame) -> None:
+    log = frame(
+        "at timestamp, request_id string, user_id string, article_id string",
+        [("2019-06-05 10:00:00", "r1", None, "a"), ("2019-06-05 10:05:00", "r1", None, "a")],
+    )
+    shown = Impressions(source="log", time="at", user="user_id", article="article_id", request="request_id")
+    assert [row[4] for row in cut(log, shown)] == [None, "repeated"]
+
+
 def test_two_unknown_users_are_two_people(frame: Frame) -> None:
     log = frame(LOG, [("2019-06-05 10:00:00", None, "a", "exposure"), ("2019-06-05 10:00:10", None, "a", "exposure")])
     shown = SHOWN.model_copy(update={"dedup": timedelta(seconds=30)})

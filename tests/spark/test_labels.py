@@ -100,10 +100,10 @@ def test_repeated_reading_adds_up_and_is_compared_as_numbers(frame: Frame) -> No
     assert labels(shown, log, read_ms=longest) == {1: (1000.0, 1)}
 
 
-def test_no_reading_is_told_from_reading_for_no_time(frame: Frame) -> None:
+def test_no_reading_and_reading_without_a_number_are_told_from_reading_for_no_time(frame: Frame) -> None:
     shown = impressions(frame, (1, "10:00:00", "u1", "a"), (2, "10:00:00", "u1", "b"), (3, "10:00:00", "u1", "c"))
     log = actions(frame, ("10:01:00", "u1", "a", "read", "0"), ("10:01:00", "u1", "b", "read", ""))
-    assert labels(shown, log, read_ms=READ) == {1: (0.0, 1), 2: (0.0, 1), 3: (0.0, 0)}
+    assert labels(shown, log, read_ms=READ) == {1: (0.0, 1), 2: (0.0, 0), 3: (0.0, 0)}
 
 
 def test_each_label_has_its_own_window(frame: Frame) -> None:

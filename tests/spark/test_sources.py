@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
 from datetime import date
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import Source
 from ctr_samples.errors import ConfigError, InputError
-from ctr_samples.spark.sources import MALFORMED, read_source
+from ctr_samples.spark.sources import MALFORMED, InputFile, read_source
 
 DAY = date(2019, 6, 5)
 
@@ -58,6 +61,34 @@ def test_csv_lines_of_another_width_are_malformed(spark: SparkSession, tmp_path:
     assert [r[MALFORMED] for r in rows] == [None, "2", "3,x,y", "four,x"]
 
 
+def csv_source(path: Path, **more: object) -> Source:
+    return Source.model_validate(
+        {"format": "csv", "path": str(path), "schema": "a INT, b STRING", "header": True, **more}
+    )
+
+
+def test_csv_quotes_within_quotes_are_doubled(spark: SparkSession, tmp_path: Path) -> None:
+    lines(tmp_path / "t.csv", "a,b", '1,"say ""hi"", you"', '2,"a\\b"')
+    rows = read_source(spark, "t", csv_source(tmp_path / "t.csv"), DAY).frame.collect()
+    assert [(r.a, r.b, r[MALFORMED]) for r in rows] == [(1, 'say "hi", you', None), (2, "a\\b", None)]
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        ("b,a", "CSV header does not conform to the schema"),
+        ("a", "Number of column in CSV header is not equal to number of fields in the schema"),
+    ],
+)
+def test_a_csv_header_that_names_other_columns_is_an_error(
+    spark: SparkSession, tmp_path: Path, header: str, reason: str
+) -> None:
+    lines(tmp_path / "t.csv", header, "1,2")
+    frame = read_source(spark, "t", csv_source(tmp_path / "t.csv"), DAY).frame
+    with pytest.raises(Py4JJavaError, match=reason):
+        frame.collect()
+
+
 def test_the_snapshot_changes_with_any_input_file(spark: SparkSession, tmp_path: Path) -> None:
     lines(tmp_path / "dt=2019-06-05/x.json", '{"a": 1}')
     source = json_source(tmp_path)
@@ -72,7 +103,7 @@ def test_the_snapshot_changes_with_any_input_file(spark: SparkSession, tmp_path:
 def test_a_file_of_another_format_is_named(spark: SparkSession, tmp_path: Path) -> None:
     lines(tmp_path / "t.parquet", "this is no parquet")
     source = Source.model_validate({"format": "parquet", "path": str(tmp_path / "t.parquet")})
-    with pytest.raises(InputError, match=r"sources.t: cannot read .*t.parquet"):
+    with pytest.raises(InputError, match=r"^sources.t: cannot read .*t.parquet as parquet: [^.]*t.parquet\.$"):
         read_source(spark, "t", source, DAY)
 
 
@@ -80,6 +111,213 @@ def test_a_schema_that_is_no_schema_is_a_config_error(spark: SparkSession, tmp_p
     lines(tmp_path / "dt=2019-06-05/x.json", "{}")
     with pytest.raises(ConfigError, match=r"sources.log.schema: "):
         read_source(spark, "log", json_source(tmp_path, schema="a INTEGERS"), DAY)
+
+
+def test_a_schema_that_is_one_type_is_a_config_error(spark: SparkSession, tmp_path: Path) -> None:
+    lines(tmp_path / "dt=2019-06-05/x.json", "{}")
+    with pytest.raises(
+        ConfigError, match=r"^sources.log.schema: found INT, expected columns such as `a INT, b STRING`"
+    ):
+        read_source(spark, "log", json_source(tmp_path, schema="INT"), DAY)
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("a:b", "URISyntaxException: Relative path in absolute URI: a:b"),
+        ("/logs/[x", "IOException: Illegal file pattern: .*"),
+        ("nothing://bucket/x", 'UnsupportedFileSystemException: No FileSystem for scheme "nothing"'),
+        ("file://host/x", "Wrong FS: file://host/x, expected: file:///"),
+    ],
+)
+def test_a_path_that_hadoop_cannot_use_is_named(spark: SparkSession, path: str, reason: str) -> None:
+    source = Source.model_validate({"format": "json", "path": path, "schema": "a INT"})
+    with pytest.raises(InputError) as caught:
+        read_source(spark, "log", source, DAY)
+    found = f"sources.log: {path} cannot be listed; check the path and the right to read it: "
+    assert re.fullmatch(rf"{re.escape(found)}{reason}\.", str(caught.value))
+
+
+AWKWARD = ["plain.json", "ä ö.json", "50%25 off.json", "a#b?c+d.json", "[x]{y}.json", "back`tick.json", "a=b.json"]
+
+
+@pytest.mark.parametrize("path", ["/dt={date}", "/dt={date}/", "//dt={date}", "/dt={date}/*", "/d[t]={date}"])
+def test_awkward_names_are_listed_and_read_once(spark: SparkSession, tmp_path: Path, path: str) -> None:
+    root = tmp_path / "ü log 100%20"
+    for day in ("2019-06-04", "2019-06-05"):
+        for name in AWKWARD:
+            lines(root / f"dt={day}" / name, '{"a": 1}')
+    source = Source.model_validate(
+        {"format": "json", "path": f"{root}{path}", "schema": "a INT", "days_before": 1, "days_after": 1}
+    )
+    found = read_source(spark, "log", source, DAY)
+    assert found.files is not None
+    assert sorted(f.path for f in found.files) == sorted(
+        f"file:{root}/dt={day}/{name}" for day in ("2019-06-04", "2019-06-05") for name in AWKWARD
+    )
+    assert {f.bytes for f in found.files} == {9}
+    assert found.frame.count() == 2 * len(AWKWARD)
+    assert found.missing_days == (date(2019, 6, 6),)
+
+
+def test_sizes_and_times_are_those_of_the_file(spark: SparkSession, tmp_path: Path) -> None:
+    lines(tmp_path / "dt=2019-06-05/x.json", '{"a": 1}')
+    os.utime(tmp_path / "dt=2019-06-05/x.json", (1_559_700_000, 1_559_700_000))
+    found = read_source(spark, "log", json_source(tmp_path), DAY)
+    assert found.files == (InputFile(f"file:{tmp_path}/dt=2019-06-05/x.json", 9, 1_559_700_000_000),)
+
+
+def test_a_path_may_be_a_file_or_relative(spark: SparkSession, tmp_path: Path) -> None:
+    lines(tmp_path / "t.json", '{"a": 1}')
+    nearby = os.path.relpath(tmp_path / "t.json")
+    for path in (str(tmp_path / "t.json"), nearby, f"file://{tmp_path}/t.json"):
+        source = Source.model_validate({"format": "json", "path": path, "schema": "a INT"})
+        found = read_source(spark, "t", source, DAY)
+        assert found.snapshot["files"] == found.frame.count() == 1
+
+
+def test_hidden_names_are_neither_listed_nor_read(spark: SparkSession, tmp_path: Path) -> None:
+    for name in ("x.json", "_SUCCESS", ".x.json.crc", "_temporary/x.json", ".hidden/x.json", "x.json._COPYING_"):
+        lines(tmp_path / "dt=2019-06-05" / name, '{"a": 1}')
+    found = read_source(spark, "log", json_source(tmp_path), DAY)
+    assert found.snapshot["files"] == found.frame.count() == 1
+
+
+def test_files_in_plain_directories_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    lines(tmp_path / "dt=2019-06-05/x.json", '{"a": 1}')
+    lines(tmp_path / "dt=2019-06-05/host1/x.json", '{"a": 2}')
+    lines(tmp_path / "dt=2019-06-05/host2/deep/x.json", '{"a": 3}')
+    found = read_source(spark, "log", json_source(tmp_path), DAY)
+    assert sorted(r.a for r in found.frame.collect()) == [1, 2, 3]
+    assert found.snapshot["files"] == 3
+
+
+@pytest.mark.parametrize("day", ["dt={date}", "{date}", "year/dt={date}/log"])
+def test_key_value_directories_are_columns_over_several_days(spark: SparkSession, tmp_path: Path, day: str) -> None:
+    for written in ("2019-06-04", "2019-06-05"):
+        root = tmp_path / day.replace("{date}", written)
+        lines(root / "hour=00/x.json", '{"a": 0}')
+        lines(root / "hour=23/host1/x.json", '{"a": 23}')
+    source = Source.model_validate({"format": "json", "path": f"{tmp_path}/{day}", "schema": "a INT", "days_before": 1})
+    found = read_source(spark, "log", source, DAY)
+    assert sorted((r.a, r.hour) for r in found.frame.collect()) == [(0, 0), (0, 0), (23, 23), (23, 23)]
+    assert found.frame.columns == ["a", MALFORMED, "hour"]
+    assert found.snapshot["files"] == 4
+
+
+def test_the_first_day_types_key_value_directories_for_all(spark: SparkSession, tmp_path: Path) -> None:
+    lines(tmp_path / "dt=2019-06-04/host=1/x.json", '{"a": 1}')
+    lines(tmp_path / "dt=2019-06-05/host=two/x.json", '{"a": 2}')
+    with pytest.raises(InputError, match="^sources.log: cannot read .* as json: "):
+        read_source(spark, "log", json_source(tmp_path, days_before=1), DAY).frame.collect()
+    typed = json_source(tmp_path, days_before=1, schema="a INT, host STRING")
+    rows = read_source(spark, "log", typed, DAY).frame.collect()
+    assert sorted((r.a, r.host) for r in rows) == [(1, "1"), (2, "two")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kinds"),
+    [
+        ("dt=2019-06-05/x.json", "dt=2019-06-05/hour=01/x.json", "hour and none"),
+        ("dt=2019-06-04/x.json", "dt=2019-06-05/hour=01/x.json", "hour and none"),
+        ("dt=2019-06-05/minute=02/x.json", "dt=2019-06-05/hour=01/x.json", "hour and minute"),
+        ("dt=2019-06-05/host1/hour=01/x.json", "dt=2019-06-05/host2/hour=01/x.json", "[*]/hour"),
+    ],
+)
+def test_directories_of_different_kinds_are_refused(
+    spark: SparkSession, tmp_path: Path, first: str, second: str, kinds: str
+) -> None:
+    lines(tmp_path / first, '{"a": 1}')
+    lines(tmp_path / second, '{"a": 2}')
+    with pytest.raises(
+        InputError, match=rf"^sources.log: the files under .*dt={{date}} lie in different `key=value` .* \({kinds}\)"
+    ):
+        read_source(spark, "log", json_source(tmp_path, days_before=1), DAY)
+
+
+def test_directories_that_spark_takes_for_parts_of_several_tables_are_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lines(tmp_path / "dt=2019-06-05/a=1/host/b=1/x.json", '{"a": 1}')
+    lines(tmp_path / "dt=2019-06-05/a=2/host/b=1/x.json", '{"a": 2}')
+    with pytest.raises(InputError, match="^sources.log: the files under .*a/[*]/b"):
+        read_source(spark, "log", json_source(tmp_path), DAY)
+
+
+def test_an_undated_directory_keeps_its_key_value_columns(spark: SparkSession, tmp_path: Path) -> None:
+    for country in ("CA", "NL"):
+        spark.sql("select 1 a").write.parquet(f"{tmp_path}/items/country={country}")
+    source = Source.model_validate({"format": "parquet", "path": f"{tmp_path}/items"})
+    found = read_source(spark, "items", source, DAY)
+    assert sorted((r.a, r.country) for r in found.frame.collect()) == [(1, "CA"), (1, "NL")]
+
+
+def test_a_column_that_later_days_add_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
+    for parts in ("", "/hour=1"):
+        spark.sql("select 1 a").write.parquet(f"{tmp_path}/log{parts.strip('/')}/dt=2019-06-04{parts}")
+        spark.sql("select 2 a, 3 b").write.parquet(f"{tmp_path}/log{parts.strip('/')}/dt=2019-06-05{parts}")
+        source = Source.model_validate(
+            {"format": "parquet", "path": f"{tmp_path}/log{parts.strip('/')}/dt={{date}}", "days_before": 1}
+        )
+        found = read_source(spark, "log", source, DAY)
+        assert sorted(r.a for r in found.frame.collect()) == [1, 2]
+        assert "b" not in found.frame.columns
+
+
+def test_a_file_of_two_days_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    lines(tmp_path / "2019-06-04_2019-06-05/x.json", '{"a": 1}')
+    source = Source.model_validate(
+        {"format": "json", "path": f"{tmp_path}/*{{date}}*", "schema": "a INT", "days_before": 1}
+    )
+    with pytest.raises(InputError, match=r"^sources.log: file:.* is matched by .*[*]2019-06-04[*] and by .*2019-06-05"):
+        read_source(spark, "log", source, DAY)
+
+
+def test_a_day_of_empty_files_is_missing(spark: SparkSession, tmp_path: Path) -> None:
+    for day in ("2019-06-04", "2019-06-05"):
+        (tmp_path / f"dt={day}").mkdir()
+        (tmp_path / f"dt={day}/x.json").touch()
+    with pytest.raises(InputError, match=r"^sources.log: .*/dt=2019-06-05 is there but holds no data file"):
+        read_source(spark, "log", json_source(tmp_path), DAY)
+    lines(tmp_path / "dt=2019-06-05/y.json", '{"a": 5}')
+    found = read_source(spark, "log", json_source(tmp_path, days_before=1), DAY)
+    assert found.missing_days == (date(2019, 6, 4),)
+    assert found.snapshot["files"] == found.frame.count() == 1
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "z.parquet"])
+def test_an_empty_file_beside_parquet_does_no_harm(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    spark.sql("select 1 a").write.parquet(f"{tmp_path}/t")
+    (tmp_path / "t" / name).touch()
+    source = Source.model_validate({"format": "parquet", "path": f"{tmp_path}/t"})
+    found = read_source(spark, "t", source, DAY)
+    assert found.snapshot["files"] == found.frame.count() == 1
+
+
+def test_a_large_file_is_listed_unopened(spark: SparkSession, tmp_path: Path) -> None:
+    lines(tmp_path / "dt=2019-06-05/x.json", '{"a": 5}')
+    os.truncate(tmp_path / "dt=2019-06-05/x.json", 5 << 30)
+    assert read_source(spark, "log", json_source(tmp_path), DAY).snapshot["bytes"] == 5 << 30
+
+
+def test_listing_takes_few_calls_for_any_number_of_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def calls(root: Path) -> int:
+        sent = []
+        client = type(spark._jvm._gateway_client)
+        send = client.send_command
+        with monkeypatch.context() as patch:
+            patch.setattr(client, "send_command", lambda *args, **more: sent.append(args) or send(*args, **more))
+            source = Source.model_validate({"format": "json", "path": f"{root}/*", "schema": "a INT"})
+            read_source(spark, "log", source, DAY)
+        return len([args for args in sent if not args[1].startswith("m\n")])  # but for releases of objects
+
+    lines(tmp_path / "one/0.json", '{"a": 1}')
+    for n in range(50):
+        lines(tmp_path / f"many/{n}.json", '{"a": 1}')
+    calls(tmp_path / "one")
+    assert abs(calls(tmp_path / "one") - calls(tmp_path / "many")) < 10
 
 
 def test_a_table_is_read_by_name_and_pruned_by_its_date_column(spark: SparkSession) -> None:
@@ -90,6 +328,44 @@ def test_a_table_is_read_by_name_and_pruned_by_its_date_column(spark: SparkSessi
     found = read_source(spark, "t", source, DAY)
     assert sorted(r.a for r in found.frame.collect()) == [1, 2]
     assert found.snapshot["fingerprint"] is None
+
+
+@pytest.mark.parametrize("written", ["'2019-06-04'", "date'2019-06-04'"])
+def test_a_table_without_rows_of_the_run_date_is_refused(spark: SparkSession, written: str) -> None:
+    spark.sql(f"create or replace temp view v3 as select 1 a, {written} dt")
+    source = Source.model_validate({"format": "table", "table": "v3", "date_column": "dt", "days_before": 1})
+    with pytest.raises(InputError) as caught:
+        read_source(spark, "t", source, DAY)
+    assert str(caught.value) == (
+        "sources.t: the table v3 has no rows with dt = 2019-06-05; wait for the job that writes it."
+    )
+    found = read_source(spark, "t", source, date(2019, 6, 4))
+    assert [r.a for r in found.frame.collect()] == [1]
+
+
+def test_days_that_a_table_lacks_after_the_run_date_are_missing(spark: SparkSession) -> None:
+    spark.sql("create or replace temp view v4 as select 1 a, '2019-06-05' dt union select 2, '2019-06-07'")
+    source = Source.model_validate(
+        {"format": "table", "table": "v4", "date_column": "dt", "days_before": 2, "days_after": 3}
+    )
+    found = read_source(spark, "t", source, DAY)
+    assert found.missing_days == (date(2019, 6, 6), date(2019, 6, 8))
+    assert found.snapshot["missing_days"] == ["2019-06-06", "2019-06-08"]
+
+
+def test_a_table_that_is_not_there_hints_at_hive_while_its_catalog_is_off(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = Source.model_validate({"format": "table", "table": "no.such"})
+    hint = " If it is a Hive table, run with `--conf spark.sql.catalogImplementation=hive`."
+    with pytest.raises(InputError) as caught:
+        read_source(spark, "t", source, DAY)
+    assert str(caught.value).endswith(hint)
+    monkeypatch.setattr(type(spark.conf), "get", lambda *_: "hive")
+    with pytest.raises(InputError) as caught:
+        read_source(spark, "t", source, DAY)
+    assert "`no`.`such` cannot be found" in str(caught.value)
+    assert hint not in str(caught.value)
 
 
 def test_a_table_or_date_column_that_is_not_there_is_named(spark: SparkSession) -> None:

@@ -49,9 +49,29 @@ def test_days_are_counted_over_the_window_that_ends_with_them(frame: Frame) -> N
         (7, "06-03 00:00", "06-03 01:00", 2, 1, (1 + 0.1 * 10) / (2 + 10)),
         (7, "06-04 00:00", "06-04 01:00", 1, 0, (0 + 0.1 * 10) / (1 + 10)),
         (7, "06-05 00:00", "06-05 01:00", 1, 0, (0 + 0.1 * 10) / (1 + 10)),
+        (7, "06-06 00:00", "06-06 01:00", 0, 0, 0.1),
         (8, "06-04 00:00", "06-04 01:00", 1, 1, (1 + 0.1 * 10) / (1 + 10)),
         (8, "06-05 00:00", "06-05 01:00", 1, 1, (1 + 0.1 * 10) / (1 + 10)),
+        (8, "06-06 00:00", "06-06 01:00", 0, 0, 0.1),
     ]
+
+
+def test_a_key_whose_window_is_empty_has_zeros_and_not_its_last_counts(frame: Frame) -> None:
+    log = frame("item int, at timestamp, click int", [(7, "2019-06-01 12:00:00", 1)])
+    view = ITEM.model_copy(update={"ttl": "unbounded"})
+    rows = view_rows(log, "item", view, ["impressions", "clicks"])
+    assert [row[3:] for row in written(rows)] == [(1, 1), (1, 1), (0, 0)]
+
+
+def test_a_date_as_event_time_must_say_when_its_row_is_known(frame: Frame) -> None:
+    table = frame("user_id string, ds date, city string", [("u1", "2019-06-01", "Lund")])
+    snapshot = PROFILE.model_copy(update={"event_time": "ds", "available_after": None})
+    with pytest.raises(
+        InputError, match="views.user.event_time: ds is a date, which would be known at its first moment"
+    ):
+        view_rows(table, "user", snapshot, ["city"])
+    later = snapshot.model_copy(update={"available_after": timedelta(hours=26)})
+    assert written(view_rows(table, "user", later, ["city"])) == [("u1", "06-01 00:00", "06-02 02:00", "Lund")]
 
 
 def test_rows_without_key_or_time_are_not_counted(frame: Frame) -> None:

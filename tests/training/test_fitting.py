@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from rich.console import Console
 
+from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 from ctr_samples.training.fitting import fit_day
+from ctr_samples.training.models.logistic import logistic_regression
 
 
 def test_a_logistic_regression_beats_the_constant_on_both_splits(samples: Path) -> None:
@@ -25,3 +28,26 @@ def test_a_logistic_regression_beats_the_constant_on_both_splits(samples: Path) 
 def test_a_label_that_is_not_there_is_named(samples: Path) -> None:
     with pytest.raises(InputError, match="There is no 0/1 label 'shared'; the samples have clicked."):
         fit_day(str(samples), "2019-06-05", label="shared")
+
+
+@pytest.mark.parametrize(
+    ("features", "weights"),
+    [
+        ((FeatureSpec("number", "float32"), FeatureSpec("city", "int64", buckets=4)), 6 + 3),
+        ((FeatureSpec("number", "float32"),), 2 + 3),
+        ((FeatureSpec("city", "int64", buckets=4),), 4),
+        ((FeatureSpec("city", "int64", buckets=4), FeatureSpec("name", "bytes")), 4),
+    ],
+)
+def test_an_untrained_model_predicts_the_base_rate_from_any_mix_of_features(
+    features: tuple[FeatureSpec, ...], weights: int
+) -> None:
+    model = logistic_regression(ExampleContract(features), 0.2)
+    assert model.count_params() == weights  # a scale keeps mean, variance and count
+    batch = {tensor.name: np.ones((3,), tensor.dtype) for tensor in model.inputs}
+    assert model.predict_on_batch(batch)[:, 0].tolist() == pytest.approx([0.2] * 3)
+
+
+def test_samples_of_text_alone_are_refused() -> None:
+    with pytest.raises(InputError, match="no number and no id of a fixed shape"):
+        logistic_regression(ExampleContract((FeatureSpec("name", "bytes"),)), 0.2)

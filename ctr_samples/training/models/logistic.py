@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.errors import InputError
 
 if TYPE_CHECKING:
     import keras
@@ -20,22 +21,23 @@ def logistic_regression(contract: ExampleContract, base_rate: float) -> keras.Mo
     """
     import keras
 
-    inputs, terms, numbers = {}, [], []
-    for spec in contract.features:
-        if spec.role != "feature" or spec.dtype == "bytes" or spec.shape is None:
-            continue
-        inputs[spec.name] = column = keras.Input(shape=spec.shape, name=spec.name, dtype=spec.dtype)
-        if spec.buckets is not None:
-            weights = keras.layers.Embedding(
-                spec.buckets, 1, embeddings_initializer="zeros", name=f"{spec.name}_weight"
-            )
-            terms.append(keras.layers.Flatten()(weights(_as_row(column, spec))))
-        else:
-            numbers.append(keras.ops.cast(_as_row(column, spec), "float32"))
+    usable = [f for f in contract.features if f.role == "feature" and f.dtype != "bytes" and f.shape is not None]
+    if not usable:
+        raise InputError("The samples have no number and no id of a fixed shape; a logistic regression needs one.")
+    inputs = {spec.name: keras.Input(shape=spec.shape, name=spec.name, dtype=spec.dtype) for spec in usable}
+    ids = [spec for spec in usable if spec.buckets is not None]
+    numbers = [keras.ops.cast(_as_row(inputs[spec.name], spec), "float32") for spec in usable if spec.buckets is None]
     bias = keras.initializers.Constant(math.log(base_rate / (1 - base_rate)))
-    scaled = keras.layers.Normalization(name="scale")(keras.layers.Concatenate()(numbers))
-    terms.append(keras.layers.Dense(1, kernel_initializer="zeros", bias_initializer=bias, name="weights")(scaled))
-    probability = keras.layers.Activation("sigmoid", name="probability")(keras.layers.Add()(terms))
+    terms: list[Any] = []
+    for spec in ids:
+        # Without numbers the first id carries the bias.
+        initial = bias if not numbers and not terms else "zeros"
+        weights = keras.layers.Embedding(spec.buckets, 1, embeddings_initializer=initial, name=f"{spec.name}_weight")
+        terms.append(keras.layers.Flatten()(weights(_as_row(inputs[spec.name], spec))))
+    if numbers:
+        scaled = keras.layers.Normalization(name="scale")(_joined(numbers, keras.layers.Concatenate))
+        terms.append(keras.layers.Dense(1, kernel_initializer="zeros", bias_initializer=bias, name="weights")(scaled))
+    probability = keras.layers.Activation("sigmoid", name="probability")(_joined(terms, keras.layers.Add))
     return keras.Model(inputs, probability, name="logistic_regression")
 
 
@@ -43,9 +45,16 @@ def fit_scale(model: keras.Model, features: tf.data.Dataset) -> None:
     """Let the model bring each number to mean 0 and variance 1 over ``features``, batches of the train split."""
     import keras
 
+    if not any(layer.name == "scale" for layer in model.layers):
+        return
     scale = model.get_layer("scale")
     numbers = keras.Model(model.inputs, scale.input)
     scale.adapt(features.map(numbers))
+
+
+def _joined(columns: list[Any], layer: Any) -> Any:
+    """Several columns through a layer that joins them; one as it is."""
+    return columns[0] if len(columns) == 1 else layer()(columns)
 
 
 def _as_row(column: Any, spec: FeatureSpec) -> Any:
