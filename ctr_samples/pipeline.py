@@ -114,7 +114,7 @@ def run(
     this_run = run_id(datetime.now(UTC), secrets.token_hex(4))
     output, directory = config.output, run_directory(run_date, this_run)
     check_store(storage, directory)
-    plan = SinkPlan(storage, directory, contract, output.compression, output.shard_size)
+    plan = SinkPlan(storage, directory, contract, output.compression, output.shard_size, output.engine)
     receipts = write(samples, output.partitions, plan, progress)
 
     told.stage("checking and publishing")

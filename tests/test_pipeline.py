@@ -123,6 +123,15 @@ def test_shards_may_be_compressed(spark: SparkSession, tmp_path: Path, compressi
     assert examples(tmp_path, manifest).clicked.sum() == 6
 
 
+def test_the_engine_of_tensorflow_writes_the_same_bytes(
+    spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path
+) -> None:
+    manifest = pipeline.run(spark, open_bandit(tmp_path, "output.engine=tensorflow"), TUESDAY).manifest
+    assert [(s.split, s.records, s.crc32c) for s in manifest.shards] == [
+        (s.split, s.records, s.crc32c) for s in tuesday[1].shards
+    ]
+
+
 def test_more_partitions_than_samples_give_no_empty_shard(spark: SparkSession, tmp_path: Path) -> None:
     few = open_bandit(
         tmp_path, "impressions.where=row < 1490 and row >= 1484", "output.partitions=8", "labels.clicked.where=false"

@@ -286,6 +286,11 @@ class Output(_Model):
     path: str = Field(min_length=1, description="A directory, or s3://, gs://, az:// and a prefix.")
     record: Literal["example"] = Field("example", description="The kind of message.")
     compression: Literal["none", "gzip", "zlib"] = Field("none", description="Of each shard as a whole.")
+    engine: Literal["native", "tensorflow"] = Field(
+        "native",
+        description="`tensorflow` writes the same bytes with tf.train.Example and tf.io.TFRecordWriter, "
+        "many times more slowly; executors then need TensorFlow.",
+    )
     shard_size: Size = Field(128 * 2**20, ge=4096, description="A shard is closed once it has this size.")
     partitions: int = Field(8, ge=1, le=100_000, description="How many tasks write; each makes at least one shard.")
 

@@ -31,6 +31,7 @@ class SinkPlan:
     contract: ExampleContract
     compression: Literal["none", "gzip", "zlib"]
     shard_size: int
+    engine: Literal["native", "tensorflow"] = "native"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +78,12 @@ class _Task:
     progress: Progress
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from ctr_samples.codec import ExampleEncoder, RecordWriter
+        from ctr_samples.codec import RecordWriter
         from ctr_samples.shards import ShardWriter
 
         plan, context = self.plan, TaskContext.get()
         assert context is not None
-        encoder = ExampleEncoder(plan.contract)
+        encoder = _encoder(plan)
         labels = plan.contract.names("label")
         writer = ShardWriter(
             plan.storage,
@@ -106,6 +107,16 @@ class _Task:
         self.progress.samples.add(sum(shard.records for shard in receipt.shards))
         self.progress.shards.add(len(receipt.shards))
         yield pa.RecordBatch.from_pydict({"receipt": [receipt.to_json()]})
+
+
+def _encoder(plan: SinkPlan) -> Any:
+    if plan.engine == "native":
+        from ctr_samples.codec import ExampleEncoder
+
+        return ExampleEncoder(plan.contract)
+    from ctr_samples.codec.reference import ReferenceEncoder
+
+    return ReferenceEncoder(plan.contract)
 
 
 def _by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
