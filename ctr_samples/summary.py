@@ -94,7 +94,7 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
     rows = []
     for name, counts in manifest.labels.items():
         orphans = counts.get("orphans", 0)
-        note = "actions on the day" + (f", {orphans:,} outside every impression's window" if orphans else "")
+        note = "actions on the day" + (f", {orphans:,} outside any label window" if orphans else "")
         rows.append((name, f"{counts.get('actions', 0):,}", note))
     yield _grid("Labels", rows)
     for name, source in manifest.inputs.items():
