@@ -409,3 +409,19 @@ output: {path: OUT, partitions: 1}
     runs = [pipeline.run(spark, loaded, TUESDAY) for _ in range(2)]
     assert [run.published for run in runs] == [True, True]
     assert runs[1].manifest.label_sum("clicked") == 1
+
+
+TUTORIAL_LOGS = PROJECT.parent / "shared/data/toutiao_logs"
+
+
+@pytest.mark.skipif(not TUTORIAL_LOGS.is_dir(), reason="the tutorial's logs are not part of the project")
+def test_every_exposure_of_the_tutorials_logs_is_accounted_for(spark: SparkSession, tmp_path: Path) -> None:
+    loaded = load_config(
+        PROJECT / "conf/toutiao.yaml", [f"output.path={tmp_path}"], {"TOUTIAO_LOGS": str(TUTORIAL_LOGS)}
+    )
+    week = [pipeline.run(spark, loaded, date(2019, 3, day)).manifest for day in range(12, 18)]
+    assert sum(m.accounting["impressions"] for m in week) == 2_536
+    assert sum(m.labels["clicked"]["actions"] for m in week) == 720
+    # Only a few clicks follow an impression of the same user and article; nothing is invented for the others.
+    assert sum(m.labels["clicked"]["orphans"] for m in week) > 700
+    assert sum(m.label_sum("clicked") for m in week) == 720 - sum(m.labels["clicked"]["orphans"] for m in week)
