@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 from ctr_samples.codec import EncodedBatch, ExampleDecoder, RecordReader
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile
-from ctr_samples.shards import Manifest, Shard, Storage, damage
+from ctr_samples.shards import Manifest, Shard, Storage, shard_damage
 
 
 def first_examples(storage: Storage, manifest: Manifest, split: str | None, count: int) -> list[dict[str, Any]]:
@@ -31,7 +30,7 @@ def damage_of(storage: Storage, manifest: Manifest, on_bytes: Callable[[int], No
     Every shard is looked at, whatever is wrong with the others; its records only where the file as a whole is right.
     """
     for shard in manifest.shards:
-        hurt = list(damage(storage, replace(manifest, shards=(shard,)), on_bytes))
+        hurt = list(shard_damage(storage, shard, on_bytes))
         yield from hurt or _record_damage(storage, manifest, shard)
 
 

@@ -43,6 +43,11 @@ def end_sentence(text: str) -> str:
     return text if text.endswith((".", "?")) else f"{text}."
 
 
+def mask_of(label: str) -> str:
+    """The column that says whether a reduced label has a value."""
+    return f"{label}__mask"
+
+
 def check_references(config: JobConfig) -> list[Problem]:
     """All problems that can be seen without reading any data."""
     # A wrong source name would make labels and views look wrong too; say the first thing first.
@@ -130,7 +135,7 @@ def _labels(config: JobConfig) -> Iterator[Problem]:
 
 def _masks(name: str, label: Label) -> list[str]:
     """The column beside a reduced label that says whether there was a value."""
-    return [] if label.reduce == "any" else [f"{name}__mask"]
+    return [] if label.reduce == "any" else [mask_of(name)]
 
 
 def _views(config: JobConfig) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ from ctr_samples.shards.publish import (
     require_manifest,
 )
 from ctr_samples.shards.storage import NameTaken, Storage, open_storage
-from ctr_samples.shards.verify import damage
+from ctr_samples.shards.verify import damage, shard_damage
 from ctr_samples.shards.writer import ShardWriter
 
 __all__ = [
@@ -33,4 +33,5 @@ __all__ = [
     "published_days",
     "read_manifest",
     "require_manifest",
+    "shard_damage",
 ]

@@ -14,10 +14,11 @@ _PIECE = 4 * 2**20
 def damage(storage: Storage, manifest: Manifest, on_bytes: Callable[[int], None] = lambda _: None) -> Iterator[str]:
     """A sentence for each shard that is missing, has another size or another CRC32C. Reads every byte once."""
     for shard in manifest.shards:
-        yield from _shard_damage(storage, shard, on_bytes)
+        yield from shard_damage(storage, shard, on_bytes)
 
 
-def _shard_damage(storage: Storage, shard: Shard, on_bytes: Callable[[int], None]) -> Iterator[str]:
+def shard_damage(storage: Storage, shard: Shard, on_bytes: Callable[[int], None]) -> Iterator[str]:
+    """As :func:`damage`, for one shard."""
     place = storage.locate(shard.path)
     size = crc = 0
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 
 from ctr_samples.errors import UsageError
 
@@ -48,11 +48,6 @@ class SimulationSpec:
             object.__setattr__(self, "users", max(10, scaled))
         if self.articles == 0:
             object.__setattr__(self, "articles", max(50, int(20 * math.sqrt(self.impressions))))
-
-    @property
-    def last_day(self) -> date:
-        """The last day with impressions; its late actions reach into the day after."""
-        return self.start + timedelta(days=self.days - 1)
 
 
 def _check_counts(spec: SimulationSpec) -> None:

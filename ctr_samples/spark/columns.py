@@ -26,15 +26,14 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.errors import InputError
-from ctr_samples.spark.expressions import compile_expression, type_of
+from ctr_samples.spark.expressions import typed_expression
 
 INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 
 
 def time_column(frame: DataFrame, text: str, where: str) -> Column:
     """An instant (timestamp). Text is parsed in the session's time zone; text that is no time becomes null and is counted."""
-    column = compile_expression(frame, text, where)
-    kind = type_of(frame, column, where)
+    column, kind = typed_expression(frame, text, where)
     if isinstance(kind, StringType):
         # Without a date Spark would take today's, and a run would depend on when it runs.
         return F.when(column.rlike(r"^\s*\d{4}-\d{1,2}-\d{1,2}"), F.try_to_timestamp(column))
@@ -48,8 +47,7 @@ def time_column(frame: DataFrame, text: str, where: str) -> Column:
 
 def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
     """A condition; null counts as false where it is used."""
-    column = compile_expression(frame, text, where)
-    kind = type_of(frame, column, where)
+    column, kind = typed_expression(frame, text, where)
     if isinstance(kind, BooleanType):
         return column
     raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a condition, such as `{text} = 1`.")
@@ -57,8 +55,7 @@ def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
 
 def number_column(frame: DataFrame, text: str, where: str) -> Column:
     """A number as double; text that is none becomes null."""
-    column = compile_expression(frame, text, where)
-    kind = type_of(frame, column, where)
+    column, kind = typed_expression(frame, text, where)
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, BooleanType, StringType)):
         return column.try_cast("double")
     raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a number.")
@@ -66,8 +63,8 @@ def number_column(frame: DataFrame, text: str, where: str) -> Column:
 
 def key_column(frame: DataFrame, text: str, where: str) -> Column:
     """A join key: text, or any integer as bigint, so that keys of two tables compare."""
-    column = compile_expression(frame, text, where)
-    return _as_key(column, type_of(frame, column, where), text, where)
+    column, kind = typed_expression(frame, text, where)
+    return _as_key(column, kind, text, where)
 
 
 def key_list_column(frame: DataFrame, text: str, where: str) -> Column:
@@ -75,8 +72,7 @@ def key_list_column(frame: DataFrame, text: str, where: str) -> Column:
 
     Text that is neither becomes null, which the caller counts.
     """
-    column = compile_expression(frame, text, where)
-    kind = type_of(frame, column, where)
+    column, kind = typed_expression(frame, text, where)
     if isinstance(kind, ArrayType):
         return F.transform(column, lambda item: _as_key(item, kind.elementType, text, where))
     if isinstance(kind, StringType):

@@ -53,7 +53,12 @@ _NOW = re.compile(
 
 
 def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
-    """The expression as a column of ``frame``. ``where`` is its key in the configuration, for errors.
+    """The column of :func:`typed_expression`, where its type does not matter."""
+    return typed_expression(frame, text, where)[0]
+
+
+def typed_expression(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:
+    """The expression as a column of ``frame``, and its type. ``where`` is its key in the configuration, for errors.
 
     Runs on the driver; nothing is executed. Raises ExpressionError for what is not SQL or not allowed, and InputError for a
     column that the frame does not have or an operation that its types do not allow.
@@ -64,11 +69,10 @@ def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
         what = f"{where}: there is no column {root!r}{nearest(root, frame.columns)}"
         raise InputError(end_sentence(what))
     column = F.expr(text)
-    type_of(frame, column, where)
-    return column
+    return column, _type_of(frame, column, where)
 
 
-def type_of(frame: DataFrame, column: Column, where: str) -> DataType:
+def _type_of(frame: DataFrame, column: Column, where: str) -> DataType:
     """The Spark type of a column expression; InputError when types do not fit. Analysis only, nothing runs."""
     try:
         return frame.select(column.alias("value")).schema["value"].dataType

@@ -19,12 +19,11 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.config import Feature, JobConfig
-from ctr_samples.config.references import VIEW_METADATA
+from ctr_samples.config.references import VIEW_METADATA, mask_of
 from ctr_samples.contract import DType, ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 from ctr_samples.spark.columns import INTEGERS, stable_hash
-from ctr_samples.spark.expressions import compile_expression, referenced_paths, type_of
-from ctr_samples.spark.labels import mask_of
+from ctr_samples.spark.expressions import referenced_paths, typed_expression
 
 IMPRESSION = "impression"
 """Column that holds an impression as a struct while views are joined to it."""
@@ -85,8 +84,7 @@ def feature_column(joined: DataFrame, name: str, feature: Feature) -> Column:
     """The column of one feature; InputError if the data have another type or form than the configuration says."""
     where = f"features.{name}"
     text = feature.from_ or feature.expr or ""
-    column = compile_expression(joined, text, where)
-    kind = type_of(joined, column, where)
+    column, kind = typed_expression(joined, text, where)
     if feature.hash_buckets is not None:
         return _bucket(column, feature.hash_buckets, name)
     if feature.top_k is not None:

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from ctr_samples.config import Impressions, Label
+from ctr_samples.config.references import mask_of
 from ctr_samples.spark.columns import boolean_column, key_column, number_column, same_key_type, time_column
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.impressions import readable_rows
@@ -151,11 +152,6 @@ def _reduced(plan: LabelPlan, counts: Column, of_one: WindowSpec) -> list[Column
     reducer = F.sum if plan.label.reduce == "sum" else F.max
     number = F.coalesce(reducer(value).over(of_one), F.lit(0.0))
     return [number.cast("float").alias(plan.name), there.alias(mask_of(plan.name))]
-
-
-def mask_of(label: str) -> str:
-    """The column that says whether a reduced label has a value."""
-    return f"{label}__mask"
 
 
 def label_columns(labels: Mapping[str, Label]) -> list[str]:

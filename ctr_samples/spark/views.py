@@ -15,7 +15,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, KEY, PAYLOAD
 from ctr_samples.spark.columns import boolean_column, key_column, time_column
 from ctr_samples.spark.day import Day
-from ctr_samples.spark.expressions import compile_expression, type_of
+from ctr_samples.spark.expressions import typed_expression
 from ctr_samples.spark.impressions import matching_rows
 
 
@@ -67,7 +67,7 @@ def within_reach(rows: DataFrame, day: Day, ttl: timedelta | None) -> DataFrame:
 def _check_clock(source: DataFrame, view: View, where: str) -> None:
     """A date is the first moment of its day, and what a day's row says is known only when the day is over."""
     assert view.event_time is not None
-    kind = type_of(source, compile_expression(source, view.event_time, f"{where}.event_time"), f"{where}.event_time")
+    _, kind = typed_expression(source, view.event_time, f"{where}.event_time")
     if isinstance(kind, DateType) and view.daily_counts is None and not (view.available_time or view.available_after):
         raise InputError(
             f"{where}.event_time: {view.event_time} is a date, which would be known at its first moment; say when the row of "
