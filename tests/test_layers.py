@@ -25,7 +25,8 @@ MAY_IMPORT = {
     "quality": LEAVES | {"config"},
     "simulator": {"errors"},
     "reading": LEAVES | {"codec", "shards"},
-    "spark": LEAVES | {"config", "codec", "shards", "quality"},
+    "writing": LEAVES | {"codec", "shards"},
+    "spark": LEAVES | {"config", "codec", "shards", "quality", "reading", "writing"},
     "training": LEAVES | {"codec", "shards"},
     "pipeline": LEAVES | {"config", "codec", "shards", "quality", "spark"},
     "progress": {"spark"},
@@ -39,7 +40,8 @@ LIBRARIES = {
     "tensorflow": {"training", "codec/reference"},
     "keras": {"training"},
     "numba": {"codec", "crc32c"},
-    "obstore": {"shards/storage"},
+    "obstore": {"shards/storage/objects"},
+    "hdfs_native": {"shards/storage/hdfs"},
 }
 """Heavy libraries and the only places that may import them."""
 

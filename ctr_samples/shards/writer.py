@@ -1,15 +1,27 @@
-"""Writes framed records into shards that roll at a target size, for any number of splits in one pass."""
+"""Writes Arrow batches into shards that roll at a target size, for any number of splits in one pass."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import Any, BinaryIO, Protocol, cast
+from types import TracebackType
+from typing import Any, BinaryIO, Protocol, Self, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from ctr_samples.shards.manifest import Receipt, Shard
 from ctr_samples.shards.naming import shard_name
 from ctr_samples.shards.storage import Storage
+
+_PIECE_ROWS = 512
+_PIECE_BYTES = 4 << 20
+"""What is encoded at a time: shards roll between pieces, and a piece of plain rows stays in the processor's cache."""
+_AHEAD = 4
+"""Encoded pieces that may wait for the store."""
 
 
 class FrameWriter(Protocol):
@@ -30,11 +42,15 @@ class FrameWriter(Protocol):
 
 
 class ShardWriter:
-    """Writes the shards of one attempt of one partition below ``directory``.
+    """Writes the shards of one attempt of one partition below ``directory``. Runs in any process, with Spark or without.
 
-    Runs in any process. Files appear when they are closed. After an error, in ``write`` and ``close`` too, call
-    ``abandon``: it leaves no open file behind, and what earlier rolls have closed stays, named in no manifest.
-    ``open_frames`` wraps the raw file with the compression.
+    ``encode`` turns rows into framed records and ``open_frames`` wraps a raw file with the compression;
+    :func:`ctr_samples.writing.shard_writer` binds both to the codec. Rows are encoded in the caller's thread while one
+    other thread compresses, writes and syncs what came before; at most a few megabytes lie between the two.
+
+    Files appear when they are closed. After an error, in ``write`` and ``close`` too, call ``abandon`` (leaving a ``with``
+    block does): it leaves no open file behind, and what earlier rolls have closed stays, named in no manifest. An error of
+    the store is raised by a later call of ``write`` or by ``close``.
     """
 
     def __init__(
@@ -42,48 +58,111 @@ class ShardWriter:
         storage: Storage,
         directory: str,
         *,
-        partition: int,
-        attempt: int,
+        encode: Callable[[pa.RecordBatch], Any],
         open_frames: Callable[[BinaryIO], FrameWriter],
+        labels: Sequence[str] = (),
+        partition: int = 0,
+        attempt: int = 0,
         compression: str = "none",
         shard_size: int = 128 * 2**20,
     ) -> None:
+        self._encode = encode
+        self._labels = labels
+        self._files = _OpenShards(storage, directory, open_frames, partition, attempt, compression, shard_size)
+        self._thread = ThreadPoolExecutor(1, "shards")
+        self._pending: deque[Future[None]] = deque()
+        self._receipt: Receipt | None = None
+
+    def write(self, rows: pa.RecordBatch, split: str = "") -> None:
+        """Append rows to the shard of a split (its directory below the writer's; "" is that one itself)."""
+        for piece in _pieces(rows):
+            while len(self._pending) >= _AHEAD:
+                self._pending.popleft().result()
+            sums = {name: _sum(piece.column(name)) for name in self._labels}
+            self._pending.append(self._thread.submit(self._files.append, split, self._encode(piece), sums))
+
+    def close(self) -> Receipt:
+        """Close what is open and return the receipt; a second call returns the same."""
+        if self._receipt is None:
+            while self._pending:
+                self._pending.popleft().result()
+            self._receipt = self._thread.submit(self._files.close).result()
+            self._thread.shutdown()
+        return self._receipt
+
+    def abandon(self, error: BaseException) -> None:
+        """Leave what is open without letting it appear."""
+        self._thread.shutdown(cancel_futures=True)
+        self._files.abandon(error)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.abandon(error)
+            return
+        try:
+            self.close()
+        except BaseException as failure:
+            self.abandon(failure)
+            raise
+
+
+class _OpenShards:
+    """The files of a writer: one open shard for each split. Used by one thread at a time."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        directory: str,
+        open_frames: Callable[[BinaryIO], FrameWriter],
+        partition: int,
+        attempt: int,
+        compression: str,
+        shard_size: int,
+    ) -> None:
         self._storage = storage
         self._directory = directory
+        self._open_frames = open_frames
         self._partition = partition
         self._attempt = attempt
-        self._open_frames = open_frames
         self._compression = compression
         self._shard_size = shard_size
         self._open: dict[str, _OpenShard] = {}
         self._closed: list[Shard] = []
+        self._failed = False
 
-    def write(self, split: str, batch: Any, label_sums: Mapping[str, float]) -> None:
+    def append(self, split: str, batch: Any, label_sums: Mapping[str, float]) -> None:
         """Append framed records to the shard of a split and close it once it is large enough."""
-        if len(batch) == 0:
-            return
-        if split not in self._open:
-            self._open[split] = self._start(split)
-        shard = self._open[split]
-        shard.append(batch, label_sums)
-        if shard.size >= self._shard_size:
-            self._close(split)
+        if self._failed:
+            return  # the error is on its way to the caller; nothing may follow the gap that it left
+        try:
+            if split not in self._open:
+                self._open[split] = self._start(split)
+            shard = self._open[split]
+            shard.append(batch, label_sums)
+            if shard.size >= self._shard_size:
+                self._close(split)
+        except BaseException:
+            self._failed = True
+            raise
 
     def close(self) -> Receipt:
-        """Close what is open and return the receipt."""
         for split in sorted(self._open):
             self._close(split)
         return Receipt(self._partition, self._attempt, tuple(self._closed))
 
     def abandon(self, error: BaseException) -> None:
-        """Leave what is open without letting it appear."""
         while self._open:
             _, shard = self._open.popitem()
             shard.abandon(error)
 
     def _start(self, split: str) -> _OpenShard:
         name = shard_name(self._partition, self._attempt, uuid.uuid4().hex[:8], self._compression)
-        path = f"{self._directory}/{split}/{name}"
+        path = "/".join(part for part in (self._directory, split, name) if part)
         return _OpenShard(self._storage, path, split, self._partition, self._open_frames)
 
     def _close(self, split: str) -> None:
@@ -127,3 +206,17 @@ class _OpenShard:
 
     def abandon(self, error: BaseException) -> None:
         self._stack.__exit__(type(error), error, error.__traceback__)
+
+
+def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Slices of bounded rows and bytes; slicing copies nothing."""
+    if rows.num_rows == 0:
+        return
+    mean = max(1, rows.nbytes // rows.num_rows)
+    step = max(1, min(_PIECE_ROWS, _PIECE_BYTES // mean))
+    for first in range(0, rows.num_rows, step):
+        yield rows.slice(first, step)
+
+
+def _sum(column: Any) -> float:
+    return pc.sum(column).as_py() or 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,11 +15,9 @@ from pyspark.sql import functions as F
 from ctr_samples.contract import ExampleContract
 from ctr_samples.shards import Receipt, Storage
 from ctr_samples.spark.features import SHUFFLE, SPLIT
+from ctr_samples.writing import shard_writer
 
 _RECEIPT = "receipt string"
-
-_PIECE_ROWS = 512
-"""Rows that are encoded at a time: shards roll between pieces, and a piece stays in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,59 +76,33 @@ class _Task:
     progress: Progress
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from ctr_samples.codec import RecordWriter
-        from ctr_samples.shards import ShardWriter
-
         plan, context = self.plan, TaskContext.get()
         assert context is not None
-        encoder = _encoder(plan)
-        labels = plan.contract.names("label")
-        writer = ShardWriter(
+        with shard_writer(
             plan.storage,
             plan.directory,
-            partition=context.partitionId(),
-            attempt=context.taskAttemptId(),
-            open_frames=lambda file: RecordWriter(file, plan.compression),
+            plan.contract,
             compression=plan.compression,
             shard_size=plan.shard_size,
-        )
-        try:
+            partition=context.partitionId(),
+            attempt=context.taskAttemptId(),
+            engine=plan.engine,
+        ) as writer:
             for batch in batches:
                 for split, rows in _by_split(batch):
-                    encoded = encoder.encode(rows.select(plan.contract.names()))
-                    sums = {name: _sum(rows.column(name)) for name in labels}
-                    writer.write(split, encoded, sums)
+                    writer.write(rows, split)
             receipt = writer.close()
-        except BaseException as error:
-            writer.abandon(error)
-            raise
         self.progress.samples.add(sum(shard.records for shard in receipt.shards))
         self.progress.shards.add(len(receipt.shards))
         yield pa.RecordBatch.from_pydict({"receipt": [receipt.to_json()]})
 
 
-def _encoder(plan: SinkPlan) -> Any:
-    if plan.engine == "native":
-        from ctr_samples.codec import ExampleEncoder
-
-        return ExampleEncoder(plan.contract)
-    from ctr_samples.codec.reference import ReferenceEncoder
-
-    return ReferenceEncoder(plan.contract)
-
-
 def _by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """A batch as pieces of one split; sorted input has at most two runs, and slicing copies nothing."""
+    """A batch as runs of one split; sorted input has at most two, and slicing copies nothing."""
     if batch.num_rows == 0:
         return
     runs = pc.run_end_encode(batch.column(SPLIT))
     start = 0
     for end, split in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
-        for first in range(start, end, _PIECE_ROWS):
-            yield split, batch.slice(first, min(_PIECE_ROWS, end - first))
+        yield split, batch.slice(start, end - start)
         start = end
-
-
-def _sum(column: Any) -> float:
-    value = pc.sum(column).as_py()
-    return value or 0

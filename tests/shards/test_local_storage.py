@@ -222,11 +222,15 @@ def test_a_file_url_is_decoded(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("hdfs://nn/x", "hdfs://nn/x: cannot store to hdfs; expected a directory or s3://, gs://, az:// or abfss://"),
-        ("s3:/lake/x", "s3:/lake/x: cannot store to s3; expected a directory or s3://"),
+        (
+            "ftp://nn/x",
+            "ftp://nn/x: cannot store to ftp; expected a directory, hdfs://, or s3://, gs://, az:// or abfss://",
+        ),
+        ("hdfs:/x", "hdfs:/x: found no name node in the URL; expected the form hdfs://namenode:8020/samples"),
+        ("s3:/lake/x", "s3:/lake/x: cannot store to s3; expected a directory, hdfs://, or s3://"),
         ("s3:///x", "s3:///x: cannot store to s3; expected .* and a bucket"),
         ("file://data/x", "file://data/x: found no absolute path in the URL; expected the form file:///data/samples"),
-        ("s3://lake/a#b", "s3://lake/a#b: found '#' in the URL of a bucket; expected a plain name"),
+        ("s3://lake/a#b", "s3://lake/a#b: found '#' in the URL; expected a plain name"),
         ("s3://lake/a%20b", "found '%' in the URL"),
         ("s3://lake/a?b", "found '.' in the URL"),
     ],

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow as pa
 import pytest
 
 from ctr_samples.crc32c import crc32c
@@ -38,9 +39,28 @@ class Lines:
         self.crc32c = crc32c(data, self.crc32c)
 
 
+def rows(*lines: bytes, **labels: float) -> pa.RecordBatch:
+    """A row for each line; the labels are those of the first row."""
+    rest = max(0, len(lines) - 1)
+    columns = {name: pa.array([value, *[0] * rest][: len(lines)], pa.float64()) for name, value in labels.items()}
+    return pa.RecordBatch.from_pydict({"line": pa.array(lines, pa.binary()), **columns})
+
+
 def writer_of(storage: Storage, **options: Any) -> ShardWriter:
-    settings: dict[str, Any] = {"partition": 3, "attempt": 17, "open_frames": Lines, "shard_size": 10} | options
+    settings: dict[str, Any] = {
+        "encode": lambda piece: piece.column("line").to_pylist(),
+        "open_frames": Lines,
+        "partition": 3,
+        "attempt": 17,
+        "shard_size": 10,
+    } | options
     return ShardWriter(storage, DIRECTORY, **settings)
+
+
+def settle(writer: ShardWriter) -> None:
+    """Wait until all that was handed over is written."""
+    for future in list(writer._pending):
+        future.result()
 
 
 def files(storage: Storage) -> list[str]:
@@ -56,7 +76,7 @@ def told(receipt: Receipt) -> list[tuple[str, int, int, dict[str, float]]]:
 def test_a_shard_rolls_once_it_has_reached_its_size(storage: Storage) -> None:
     writer = writer_of(storage)
     for line in (b"aaaa\n", b"bbbb\n", b"cccc\n", b"dddddd\n", b"ee\n"):
-        writer.write("train", [line], {})
+        writer.write(rows(line), "train")
     receipt = writer.close()
     assert [storage.read(s.path) for s in receipt.shards] == [b"aaaa\nbbbb\n", b"cccc\ndddddd\n", b"ee\n"]
     assert [(s.records, s.bytes) for s in receipt.shards] == [(2, 10), (2, 12), (1, 3)]
@@ -64,32 +84,32 @@ def test_a_shard_rolls_once_it_has_reached_its_size(storage: Storage) -> None:
 
 def test_a_batch_is_never_split_over_shards(storage: Storage) -> None:
     writer = writer_of(storage)
-    writer.write("train", [b"a" * 30, b"b" * 30], {})
+    writer.write(rows(b"a" * 30, b"b" * 30), "train")
     assert [(s.records, s.bytes) for s in writer.close().shards] == [(2, 60)]
 
 
 def test_nothing_written_is_a_receipt_without_shards_and_no_file(storage: Storage) -> None:
     assert writer_of(storage).close() == Receipt(3, 17, ())
     writer = writer_of(storage)
-    writer.write("train", [], {"clicked": 0})
+    writer.write(rows(clicked=0), "train")
     assert writer.close() == Receipt(3, 17, ())
     assert files(storage) == []
 
 
 def test_a_roll_at_the_very_end_leaves_no_empty_shard(storage: Storage) -> None:
     writer = writer_of(storage)
-    writer.write("train", [b"0123456789"], {})
-    writer.write("train", [], {})
+    writer.write(rows(b"0123456789"), "train")
+    writer.write(rows(), "train")
     receipt = writer.close()
     assert told(receipt) == [("train", 1, 10, {})]
     assert files(storage) == [receipt.shards[0].path]
 
 
 def test_two_splits_are_written_in_one_pass_each_to_its_own_directory(storage: Storage) -> None:
-    writer = writer_of(storage, shard_size=100)
-    writer.write("train", [b"t1\n", b"t2\n"], {"clicked": 1})
-    writer.write("eval", [b"e1\n"], {"clicked": 1})
-    writer.write("train", [b"t3\n"], {"clicked": 0})
+    writer = writer_of(storage, shard_size=100, labels=["clicked"])
+    writer.write(rows(b"t1\n", b"t2\n", clicked=1), "train")
+    writer.write(rows(b"e1\n", clicked=1), "eval")
+    writer.write(rows(b"t3\n", clicked=0), "train")
     receipt = writer.close()
     assert told(receipt) == [("eval", 1, 3, {"clicked": 1}), ("train", 3, 9, {"clicked": 1})]
     evaluation, train = receipt.shards
@@ -100,19 +120,19 @@ def test_two_splits_are_written_in_one_pass_each_to_its_own_directory(storage: S
 
 
 def test_labels_are_added_up_for_each_shard_alone(storage: Storage) -> None:
-    writer = writer_of(storage)
-    writer.write("train", [b"0123"], {"clicked": 1, "read_ms": 0.5})
-    writer.write("train", [b"456789"], {"clicked": 2, "read_ms": 0.25})
-    writer.write("train", [b"x"], {"clicked": 4})
+    writer = writer_of(storage, labels=["clicked", "read_ms"])
+    writer.write(rows(b"0123", clicked=1, read_ms=0.5), "train")
+    writer.write(rows(b"456789", clicked=2, read_ms=0.25), "train")
+    writer.write(rows(b"x", clicked=4, read_ms=0), "train")
     assert told(writer.close()) == [
         ("train", 2, 10, {"clicked": 3, "read_ms": 0.75}),
-        ("train", 1, 1, {"clicked": 4}),
+        ("train", 1, 1, {"clicked": 4, "read_ms": 0}),
     ]
 
 
 def test_the_receipt_has_size_and_checksum_of_the_closed_file(storage: Storage) -> None:
     writer = writer_of(storage, open_frames=lambda file: Lines(file, end=b"held back"))
-    writer.write("train", [b"line\n"], {})
+    writer.write(rows(b"line\n"), "train")
     (shard,) = writer.close().shards
     content = b"line\nheld back"
     assert storage.read(shard.path) == content
@@ -126,7 +146,7 @@ def test_no_two_attempts_share_a_name_even_with_one_number(storage: Storage, com
     paths = []
     for _ in range(2):  # two runs of Spark count their attempts alike
         writer = writer_of(storage, compression=compression)
-        writer.write("train", [b"x"], {})
+        writer.write(rows(b"x"), "train")
         paths += [s.path for s in writer.close().shards]
     assert len(set(paths)) == 2
     for path in paths:
@@ -135,18 +155,19 @@ def test_no_two_attempts_share_a_name_even_with_one_number(storage: Storage, com
 
 def test_abandoned_shards_never_appear_and_rolled_ones_stay(storage: Storage) -> None:
     writer = writer_of(storage)
-    writer.write("train", [b"0123456789"], {})
-    writer.write("train", [b"open"], {})
-    writer.write("eval", [b"open"], {})
+    writer.write(rows(b"0123456789"), "train")
+    writer.write(rows(b"open"), "train")
+    writer.write(rows(b"open"), "eval")
+    settle(writer)
     writer.abandon(ValueError("a bad row"))
     (rolled,) = files(storage)
     assert storage.read(rolled) == b"0123456789"
 
 
 def test_abandoning_twice_or_with_nothing_open_is_harmless(storage: Storage) -> None:
+    writer_of(storage).abandon(ValueError())
     writer = writer_of(storage)
-    writer.abandon(ValueError())
-    writer.write("train", [b"open"], {})
+    writer.write(rows(b"open"), "train")
     writer.abandon(KeyboardInterrupt())
     writer.abandon(ValueError())
     assert files(storage) == []
@@ -156,8 +177,10 @@ def test_abandoning_keeps_the_error_even_when_the_store_fails_too(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer = writer_of(storage)
-    writer.write("train", [b"open"], {})
-    writer.write("eval", [b"open"], {})
+    writer.write(rows(b"open"), "train")
+    writer.write(rows(b"open"), "eval")
+
+    settle(writer)
 
     def fail(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
@@ -173,8 +196,8 @@ def test_an_error_while_closing_one_shard_leaves_none_of_the_open_ones(
     storage: Storage, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     writer = writer_of(storage)
-    writer.write("train", [b"open"], {})
-    writer.write("eval", [b"open"], {})
+    writer.write(rows(b"open"), "train")
+    writer.write(rows(b"open"), "eval")
 
     def no_space(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -192,7 +215,7 @@ def test_an_error_in_what_compression_held_back_leaves_nothing(storage: Storage)
             raise StorageError("Cannot write: No space left on device.")
 
     writer = writer_of(storage, open_frames=Full)
-    writer.write("train", [b"open"], {})
+    writer.write(rows(b"open"), "train")
     with pytest.raises(StorageError) as caught:
         writer.close()
     writer.abandon(caught.value)
@@ -205,11 +228,68 @@ def test_an_error_in_a_roll_can_be_abandoned(storage: Storage) -> None:
             raise StorageError("Cannot write: No space left on device.")
 
     writer = writer_of(storage, open_frames=Full)
-    writer.write("eval", [b"open"], {})
+    writer.write(rows(b"open"), "eval")
+    writer.write(rows(b"0123456789"), "train")
     with pytest.raises(StorageError) as caught:
-        writer.write("train", [b"0123456789"], {})
+        writer.close()
     writer.abandon(caught.value)
     assert files(storage) == []
+
+
+def test_nothing_is_written_after_a_gap(storage: Storage) -> None:
+    class OnceFull(Lines):
+        def write(self, batch: Any) -> None:
+            if batch == [b"lost"]:
+                raise StorageError("Cannot write: No space left on device.")
+            super().write(batch)
+
+    writer = writer_of(storage, open_frames=OnceFull)
+    for line in (b"lost", b"0123456789", b"0123456789"):
+        writer.write(rows(line), "train")
+    with pytest.raises(StorageError) as caught:
+        writer.close()
+    writer.abandon(caught.value)
+    assert files(storage) == []
+
+
+def test_a_store_that_fails_stops_a_writer_that_has_far_to_go(storage: Storage) -> None:
+    class Full(Lines):
+        def write(self, batch: Any) -> None:
+            raise StorageError("Cannot write: No space left on device.")
+
+    encoded: list[int] = []
+
+    def encode(piece: pa.RecordBatch) -> list[bytes]:
+        encoded.append(piece.num_rows)
+        return piece.column("line").to_pylist()  # type: ignore[no-any-return]
+
+    with pytest.raises(StorageError), writer_of(storage, encode=encode, open_frames=Full) as writer:
+        writer.write(rows(*[b"x"] * 512 * 1000), "train")
+    assert len(encoded) < 1000
+    assert files(storage) == []
+
+
+def test_a_block_closes_its_shards_and_abandons_them_after_an_error(storage: Storage) -> None:
+    with writer_of(storage) as writer:
+        writer.write(rows(b"whole"), "train")
+    assert [storage.read(shard.path) for shard in writer.close().shards] == [b"whole"]
+    with pytest.raises(KeyError), writer_of(storage, labels=["clicked"]) as writer:
+        writer.write(rows(b"half", clicked=1), "train")
+        writer.write(rows(b"bad"), "train")
+    assert len(files(storage)) == 1
+
+
+def test_large_rows_are_encoded_a_few_at_a_time(storage: Storage) -> None:
+    pieces: list[int] = []
+
+    def encode(piece: pa.RecordBatch) -> list[bytes]:
+        pieces.append(piece.num_rows)
+        return [b"x"] * piece.num_rows
+
+    with writer_of(storage, encode=encode) as writer:
+        writer.write(rows(*[b"i" * 2**20] * 10), "train")
+        writer.write(rows(*[b"short"] * 1000), "train")
+    assert pieces == [3, 3, 3, 1, 512, 488]
 
 
 def test_an_abandoned_shard_in_a_bucket_never_appears(s3: Any) -> None:
@@ -217,8 +297,9 @@ def test_an_abandoned_shard_in_a_bucket_never_appears(s3: Any) -> None:
 
     bucket = open_storage("s3://lake/samples")
     writer = writer_of(bucket)
-    writer.write("train", [b"0123456789"], {})
-    writer.write("train", [b"open"], {})
+    writer.write(rows(b"0123456789"), "train")
+    writer.write(rows(b"open"), "train")
+    settle(writer)
     writer.abandon(ValueError())
     (rolled,) = (item["Key"] for item in s3.list_objects_v2(Bucket="lake")["Contents"])
     assert s3.get_object(Bucket="lake", Key=rolled)["Body"].read() == b"0123456789"

@@ -1,0 +1,22 @@
+"""The only package that touches a store: local and NFS directories, HDFS, and S3, GCS and Azure.
+
+Paths are relative to the root of the storage and use ``/``. A store must give two things: a file appears whole or not
+at all, and a create-only put fails when the name exists.
+"""
+
+from ctr_samples.shards.storage.hdfs import HadoopStorage
+from ctr_samples.shards.storage.interface import NameTaken, Sink, Storage, StoredFile
+from ctr_samples.shards.storage.local import LocalStorage
+from ctr_samples.shards.storage.objects import ObjectStorage
+from ctr_samples.shards.storage.opening import open_storage
+
+__all__ = [
+    "HadoopStorage",
+    "LocalStorage",
+    "NameTaken",
+    "ObjectStorage",
+    "Sink",
+    "Storage",
+    "StoredFile",
+    "open_storage",
+]

@@ -1,0 +1,179 @@
+"""A directory on a disk or an NFS share."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from ctr_samples.shards.storage.interface import (
+    DIRECTORY_MODE,
+    FILE_MODE,
+    NameTaken,
+    Sink,
+    StoredFile,
+    checked,
+    reading,
+    writing,
+)
+
+
+class LocalStorage:
+    """A directory on a disk or an NFS share: O_EXCL, fsync, rename or link, fsync of the directory."""
+
+    def __init__(self, root: str | Path) -> None:
+        self.root = Path(os.path.abspath(root))
+        self.url = str(self.root)
+
+    def __repr__(self) -> str:
+        return f"LocalStorage({self.url!r})"
+
+    @contextmanager
+    def new_file(self, path: str) -> Iterator[Sink]:
+        """See the interface."""
+        with _staged(self._place(path), Path.rename) as file:
+            yield file
+
+    def put_new(self, path: str, data: bytes) -> None:
+        """See the interface. link(2) refuses an existing name on every file system that has hard links."""
+        with _staged(self._place(path), _link) as file:
+            file.write(data)
+
+    def read(self, path: str) -> bytes:
+        """See the interface."""
+        place = self._place(path)
+        with reading(place):
+            return place.read_bytes()
+
+    def open(self, path: str) -> BinaryIO:
+        """See the interface."""
+        place = self._place(path)
+        with reading(place):
+            return place.open("rb")
+
+    def size(self, path: str) -> int:
+        """See the interface."""
+        place = self._place(path)
+        with reading(place):
+            return place.stat().st_size
+
+    def names(self, directory: str) -> list[str]:
+        """See the interface. Hidden names are files that are not yet, or never were, complete."""
+        place = self._place(directory)
+        with reading(place):
+            try:
+                return sorted(name for name in os.listdir(place) if not name.startswith("."))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def files(self, directory: str) -> list[StoredFile]:
+        """See the interface. Hidden names count here: a killed task leaves its file under one."""
+        place = self._place(directory)
+        with reading(place):
+            return sorted(self._files(place), key=lambda file: file.path)
+
+    def delete(self, path: str) -> None:
+        """See the interface."""
+        place = self._place(path)
+        with writing(place):
+            place.unlink(missing_ok=True)
+
+    def delete_directory(self, path: str) -> None:
+        """See the interface."""
+        place = self._place(path)
+        with writing(place), suppress(FileNotFoundError):
+            shutil.rmtree(place)
+
+    def locate(self, path: str) -> str:
+        """See the interface."""
+        return str(self._place(path))
+
+    def _files(self, place: Path) -> Iterator[StoredFile]:
+        for parent, _, names in os.walk(place):
+            for name in names:
+                file = Path(parent, name)
+                with suppress(FileNotFoundError):  # gone since it was listed
+                    status = file.lstat()
+                    modified = datetime.fromtimestamp(status.st_mtime, UTC)
+                    yield StoredFile(file.relative_to(self.root).as_posix(), status.st_size, modified)
+
+    def _place(self, path: str) -> Path:
+        return self.root / checked(path)
+
+
+class _LocalSink:
+    """Writes to a file descriptor; the kernel may take a part only, above all when the disk fills up."""
+
+    def __init__(self, handle: int, place: Path) -> None:
+        self._handle = handle
+        self._place = place
+
+    def write(self, data: memoryview | bytes) -> int:
+        view = memoryview(data).cast("B")
+        rest = view
+        with writing(self._place):
+            while rest:
+                rest = rest[os.write(self._handle, rest) :]
+        return len(view)
+
+
+@contextmanager
+def _staged(final: Path, give_name: Callable[[Path, Path], object]) -> Iterator[Sink]:
+    """A file under a hidden name, which gets its own once the block has ended well and its bytes are on disk."""
+    staged = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
+    with writing(final):
+        _make_directories(final.parent)
+    try:
+        with writing(final):
+            handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+        try:
+            yield _LocalSink(handle, final)
+            with writing(final):
+                os.fchmod(handle, FILE_MODE)  # the mode given to open() passes through the umask
+                os.fsync(handle)
+        finally:
+            with suppress(OSError):  # fsync has already told what could be lost
+                os.close(handle)
+        with writing(final):
+            give_name(staged, final)
+    finally:
+        with suppress(OSError):
+            staged.unlink(missing_ok=True)
+    with writing(final):
+        _sync_directory(final.parent)
+
+
+def _link(staged: Path, final: Path) -> None:
+    try:
+        os.link(staged, final)
+    except FileExistsError:
+        raise NameTaken(str(final)) from None
+
+
+def _make_directories(directory: Path) -> None:
+    """``mkdir -p`` with a mode that no umask narrows; each new name is on disk before anything is put below it."""
+    if directory.is_dir():
+        return
+    _make_directories(directory.parent)
+    try:
+        directory.mkdir()
+    except FileExistsError:
+        if directory.is_dir():  # another task was faster
+            return
+        raise NotADirectoryError(errno.ENOTDIR, f"{directory} is a file where a directory should be") from None
+    directory.chmod(DIRECTORY_MODE)
+    _sync_directory(directory.parent)
+
+
+def _sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,155 @@
+"""S3, GCS and Azure through obstore."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, BinaryIO
+
+from ctr_samples.shards.storage.interface import NameTaken, Sink, StoredFile, checked, reading, writing
+
+_UPLOADS = 4
+"""Parts of 10 MB that an open object may hold in memory while they travel."""
+_READ_AHEAD = 8 << 20
+"""Bytes that one request brings; a store takes tens of milliseconds for the first byte of each."""
+
+
+class ObjectStorage:
+    """A bucket and prefix. obstore uploads appear when they are completed; one that is left by an error never does.
+
+    The parts of such an upload stay in the bucket, unseen but paid for, until a lifecycle rule aborts them.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        self._store: Any = None
+
+    def __repr__(self) -> str:
+        return f"ObjectStorage({self.url!r})"
+
+    def __reduce__(self) -> tuple[type[ObjectStorage], tuple[str]]:
+        return ObjectStorage, (self.url,)
+
+    @contextmanager
+    def new_file(self, path: str) -> Iterator[Sink]:
+        """See the interface."""
+        import obstore
+
+        place = self.locate(path)
+        with writing(place):
+            writer = obstore.open_writer(self._connect(), path, max_concurrency=_UPLOADS)
+        yield _ObjectSink(writer, place)
+        with writing(place):
+            writer.close()  # not reached after an error: an upload that is never completed never appears
+
+    def put_new(self, path: str, data: bytes) -> None:
+        """See the interface."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+        place = self.locate(path)
+        with writing(place):
+            try:
+                obstore.put(self._connect(), path, data, mode="create", use_multipart=False)
+            except (AlreadyExistsError, PreconditionError):
+                raise NameTaken(place) from None
+
+    def read(self, path: str) -> bytes:
+        """See the interface."""
+        import obstore
+
+        with reading(self.locate(path)):
+            return bytes(obstore.get(self._connect(), path).bytes())
+
+    def open(self, path: str) -> BinaryIO:
+        """See the interface."""
+        import obstore
+
+        place = self.locate(path)
+        with reading(place):
+            reader = obstore.open_reader(self._connect(), path, buffer_size=_READ_AHEAD)
+        return io.BufferedReader(_ObjectSource(reader, place), 1 << 20)
+
+    def size(self, path: str) -> int:
+        """See the interface."""
+        import obstore
+
+        with reading(self.locate(path)):
+            return int(obstore.head(self._connect(), path)["size"])
+
+    def names(self, directory: str) -> list[str]:
+        """See the interface."""
+        import obstore
+
+        with reading(self.locate(directory)):
+            found = obstore.list_with_delimiter(self._connect(), directory or None)
+            paths = [item["path"] for item in found["objects"]] + list(found["common_prefixes"])
+            return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in paths)
+
+    def files(self, directory: str) -> list[StoredFile]:
+        """See the interface."""
+        import obstore
+
+        with reading(self.locate(directory)):
+            found = [item for page in obstore.list(self._connect(), directory or None) for item in page]
+            files = [StoredFile(item["path"], item["size"], item["last_modified"]) for item in found]
+            return sorted(files, key=lambda file: file.path)
+
+    def delete(self, path: str) -> None:
+        """See the interface."""
+        import obstore
+
+        with writing(self.locate(path)), suppress(FileNotFoundError):
+            obstore.delete(self._connect(), path)
+
+    def delete_directory(self, path: str) -> None:
+        """See the interface."""
+        import obstore
+
+        paths = [file.path for file in self.files(path)]
+        with writing(self.locate(path)):
+            if paths:
+                obstore.delete(self._connect(), paths)
+
+    def locate(self, path: str) -> str:
+        """See the interface."""
+        return f"{self.url}/{checked(path)}"
+
+    def _connect(self) -> Any:
+        """Made in the process that uses it: a connection does not survive a fork or a pickle."""
+        if self._store is None:
+            import obstore
+
+            # Whether a store is behind plain http, as in a private network, is for its endpoint to say.
+            self._store = obstore.store.from_url(self.url, client_options={"allow_http": True})
+        return self._store
+
+
+class _ObjectSink:
+    """An obstore writer whose errors name the object."""
+
+    def __init__(self, writer: Any, place: str) -> None:
+        self._writer = writer
+        self._place = place
+
+    def write(self, data: memoryview | bytes) -> int:
+        with writing(self._place):
+            return int(self._writer.write(data))
+
+
+class _ObjectSource(io.RawIOBase):
+    """An obstore reader as a raw binary file."""
+
+    def __init__(self, reader: Any, place: str) -> None:
+        self._reader = reader
+        self._place = place
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with reading(self._place):
+            data = memoryview(self._reader.read(len(buffer)))
+        buffer[: len(data)] = data
+        return len(data)

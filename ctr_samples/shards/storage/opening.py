@@ -1,0 +1,51 @@
+"""From a path or URL to its storage."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+from ctr_samples.errors import UsageError
+from ctr_samples.shards.storage.hdfs import HadoopStorage
+from ctr_samples.shards.storage.interface import Storage
+from ctr_samples.shards.storage.local import LocalStorage
+from ctr_samples.shards.storage.objects import ObjectStorage
+
+_BUCKETS = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+
+
+def open_storage(url: str | Path) -> Storage:
+    """The storage for a directory or a ``hdfs://``, ``s3://``, ``gs://``, ``az://`` URL; credentials come from the environment.
+
+    UsageError for what is none of these; nothing is touched before the first call.
+    """
+    text = str(url)
+    match = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", text)
+    scheme = match[1] if match else None
+    if scheme is None:
+        return LocalStorage(text)
+    if scheme == "file":
+        return LocalStorage(_path_of_file_url(text))
+    if scheme == "hdfs":
+        return HadoopStorage(_plain(text))
+    if scheme in _BUCKETS and re.match(r"\w+://[^/]", text):
+        return ObjectStorage(_plain(text).replace("s3a://", "s3://", 1))
+    raise UsageError(
+        f"{text}: cannot store to {scheme}; expected a directory, hdfs://, or s3://, gs://, az:// or abfss:// and a bucket."
+    )
+
+
+def _plain(text: str) -> str:
+    """The URL, unless it would end early or be decoded, and samples would quietly land elsewhere."""
+    if special := re.search(r"[?#%]", text):
+        raise UsageError(f"{text}: found {special[0]!r} in the URL; expected a plain name for the directory.")
+    return text
+
+
+def _path_of_file_url(text: str) -> str:
+    """The path in ``file:/a`` or ``file:///a``."""
+    match = re.fullmatch(r"file:(?://(?:localhost)?)?(/(?!/).*)", text)
+    if match is None:
+        raise UsageError(f"{text}: found no absolute path in the URL; expected the form file:///data/samples.")
+    return unquote(match[1])

@@ -1,0 +1,51 @@
+"""Where shards and codec meet on the writing side: Arrow batches to shards, in any process."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ctr_samples.contract import ExampleContract
+from ctr_samples.shards import ShardWriter, Storage
+
+
+def shard_writer(
+    storage: Storage,
+    directory: str,
+    contract: ExampleContract,
+    *,
+    compression: Literal["none", "gzip", "zlib"] = "none",
+    shard_size: int = 128 * 2**20,
+    partition: int = 0,
+    attempt: int = 0,
+    engine: Literal["native", "tensorflow"] = "native",
+) -> ShardWriter:
+    """A writer of batches whose columns include those of ``contract``; other columns are left out.
+
+    Runs in any process; on an executor, once for each attempt of a task. Use it in a ``with`` block: after an error its
+    open files never appear.
+    """
+    from ctr_samples.codec import RecordWriter
+
+    encoder = _encoder(contract, engine)
+    names = contract.names()
+    return ShardWriter(
+        storage,
+        directory,
+        encode=lambda rows: encoder.encode(rows.select(names)),
+        open_frames=lambda file: RecordWriter(file, compression),
+        labels=contract.names("label"),
+        partition=partition,
+        attempt=attempt,
+        compression=compression,
+        shard_size=shard_size,
+    )
+
+
+def _encoder(contract: ExampleContract, engine: str) -> Any:
+    if engine == "native":
+        from ctr_samples.codec import ExampleEncoder
+
+        return ExampleEncoder(contract)
+    from ctr_samples.codec.reference import ReferenceEncoder
+
+    return ReferenceEncoder(contract)
