@@ -16,10 +16,14 @@ from datetime import UTC, date, datetime
 
 from ctr_samples.errors import UsageError
 
+MANIFESTS_OF_TABLE = "_manifests"
+"""Where a table's manifests stand: readers that list a directory pass over names that begin so."""
 SUFFIXES = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
 _MANIFEST = re.compile(r"(\d{8})\.json")
 _DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})")
 _RUN_ID = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
+_SHARD = re.compile(r"part-\d{5,}-\d+-[0-9a-f]{8}\.tfrecord(\.gz|\.zlib)?")
+_STAGED = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
 def parse_day(text: str) -> date:
@@ -67,11 +71,47 @@ def shard_name(partition: int, attempt: int, token: str, compression: str) -> st
     return f"part-{partition:05d}-{attempt}-{token}{SUFFIXES[compression]}"
 
 
+def compression_of(path: str) -> str:
+    """The compression that the suffix of a shard's name says; ``.deflate`` is Hadoop's for zlib."""
+    endings = {".gz": "gzip", ".zlib": "zlib", ".deflate": "zlib"}
+    return next((found for ending, found in endings.items() if path.endswith(ending)), "none")
+
+
+def is_shard_name(name: str) -> bool:
+    """Whether a file's name is one that :func:`shard_name` gives."""
+    return _SHARD.fullmatch(name) is not None
+
+
+def is_staged_name(name: str) -> bool:
+    """Whether a file's name is the hidden one under which a storage writes a file that is not yet whole."""
+    return _STAGED.fullmatch(name) is not None
+
+
+def manifests_directory(day: date) -> str:
+    """Where the manifests of a day stand."""
+    return f"{day_directory(day)}/manifests"
+
+
+def generation_name(generation: int) -> str:
+    """``00000001.json``."""
+    return f"{generation:08d}.json"
+
+
 def manifest_path(day: date, generation: int) -> str:
     """Where the manifest of a generation stands; its appearance is the commit."""
-    return f"{day_directory(day)}/manifests/{generation:08d}.json"
+    return f"{manifests_directory(day)}/{generation_name(generation)}"
 
 
 def latest_generation(names: list[str]) -> int:
-    """The highest generation among the names in ``manifests/``; 0 where there is none."""
+    """The highest generation among the names of a directory of manifests; 0 where there is none."""
     return max((int(m[1]) for m in map(_MANIFEST.fullmatch, names) if m), default=0)
+
+
+def started_at(run: str) -> datetime | None:
+    """When a run began, from its id; None for a name that is no run id."""
+    if not _RUN_ID.fullmatch(run):
+        return None
+    try:
+        return datetime.strptime(run[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None

@@ -1,0 +1,224 @@
+"""A directory of shards that grows by appends: what the ``tfrecord`` format of Spark writes.
+
+::
+
+    part-00003-17-1a2b3c4d.tfrecord           or below country=US/
+    _manifests/00000001.json
+    _SUCCESS
+
+As with a day's samples, the appearance of a manifest is the commit. A manifest of an append names only what it adds to the
+generation before; every sixteenth, and each overwrite, names all, so that a reader opens a few small files.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any, Literal, Self
+
+from ctr_samples.errors import DamagedFile, InputError, PublishConflict, StorageError
+from ctr_samples.shards import generations
+from ctr_samples.shards.manifest import Shard
+from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, generation_name, is_shard_name, is_staged_name
+from ctr_samples.shards.publish import check_shards, check_store
+from ctr_samples.shards.storage import NameTaken, Storage
+
+TABLE_FORMAT = "ctr-samples table 1"
+_COMPLETE_EVERY = 16
+_TRIES = 100
+"""How many other writers may be faster before an append gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableWrite:
+    """What one write brings to a table.
+
+    ``schema`` is whatever the writer wants its readers to know of the columns; ``stream`` is the id of a stream and the
+    number of its batch, which is committed once however often it is tried.
+    """
+
+    run_id: str
+    mode: Literal["append", "overwrite"]
+    record_type: str
+    shards: tuple[Shard, ...]
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    contract: Mapping[str, Any] = field(default_factory=dict)
+    partition_by: tuple[str, ...] = ()
+    stream: tuple[str, int] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TableManifest:
+    """One generation of a table. ``complete`` says that ``shards`` are all that readers see, else what is new.
+
+    ``schemas`` and ``contracts`` are those of all the writes, without repeats, oldest first; ``streams`` has the last batch of
+    each stream.
+    """
+
+    generation: int
+    run_id: str
+    parent: str | None
+    created_at: str
+    complete: bool
+    record_type: str
+    partition_by: tuple[str, ...]
+    schemas: tuple[Mapping[str, Any], ...]
+    contracts: tuple[Mapping[str, Any], ...]
+    shards: tuple[Shard, ...]
+    streams: Mapping[str, int]
+    versions: Mapping[str, str]
+    format: str = TABLE_FORMAT
+
+    @property
+    def records(self) -> int:
+        """Number of records over the listed shards."""
+        return sum(s.records for s in self.shards)
+
+    def to_json(self) -> bytes:
+        """Indented JSON, in declared order."""
+        return (json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n").encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, place: str) -> Self:
+        """Read :meth:`to_json`; DamagedFile names ``place`` when the bytes are no manifest of a known format."""
+        try:
+            value = json.loads(data)
+            if value["format"] != TABLE_FORMAT:
+                raise DamagedFile(f"{place} has format {value['format']!r}; this release reads {TABLE_FORMAT!r}.")
+            lists = {name: tuple(value[name]) for name in ("partition_by", "schemas", "contracts")}
+            return cls(**{**value, **lists, "shards": tuple(Shard(**s) for s in value["shards"])})
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise DamagedFile(f"{place} is not a manifest of a table ({error}); restore it.") from None
+
+
+def next_manifest(current: TableManifest | None, write: TableWrite, created_at: str) -> TableManifest:
+    """The generation that a write makes of a table; ``current`` is complete, and so is the result."""
+    base = None if write.mode == "overwrite" else current
+    streams = dict(current.streams) if current else {}
+    if write.stream:
+        streams[write.stream[0]] = write.stream[1]
+    return TableManifest(
+        generation=current.generation + 1 if current else 1,
+        run_id=write.run_id,
+        parent=current.run_id if current else None,
+        created_at=created_at,
+        complete=True,
+        record_type=write.record_type,
+        partition_by=write.partition_by,
+        schemas=_distinct(base.schemas if base else (), write.schema),
+        contracts=_distinct(base.contracts if base else (), write.contract),
+        shards=(base.shards if base else ()) + write.shards,
+        streams=streams,
+        versions=write.versions,
+    )
+
+
+def on_disk(manifest: TableManifest, write: TableWrite) -> TableManifest:
+    """What is put for a generation: all of it, or for most appends what is new."""
+    complete = write.mode == "overwrite" or manifest.generation % _COMPLETE_EVERY in (0, 1)
+    return manifest if complete else replace(manifest, complete=False, shards=write.shards)
+
+
+def refusal(current: TableManifest, write: TableWrite) -> str | None:
+    """Why an append does not fit what is there, or None."""
+    for name, there, new in (
+        ("records of type", current.record_type, write.record_type),
+        ("partitions by", list(current.partition_by) or "nothing", list(write.partition_by) or "nothing"),
+    ):
+        if there != new:
+            return f"holds {name} {there}, and {new} was to be appended; write to another directory, or overwrite"
+    return None
+
+
+class Table:
+    """A directory of shards at a store. Methods run on the driver (in Spark's data source: in a process beside it)."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    def current(self) -> TableManifest | None:
+        """What readers see, all shards in one manifest; None before the first generation."""
+        generation = generations.latest(self.storage, MANIFESTS_OF_TABLE)
+        return self.at(generation) if generation else None
+
+    def at(self, generation: int) -> TableManifest:
+        """What readers saw at a generation; DamagedFile where one that it builds upon is missing."""
+        newest = oldest = self._read(generation)
+        shards = [newest.shards]
+        while not oldest.complete:
+            oldest = self._read(oldest.generation - 1)
+            shards.append(oldest.shards)
+        return replace(newest, complete=True, shards=tuple(s for part in reversed(shards) for s in part))
+
+    def check_writable(self, run_id: str) -> None:
+        """Refuse, before any work, a directory with files of others and a store that cannot keep the promises."""
+        if self.current() is None:
+            self._check_own()
+        check_store(self.storage, f"{MANIFESTS_OF_TABLE}/{run_id}")
+
+    def commit(self, write: TableWrite) -> TableManifest:
+        """Publish a write and return what readers now see.
+
+        A batch of a stream that is already there changes nothing. When another writer was faster, an append goes behind it
+        and an overwrite replaces it too. Raises as :func:`ctr_samples.shards.generations.put` does, and InputError for an
+        append that does not fit. An overwrite then removes the files of the generation that it replaced.
+        """
+        check_shards(self.storage, write.shards)
+        for _ in range(_TRIES):
+            current = self.current()
+            if current and _has_batch(current, write):
+                return current
+            if current and write.mode == "append" and (wrong := refusal(current, write)):
+                raise InputError(f"{self.storage.url} {wrong}.")
+            manifest = next_manifest(current, write, datetime.now(UTC).isoformat(timespec="seconds"))
+            data = on_disk(manifest, write).to_json()
+            try:
+                generations.put(self.storage, MANIFESTS_OF_TABLE, manifest.generation, data, write.run_id)
+            except PublishConflict:
+                continue
+            self._finish(current, write)
+            return manifest
+        raise PublishConflict(f"{_TRIES} other writers of {self.storage.url} were faster; run this write again.")
+
+    def _finish(self, before: TableManifest | None, write: TableWrite) -> None:
+        """What is left to do once readers see the new generation; nothing here may fail the write."""
+        with suppress(NameTaken, StorageError):
+            self.storage.put_new("_SUCCESS", b"")
+        if write.mode == "overwrite" and before:
+            for shard in before.shards:
+                with suppress(StorageError):
+                    self.storage.delete(shard.path)
+
+    def _read(self, generation: int) -> TableManifest:
+        path = f"{MANIFESTS_OF_TABLE}/{generation_name(generation)}"
+        place = self.storage.locate(path)
+        try:
+            return TableManifest.from_json(self.storage.read(path), place)
+        except FileNotFoundError:
+            raise DamagedFile(f"{place} is missing, though a later generation builds upon it; restore it.") from None
+
+    def _check_own(self) -> None:
+        files = [file.path for file in self.storage.files("")]
+        others = [path for path in files if not _is_own(path)]
+        if others:
+            raise InputError(
+                f"{self.storage.url} holds {len(others)} file(s) that ctr-samples did not write, such as {others[0]}; "
+                "expected an empty or new directory. Write to another one, or move these away."
+            )
+
+
+def _is_own(path: str) -> bool:
+    name = path.rsplit("/", 1)[-1]
+    return path.startswith(f"{MANIFESTS_OF_TABLE}/") or is_shard_name(name) or is_staged_name(name)
+
+
+def _has_batch(current: TableManifest, write: TableWrite) -> bool:
+    return write.stream is not None and current.streams.get(write.stream[0], -1) >= write.stream[1]
+
+
+def _distinct(known: tuple[Mapping[str, Any], ...], new: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    return known if new in known or not new else (*known, new)

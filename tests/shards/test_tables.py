@@ -1,0 +1,252 @@
+"""Tables: what readers see after appends, overwrites, races, repeated stream batches and writers that die."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ctr_samples.errors import DamagedFile, InputError, PublishConflict, PublishUnknown, StorageError
+from ctr_samples.shards import NameTaken, Shard, Storage, open_storage
+from ctr_samples.shards.table import Table, TableManifest, TableWrite, next_manifest, on_disk
+
+SCHEMA = {"fields": ["id"]}
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
+    if request.param == "directory":
+        return Table(open_storage(tmp_path / "out"))
+    request.getfixturevalue("s3")
+    return Table(open_storage("s3://lake/table"))
+
+
+def shard(name: str, storage: Storage | None = None) -> Shard:
+    """One shard of six bytes; written if a storage is given."""
+    path = f"part-00000-1-{name:>08}.tfrecord"
+    if storage is not None:
+        with storage.new_file(path) as file:
+            file.write(b"record")
+    return Shard(path, "", 0, 2, 6, 0)
+
+
+def write(*shards: Shard, run: str = "r1", mode: Any = "append", **more: Any) -> TableWrite:
+    return TableWrite(run, mode, "Example", shards, schema=SCHEMA, **more)
+
+
+def seen(table: Table) -> list[str]:
+    """The paths of the shards that readers see."""
+    current = table.current()
+    return [s.path[-12:-9] for s in current.shards] if current else []
+
+
+def test_a_directory_without_a_manifest_is_no_table_yet(table: Table) -> None:
+    assert table.current() is None
+
+
+def test_appends_add_up_and_an_overwrite_starts_anew(table: Table) -> None:
+    one, two, three = (shard(name, table.storage) for name in ("1", "2", "3"))
+    table.commit(write(one))
+    table.commit(write(two))
+    assert seen(table) == ["001", "002"]
+    last = table.commit(write(three, mode="overwrite"))
+    assert seen(table) == ["003"]
+    assert (last.generation, last.parent, last.records, last.schemas) == (3, "r1", 2, (SCHEMA,))
+    assert [f.path for f in table.storage.files("")] == [
+        "_SUCCESS",
+        *(f"_manifests/{g:08}.json" for g in (1, 2, 3)),
+        three.path,
+    ]
+
+
+def test_a_manifest_of_an_append_names_only_what_it_adds_and_every_sixteenth_names_all() -> None:
+    def append(current: TableManifest | None, number: int) -> tuple[TableManifest, TableManifest]:
+        written = write(shard(str(number)))
+        manifest = next_manifest(current, written, "2026-01-01T00:00:00+00:00")
+        return manifest, on_disk(manifest, written)
+
+    current, lengths = None, []
+    for number in range(1, 34):
+        current, put = append(current, number)
+        assert len(current.shards) == number
+        lengths.append((put.complete, len(put.shards)))
+    complete = [(number, length) for number, (whole, length) in enumerate(lengths, 1) if whole]
+    assert complete == [(1, 1), (16, 16), (17, 17), (32, 32), (33, 33)]
+    assert {length for whole, length in lengths if not whole} == {1}
+
+
+def test_a_long_chain_of_appends_is_read_back_in_order(table: Table) -> None:
+    for number in range(1, 36):
+        table.commit(write(shard(str(number), table.storage)))
+    assert seen(table) == [f"{number:03}" for number in range(1, 36)]
+    assert len(table.at(20).shards) == 20
+
+
+def test_a_manifest_reads_back_as_it_was(table: Table) -> None:
+    written = write(
+        shard("1", table.storage), partition_by=("country",), stream=("s", 3), contract={"record": "example"}
+    )
+    put = table.commit(written)
+    assert table.current() == put
+    assert put.streams == {"s": 3}
+
+
+def test_a_batch_of_a_stream_counts_once_however_often_it_is_committed(table: Table) -> None:
+    table.commit(write(shard("1", table.storage), stream=("clicks", 0)))
+    table.commit(write(shard("2", table.storage), run="r2", stream=("clicks", 0)))
+    assert seen(table) == ["001"]
+    table.commit(write(shard("3", table.storage), stream=("views", 0)))
+    table.commit(write(shard("4", table.storage), stream=("clicks", 1)))
+    table.commit(write(shard("5", table.storage), stream=("clicks", 1)))
+    assert seen(table) == ["001", "003", "004"]
+
+
+def test_an_append_that_loses_a_race_goes_behind_the_winner(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = shard("1", table.storage), shard("2", table.storage)
+    current = Table.current
+    other = [write(one, run="other")]
+
+    def overtaken(self: Table) -> TableManifest | None:
+        found = current(self)
+        if other:  # between looking and putting, another writer commits
+            self.commit(other.pop())
+        return found
+
+    monkeypatch.setattr(Table, "current", overtaken)
+    assert table.commit(write(two)).generation == 2
+    assert seen(table) == ["001", "002"]
+
+
+def test_a_writer_that_always_loses_gives_up_in_words(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    table.commit(write(shard("1", table.storage), run="other"))
+    monkeypatch.setattr(Table, "current", lambda _: None)
+    with pytest.raises(PublishConflict, match="100 other writers of .* were faster"):
+        table.commit(write(shard("2", table.storage)))
+
+
+def test_a_put_whose_answer_was_lost_is_this_writers_own(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = shard("1", table.storage)
+    put_new = type(table.storage).put_new
+
+    def lost(self: Storage, path: str, data: bytes) -> None:
+        put_new(self, path, data)
+        if "_manifests" in path:
+            raise StorageError("Cannot write: the connection was reset.")
+
+    monkeypatch.setattr(type(table.storage), "put_new", lost)
+    assert table.commit(write(one)).generation == 1
+    assert seen(table) == ["001"]
+
+
+def test_a_store_that_does_not_answer_leaves_the_old_files_alone(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = shard("1", table.storage), shard("2", table.storage)
+    table.commit(write(one))
+    kind = type(table.storage)
+    read = kind.read
+
+    def no_put(self: Storage, path: str, data: bytes) -> None:
+        raise NameTaken(path)
+
+    def no_read(self: Storage, path: str) -> bytes:
+        if path.endswith("00000002.json"):
+            raise StorageError("Cannot read: no answer.")
+        return read(self, path)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(kind, "put_new", no_put)
+        broken.setattr(kind, "read", no_read)
+        with pytest.raises(PublishUnknown, match="It is not known whether"):
+            table.commit(write(two, mode="overwrite"))
+    assert seen(table) == ["001"]
+    assert table.storage.read(one.path) == b"record"
+
+
+def test_an_append_of_another_kind_is_refused_and_an_overwrite_is_not(table: Table) -> None:
+    table.commit(write(shard("1", table.storage)))
+    two = shard("2", table.storage)
+    with pytest.raises(
+        InputError, match="holds records of type Example, and ByteArray was to be appended; write to another"
+    ):
+        table.commit(replace(write(two), record_type="ByteArray"))
+    with pytest.raises(InputError, match=r"holds partitions by nothing, and \['country'\] was to be appended"):
+        table.commit(write(two, partition_by=("country",)))
+    table.commit(replace(write(two, mode="overwrite"), record_type="ByteArray"))
+    assert seen(table) == ["002"]
+
+
+def test_a_shard_that_is_not_there_is_never_published(table: Table) -> None:
+    with pytest.raises(DamagedFile, match="was written by a task but is not there"):
+        table.commit(write(shard("1")))
+    assert table.current() is None
+
+
+@pytest.mark.parametrize("path", ["part-00000-9bcc-c000.tfrecord", "country=US/notes.txt", "_manifests_old/x"])
+def test_a_directory_with_files_of_others_is_refused(table: Table, path: str) -> None:
+    table.storage.put_new(path, b"x")
+    with pytest.raises(InputError) as caught:
+        table.check_writable("r1")
+    assert str(caught.value) == (
+        f"{table.storage.url} holds 1 file(s) that ctr-samples did not write, such as {path}; "
+        "expected an empty or new directory. Write to another one, or move these away."
+    )
+
+
+def test_a_directory_with_what_a_killed_first_write_left_is_written(table: Table) -> None:
+    shard("1", table.storage)
+    table.storage.put_new("country=US/.part-00000-1-00000002.tfrecord." + "0" * 32, b"half")
+    table.check_writable("r1")
+    assert not [f for f in table.storage.files("_manifests") if f.path.endswith("json")]
+
+
+def test_a_store_without_conditions_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = open_storage(tmp_path)
+
+    def overwrite(self: Storage, path: str, data: bytes) -> None:
+        with self.new_file(path) as file:
+            file.write(data)
+
+    monkeypatch.setattr(type(storage), "put_new", overwrite)
+    with pytest.raises(StorageError, match="Use a store that honours If-None-Match"):
+        Table(storage).check_writable("r1")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", r"00000001\.json is not a manifest of a table"),
+        (
+            json.dumps({"format": "ctr-samples table 9"}).encode(),
+            "has format 'ctr-samples table 9'; this release reads",
+        ),
+        (json.dumps({"format": "ctr-samples table 1"}).encode(), "is not a manifest of a table"),
+    ],
+)
+def test_what_is_no_manifest_is_named(table: Table, content: bytes, message: str) -> None:
+    table.storage.put_new("_manifests/00000001.json", content)
+    with pytest.raises(DamagedFile, match=message):
+        table.current()
+
+
+def test_a_generation_that_another_builds_upon_is_missed_by_name(table: Table) -> None:
+    for name in "123":
+        table.commit(write(shard(name, table.storage)))
+    table.storage.delete("_manifests/00000002.json")
+    with pytest.raises(DamagedFile, match=r"00000002\.json is missing, though a later generation builds upon it"):
+        table.current()
+
+
+def test_a_success_mark_or_an_old_file_that_cannot_be_changed_does_not_fail_a_write(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = shard("1", table.storage), shard("2", table.storage)
+    table.commit(write(one))
+
+    def fail(*_: object) -> None:
+        raise StorageError("Cannot write: Permission denied.")
+
+    monkeypatch.setattr(type(table.storage), "delete", fail)
+    table.commit(write(two, mode="overwrite"))
+    assert seen(table) == ["002"]
