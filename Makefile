@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DAY    := 2019-11-26
 
-.PHONY: help setup java demo simulate test test-nightly bench fuzz lint format docs lock clean
+.PHONY: help setup java demo simulate test test-storage test-faults test-nightly bench fuzz lint format docs lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -31,6 +31,12 @@ test: setup lint  ## all checks and tests, under five minutes
 
 test-nightly: setup  ## the codec's property tests at full size, about an hour
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/codec
+
+test-storage: setup  ## real servers: S3 by Ceph's gateway, HDFS; and the kill harness
+	$(BIN)/python -m pytest tests/storage
+
+test-faults: setup  ## Spark on a cluster and disks, failing in every way
+	$(BIN)/python -m pytest tests/faults tests/disk_faults
 
 bench: setup $(VENV)/.bench  ## the benchmarks; each prints ratios measured in one run
 	$(BIN)/python -m pytest tests/benchmarks -s

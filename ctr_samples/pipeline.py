@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import DamagedFile, InputError
+from ctr_samples.errors import DamagedFile, InputError, StorageError, UsageError
 from ctr_samples.quality.accounting import Accounting
 from ctr_samples.shards import (
     Manifest,
@@ -34,6 +34,7 @@ from ctr_samples.shards import (
     open_storage,
     publish,
 )
+from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
 from ctr_samples.shards.naming import run_directory, run_id
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.failures import SPARK_FAILURES, as_expected_error
@@ -55,6 +56,9 @@ class Reporter(Protocol):
     def writing(self, progress: Progress) -> None:
         """Tasks begin to write; ``progress`` grows while they do."""
 
+    def warn(self, text: str) -> None:
+        """Something is wrong that does not stop the run."""
+
 
 class Silent:
     """The reporter of a run that nobody watches."""
@@ -63,6 +67,9 @@ class Silent:
         """Say nothing."""
 
     def writing(self, progress: Progress) -> None:
+        """Say nothing."""
+
+    def warn(self, text: str) -> None:
         """Say nothing."""
 
 
@@ -100,6 +107,8 @@ def run(
     mature = labels_are_mature(config, sources, run_date, datetime.now(UTC))
     fingerprint = run_fingerprint(config, run_date, contract, sources, mature)
     current = latest_manifest(storage, run_date)
+    check_name(storage, current, config.name)
+    clean_up(storage, run_date, config, told)
     if current is not None and not force and fingerprint == current.fingerprint != "" and is_intact(storage, current):
         mark_success(storage, current)
         return RunResult(current, published=False)
@@ -149,6 +158,25 @@ def run(
     return RunResult(manifest, published=True)
 
 
+def check_name(storage: Storage, current: Manifest | None, name: str) -> None:
+    """Refuse to put a sample set behind the generations of another one."""
+    if current is not None and current.name != name:
+        raise UsageError(
+            f"{storage.url} holds the samples of {current.name!r} on {current.run_date}, and this configuration is {name!r}; "
+            "give each sample set an `output.path` of its own."
+        )
+
+
+def clean_up(storage: Storage, run_date: date, config: JobConfig, told: Reporter) -> None:
+    """Remove what earlier runs of the day left behind; a store that does not let us is no reason to stop."""
+    kept = config.output.retention
+    retention = Retention(kept.generations, kept.longest_run)
+    try:
+        carry_out(storage, cleanup_of_day(storage, run_date, retention, datetime.now(UTC)))
+    except (StorageError, DamagedFile) as error:
+        told.warn(f"Could not clean up after earlier runs of {run_date}: {error}")
+
+
 def labels_are_mature(config: JobConfig, sources: Mapping[str, SourceFrame], run_date: date, now: datetime) -> bool:
     """Whether all label windows of the day had closed, and the days into which they reach were there to be read."""
     longest = max(label.window for label in config.labels.values())
@@ -165,7 +193,8 @@ def run_fingerprint(
     if None in inputs.values():
         return ""
     said = config.model_dump(mode="json", by_alias=True)
-    said["output"].pop("path")
+    for key in ("path", "retention"):  # neither changes a byte of the samples
+        said["output"].pop(key)
     parts = [said, run_date.isoformat(), contract.fingerprint, inputs, mature, versions()["ctr_samples"]]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 

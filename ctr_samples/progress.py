@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 if TYPE_CHECKING:
@@ -66,6 +67,10 @@ class RunProgress:
     def writing(self, progress: Written) -> None:
         """Show what the tasks have written so far."""
         self._written = progress
+
+    def warn(self, text: str) -> None:
+        """Print a warning above the progress."""
+        self._progress.console.print(f"[yellow]warning:[/yellow] {escape(text)}", soft_wrap=True)
 
     def follow(self, spark: SparkSession) -> None:
         """Show the tasks of this session's running stages from now on."""

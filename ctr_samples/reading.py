@@ -1,22 +1,30 @@
-"""Where shards and codec meet on the reading side: examples of a manifest as rows, and damage down to the record."""
+"""Where shards and codec meet on the reading side: examples as rows, and damage down to the record."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from ctr_samples.codec import EncodedBatch, ExampleDecoder, RecordReader
 from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import DamagedFile
-from ctr_samples.shards import Manifest, Shard, Storage, shard_damage
+from ctr_samples.errors import DamagedFile, StorageError
+from ctr_samples.shards import CheckedFile, Shard, Storage
+from ctr_samples.shards.naming import compression_of
+
+_THREADS = 8
+"""Shards that are checked at once: more than a laptop has cores, since a far store is waited for."""
 
 
-def first_examples(storage: Storage, manifest: Manifest, split: str | None, count: int) -> list[dict[str, Any]]:
-    """The first ``count`` examples of a split, or of all, in published order, as name -> value or list of values."""
-    decoder = ExampleDecoder(ExampleContract.from_dict(dict(manifest.contract)))
+def first_examples(
+    storage: Storage, shards: Sequence[Shard], contract: ExampleContract, count: int
+) -> list[dict[str, Any]]:
+    """The first ``count`` examples, in published order, as name -> value or list of values."""
+    decoder = ExampleDecoder(contract)
     rows: list[dict[str, Any]] = []
-    for shard in manifest.of_split(split):
-        for chunk in _chunks(storage, manifest, shard):
+    for shard in shards:
+        for chunk in records_of(storage, shard):
             end = int(chunk.offsets[min(len(chunk), count - len(rows))])
             rows += decoder.decode(chunk.buffer[:end]).to_pylist()
             if len(rows) >= count:
@@ -24,35 +32,53 @@ def first_examples(storage: Storage, manifest: Manifest, split: str | None, coun
     return rows
 
 
-def damage_of(storage: Storage, manifest: Manifest, on_bytes: Callable[[int], None] = lambda _: None) -> Iterator[str]:
-    """A sentence for each shard that is not what its task wrote: size, checksum, or the records in it.
-
-    Every shard is looked at, whatever is wrong with the others; its records only where the file as a whole is right.
-    """
-    for shard in manifest.shards:
-        hurt = list(shard_damage(storage, shard, on_bytes))
-        yield from hurt or _record_damage(storage, manifest, shard)
-
-
-def _record_damage(storage: Storage, manifest: Manifest, shard: Shard) -> Iterator[str]:
-    try:
-        records = sum(len(chunk) for chunk in _chunks(storage, manifest, shard))
-    except DamagedFile as error:
-        yield str(error)
-        return
-    if records != shard.records:
-        yield f"{storage.locate(shard.path)} holds {records} records, the manifest says {shard.records}."
-
-
-def _chunks(storage: Storage, manifest: Manifest, shard: Shard) -> Iterator[EncodedBatch]:
+def records_of(storage: Storage, shard: Shard) -> Iterator[EncodedBatch]:
     """Batches of framed records; DamagedFile, which names the shard, when it is missing or not as it should be."""
     place = storage.locate(shard.path)
     try:
         with storage.open(shard.path) as file:
-            yield from RecordReader(file, manifest.compression)
+            yield from RecordReader(file, compression_of(shard.path))
     except FileNotFoundError:
-        raise DamagedFile(
-            f"{place} is missing, though the manifest names it; restore it, or run the day again."
-        ) from None
+        raise DamagedFile(f"{place} is missing, though the manifest names it; restore it, or run again.") from None
     except DamagedFile as error:
         raise DamagedFile(f"{place}: {error}") from error
+
+
+def damage_of(
+    storage: Storage, shards: Sequence[Shard], on_bytes: Callable[[int], None] = lambda _: None
+) -> Iterator[str]:
+    """A sentence for each shard that is not what its task wrote: size, checksum of the file, or the records in it.
+
+    Every shard is looked at, whatever is wrong with the others, and each byte is read once, by several threads.
+    ``on_bytes`` is called by these threads.
+    """
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for wrong in threads.map(partial(_damage_of_one, storage, on_bytes), shards):
+            if wrong:
+                yield wrong
+
+
+def _damage_of_one(storage: Storage, on_bytes: Callable[[int], None], shard: Shard) -> str | None:
+    place = storage.locate(shard.path)
+    try:
+        with storage.open(shard.path) as raw:
+            file = CheckedFile(raw, on_bytes)
+            try:
+                wrong = _wrong_records(file, shard)
+                file.drain()
+            except OSError as error:  # a bad sector; the other shards are still worth a look
+                return f"{place} cannot be read beyond byte {file.size} ({error.strerror})."
+    except FileNotFoundError:
+        return f"{place} is missing."
+    except StorageError as error:
+        return str(error)
+    wrong = file.difference(shard) or wrong
+    return f"{place} {wrong.rstrip('.')}." if wrong else None
+
+
+def _wrong_records(file: CheckedFile, shard: Shard) -> str | None:
+    try:
+        records = sum(map(len, RecordReader(file, compression_of(shard.path))))
+    except DamagedFile as error:
+        return f"is damaged: {error}"
+    return None if records == shard.records else f"holds {records} records, the manifest says {shard.records}"

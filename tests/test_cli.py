@@ -87,7 +87,7 @@ def test_a_run_prints_the_manifest_on_stdout_and_the_summary_on_stderr(
             "features.position: found double, expected an integer",
         ),
         (["--date", "2018-01-01"], 3, "error: sources.log has no impressions on 2018-01-01; check the date"),
-        (["--set", "output.path=ftp://x/y"], 2, "ftp://x/y: cannot store to ftp; expected a directory or s3://"),
+        (["--set", "output.path=ftp://x/y"], 2, "ftp://x/y: cannot store to ftp; expected a directory, hdfs://"),
         (["--set", "output.path=/dev/null/x"], 1, "/dev/null is a file where a directory should be"),
     ],
 )
@@ -162,13 +162,41 @@ def test_a_directory_without_samples_is_refused(tmp_path: Path, command: str) ->
     assert "holds no published samples; expected an output directory" in sentence(result)
 
 
+def test_the_history_has_a_line_for_each_generation(output: Path) -> None:
+    said = call("history", str(output))
+    assert said.exit_code == 0
+    assert re.search(r"^ ?1 .* 1,300 .* what readers see", said.stdout, re.MULTILINE)
+
+
+def test_cleaning_says_what_would_go_and_then_removes_it(tmp_path: Path) -> None:
+    run = tmp_path / "dt=2019-11-26/data/20190606T020000-aaaaaaaa"
+    (run / "train").mkdir(parents=True)
+    (run / "train/part-00000-0-00000001.tfrecord").write_bytes(b"x" * 1024)
+    asked = call("clean", str(tmp_path), "--dry-run")
+    assert (asked.exit_code, asked.stdout) == (0, f"{run}\n")
+    assert "Would remove 1 run(s) and file(s), 1 KiB." in sentence(asked)
+    assert run.exists()
+    done = call("clean", str(tmp_path), "--keep", "1", "--longest-run", "2h")
+    assert "Removed 1 run(s) and file(s), 1 KiB." in sentence(done)
+    assert not run.exists()
+
+
+def test_cleaning_refuses_what_is_no_duration_and_no_output(tmp_path: Path) -> None:
+    wrong = call("clean", str(tmp_path), "--longest-run", "soon")
+    assert wrong.exit_code == 2
+    assert "--longest-run is 'soon'; expected a duration such as 30s, 30m, 2h or 7d." in sentence(wrong)
+    empty = call("clean", str(tmp_path))
+    assert empty.exit_code == 3
+    assert "holds neither samples nor a table; expected an output directory." in sentence(empty)
+
+
 def test_a_day_or_split_that_is_not_there_says_what_is(output: Path) -> None:
     day = call("show", str(output), "--date", "2019-11-27")
     assert day.exit_code == 3
     assert "has no samples of 2019-11-27; published are 2019-11-26 to 2019-11-26 (1 day(s))" in sentence(day)
     split = call("paths", str(output), "--split", "test")
     assert split.exit_code == 3
-    assert "There is no split 'test' on 2019-11-26; there is train, eval." in sentence(split)
+    assert "There is no split 'test' in open_bandit 2019-11-26, generation 1; there is train, eval." in sentence(split)
 
 
 def test_help_names_every_command() -> None:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples import pipeline
 from ctr_samples.config import LoadedConfig, load_config
+from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import EncodeError, InputError
 from ctr_samples.reading import damage_of, first_examples
 from ctr_samples.shards import Manifest, latest_manifest, open_storage
@@ -31,7 +32,8 @@ def open_bandit(output: Path, *overrides: str) -> LoadedConfig:
 
 
 def examples(output: Path, manifest: Manifest) -> pd.DataFrame:
-    return pd.DataFrame(first_examples(open_storage(output), manifest, None, 10**6))
+    contract = ExampleContract.from_dict(dict(manifest.contract))
+    return pd.DataFrame(first_examples(open_storage(output), manifest.shards, contract, 10**6))
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,7 @@ def test_a_week_of_real_logs_has_exactly_38_clicks_in_10000_impressions(
 
 def test_the_published_bytes_are_what_the_manifest_says(tuesday: tuple[Path, Manifest]) -> None:
     output, manifest = tuesday
-    assert list(damage_of(open_storage(output), manifest)) == []
+    assert list(damage_of(open_storage(output), manifest.shards)) == []
     assert latest_manifest(open_storage(output), TUESDAY) == manifest
     assert (output / "dt=2019-11-26/_SUCCESS").exists()
     assert manifest.accounting == {"impressions": 1300, "samples": 1300, "no_time": 0, "no_article": 0, "repeated": 0}
@@ -110,7 +112,7 @@ def test_shards_roll_once_they_have_the_target_size(spark: SparkSession, tmp_pat
     small = open_bandit(tmp_path, "output.shard_size=64KiB", "output.partitions=1")
     manifest = pipeline.run(spark, small, TUESDAY).manifest
     assert [s.records for s in manifest.of_split("train")] == [512, 512, 32]
-    assert list(damage_of(open_storage(tmp_path), manifest)) == []
+    assert list(damage_of(open_storage(tmp_path), manifest.shards)) == []
     assert len(examples(tmp_path, manifest)) == 1300
 
 
@@ -119,7 +121,7 @@ def test_shards_may_be_compressed(spark: SparkSession, tmp_path: Path, compressi
     loaded = open_bandit(tmp_path, f"output.compression={compression}")
     manifest = pipeline.run(spark, loaded, TUESDAY).manifest
     assert all(s.path.endswith(suffix) for s in manifest.shards)
-    assert list(damage_of(open_storage(tmp_path), manifest)) == []
+    assert list(damage_of(open_storage(tmp_path), manifest.shards)) == []
     assert examples(tmp_path, manifest).clicked.sum() == 6
 
 

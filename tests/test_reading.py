@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import errno
+import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pytest
 
-from ctr_samples.codec import EncodedBatch, ExampleEncoder, RecordWriter
+from ctr_samples.codec import ExampleEncoder
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.crc32c import crc32c
-from ctr_samples.errors import DamagedFile
+from ctr_samples.errors import DamagedFile, StorageError
 from ctr_samples.reading import damage_of, first_examples
-from ctr_samples.shards import Manifest, Shard, ShardWriter, Storage, open_storage
+from ctr_samples.shards import Manifest, Shard, Storage, open_storage
+from ctr_samples.shards.naming import Compression
+from ctr_samples.writing import shard_writer
 
 CONTRACT = ExampleContract(
     (
@@ -30,11 +35,10 @@ def example(i: int) -> dict[str, object]:
     return {"position": i, "weights": [i + 0.5, -1.0], "channel": [b"news", b"c%d" % i], "clicked": i % 2}
 
 
-def encoded(first: int, stop: int) -> EncodedBatch:
-    rows = [example(i) for i in range(first, stop)]
+def rows(first: int, stop: int) -> pa.RecordBatch:
     types = [("position", pa.int64()), ("weights", pa.list_(pa.float32(), 2))]
     types += [("channel", pa.list_(pa.binary())), ("clicked", pa.int64())]
-    return ExampleEncoder(CONTRACT).encode(pa.RecordBatch.from_pylist(rows, pa.schema(types)))
+    return pa.RecordBatch.from_pylist([example(i) for i in range(first, stop)], pa.schema(types))
 
 
 @pytest.fixture
@@ -42,19 +46,20 @@ def storage(tmp_path: Path) -> Storage:
     return open_storage(tmp_path / "out")
 
 
-def written(storage: Storage, compression: str = "none") -> Manifest:
+def written(storage: Storage, compression: Compression = "none") -> Manifest:
     """Examples 0 to 3 and 4 to 7 in two shards of train, 8 to 10 in eval."""
     shards: list[Shard] = []
     for partition, (split, first, stop) in enumerate([("train", 0, 4), ("train", 4, 8), ("eval", 8, 11)]):
-        writer = ShardWriter(
+        writer = shard_writer(
             storage,
             "dt=2019-06-05/data/20190606T020000-aaaaaaaa",
+            CONTRACT,
+            compression=compression,
             partition=partition,
             attempt=7,
-            open_frames=lambda file: RecordWriter(file, compression),
-            compression=compression,
         )
-        writer.write(split, encoded(first, stop), {"clicked": sum(i % 2 for i in range(first, stop))})
+        with writer:
+            writer.write(rows(first, stop), split)
         shards += writer.close().shards
     return Manifest(
         name="tiny",
@@ -86,7 +91,7 @@ def place(storage: Storage, manifest: Manifest, index: int) -> Path:
 
 def sentences(storage: Storage, manifest: Manifest) -> list[str]:
     """What is said, with each shard's place shortened to #0, #1, #2."""
-    found = list(damage_of(storage, manifest))
+    found = list(damage_of(storage, manifest.shards))
     for i in range(len(manifest.shards)):
         found = [sentence.replace(str(place(storage, manifest, i)), f"#{i}") for sentence in found]
     return found
@@ -95,41 +100,45 @@ def sentences(storage: Storage, manifest: Manifest) -> list[str]:
 # First examples.
 
 
+def first(storage: Storage, manifest: Manifest, split: str | None, count: int) -> list[dict[str, object]]:
+    return first_examples(storage, manifest.of_split(split), CONTRACT, count)
+
+
 @COMPRESSIONS
-def test_the_first_examples_come_in_published_order_over_shards(storage: Storage, compression: str) -> None:
+def test_the_first_examples_come_in_published_order_over_shards(storage: Storage, compression: Compression) -> None:
     manifest = written(storage, compression)
     assert [s.records for s in manifest.shards] == [4, 4, 3]
-    assert first_examples(storage, manifest, "train", 6) == [example(i) for i in range(6)]
-    assert first_examples(storage, manifest, "eval", 1) == [example(8)]
+    assert first(storage, manifest, "train", 6) == [example(i) for i in range(6)]
+    assert first(storage, manifest, "eval", 1) == [example(8)]
 
 
 def test_without_a_split_they_come_from_all_and_there_are_no_more_than_there_are(storage: Storage) -> None:
     manifest = written(storage)
-    assert first_examples(storage, manifest, None, 1000) == [example(i) for i in range(11)]
+    assert first(storage, manifest, None, 1000) == [example(i) for i in range(11)]
 
 
 def test_none_are_asked_for_or_there_is_no_such_split(storage: Storage) -> None:
     manifest = written(storage)
-    assert first_examples(storage, manifest, None, 0) == []
-    assert first_examples(storage, manifest, "test", 5) == []
+    assert first(storage, manifest, None, 0) == []
+    assert first(storage, manifest, "test", 5) == []
 
 
 def test_only_the_shards_that_are_needed_are_opened(storage: Storage) -> None:
     manifest = written(storage)
     place(storage, manifest, 1).unlink()
-    assert first_examples(storage, manifest, "train", 4) == [example(i) for i in range(4)]
+    assert first(storage, manifest, "train", 4) == [example(i) for i in range(4)]
 
 
 def test_a_missing_or_cut_shard_is_damage_that_names_it(storage: Storage) -> None:
     manifest = written(storage)
     place(storage, manifest, 0).write_bytes(bytes(5))
     with pytest.raises(DamagedFile, match=rf"^{place(storage, manifest, 0)}: After 0 records"):
-        first_examples(storage, manifest, "train", 1)
+        first(storage, manifest, "train", 1)
     place(storage, manifest, 0).unlink()
     with pytest.raises(DamagedFile) as caught:
-        first_examples(storage, manifest, "train", 1)
+        first(storage, manifest, "train", 1)
     assert str(caught.value) == (
-        f"{place(storage, manifest, 0)} is missing, though the manifest names it; restore it, or run the day again."
+        f"{place(storage, manifest, 0)} is missing, though the manifest names it; restore it, or run again."
     )
 
 
@@ -137,10 +146,10 @@ def test_a_missing_or_cut_shard_is_damage_that_names_it(storage: Storage) -> Non
 
 
 @COMPRESSIONS
-def test_intact_shards_say_nothing(storage: Storage, compression: str) -> None:
+def test_intact_shards_say_nothing(storage: Storage, compression: Compression) -> None:
     manifest = written(storage, compression)
     counted: list[int] = []
-    assert list(damage_of(storage, manifest, counted.append)) == []
+    assert list(damage_of(storage, manifest.shards, counted.append)) == []
     assert sum(counted) == manifest.bytes
 
 
@@ -153,7 +162,7 @@ def test_a_missing_shard_does_not_hide_what_is_wrong_with_the_others(storage: St
 
 
 @COMPRESSIONS
-def test_every_flipped_bit_of_a_shard_is_found(storage: Storage, compression: str) -> None:
+def test_every_flipped_bit_of_a_shard_is_found(storage: Storage, compression: Compression) -> None:
     manifest = written(storage, compression)
     one = replace(manifest, shards=manifest.shards[2:])
     file = place(storage, one, 0)
@@ -179,7 +188,7 @@ def test_truncation_and_appended_bytes_are_found_by_size(storage: Storage) -> No
 
 
 def record_boundaries() -> Iterator[int]:
-    yield from encoded(0, 4).offsets.tolist()[:-1]
+    yield from ExampleEncoder(CONTRACT).encode(rows(0, 4)).offsets.tolist()[:-1]
 
 
 @pytest.mark.parametrize("records", [0, 1, 3])
@@ -218,5 +227,48 @@ def test_a_record_with_a_wrong_checksum_is_found_and_the_next_shard_is_looked_at
     last = manifest.shards[2]
     wrong = agreeing(replace(manifest, shards=(*manifest.shards[:2], replace(last, records=4))), 0, bytes(data))
     broken, miscounted = sentences(storage, wrong)
-    assert broken.startswith("#0: ")
+    assert broken.startswith("#0 is damaged: ")
     assert miscounted == "#2 holds 3 records, the manifest says 4."
+
+
+def test_a_checksum_is_shown_with_all_its_digits(storage: Storage) -> None:
+    manifest = written(storage)
+    (sentence,) = damage_of(storage, [replace(manifest.shards[0], crc32c=0x1F)])
+    assert sentence.endswith("the manifest says 0000001f.")
+
+
+def test_a_shard_in_a_bad_sector_is_damage_and_the_others_are_still_read(storage: Storage) -> None:
+    manifest = written(storage)
+    start = place(storage, manifest, 0).read_bytes()[:4]
+
+    class BadSector(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if self.tell() >= 4:
+                raise OSError(errno.EIO, "Input/output error")
+            return super().read(4)
+
+    class Scratched:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(storage, name)
+
+        def open(self, path: str) -> BinaryIO:
+            return BadSector(start) if path == manifest.shards[0].path else storage.open(path)
+
+    place(storage, manifest, 2).unlink()
+    assert list(damage_of(Scratched(), manifest.shards)) == [
+        f"{place(storage, manifest, 0)} cannot be read beyond byte 4 (Input/output error).",
+        f"{place(storage, manifest, 2)} is missing.",
+    ]
+
+
+def test_a_store_that_fails_has_its_sentence_for_each_shard(storage: Storage) -> None:
+    manifest = written(storage)
+
+    class Gone:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(storage, name)
+
+        def open(self, path: str) -> BinaryIO:
+            raise StorageError(f"Cannot read {path}: no answer.")
+
+    assert list(damage_of(Gone(), manifest.shards)) == [f"Cannot read {s.path}: no answer." for s in manifest.shards]

@@ -20,6 +20,7 @@ from ctr_samples.config.models import (
     Label,
     Output,
     Rate,
+    Retention,
     Source,
     Split,
     View,
@@ -38,6 +39,7 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("features.<name>", Feature),
     ("split", Split),
     ("output", Output),
+    ("output.retention", Retention),
 ]
 
 INTRODUCTION = """\

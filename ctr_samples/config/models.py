@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from datetime import timedelta
 from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
 
@@ -280,10 +281,21 @@ class Split(_Model):
     )
 
 
+class Retention(_Model):
+    """What the next run of a day leaves of earlier ones; manifests always stay."""
+
+    generations: int = Field(3, ge=1, description="Generations of a day whose shards stay.")
+    longest_run: Duration = Field(
+        timedelta(hours=24),
+        ge=timedelta(hours=1),
+        description="Longer than any run, and than any training job that reads a generation after it was replaced.",
+    )
+
+
 class Output(_Model):
     """Where the samples go and in what form."""
 
-    path: str = Field(min_length=1, description="A directory, or s3://, gs://, az:// and a prefix.")
+    path: str = Field(min_length=1, description="A directory, or hdfs://, s3://, gs://, az:// and a prefix.")
     record: Literal["example"] = Field("example", description="The kind of message.")
     compression: Literal["none", "gzip", "zlib"] = Field("none", description="Of each shard as a whole.")
     engine: Literal["native", "tensorflow"] = Field(
@@ -293,6 +305,7 @@ class Output(_Model):
     )
     shard_size: Size = Field(128 * 2**20, ge=4096, description="A shard is closed once it has this size.")
     partitions: int = Field(8, ge=1, le=100_000, description="How many tasks write; each makes at least one shard.")
+    retention: Retention = Field(Retention(), description="What stays of earlier runs of a day.")
 
     @field_validator("path")
     @classmethod

@@ -11,21 +11,26 @@ from ctr_samples.shards.publish import (
     read_manifest,
     require_manifest,
 )
-from ctr_samples.shards.storage import NameTaken, Storage, open_storage
-from ctr_samples.shards.verify import damage, shard_damage
+from ctr_samples.shards.storage import NameTaken, Storage, StoredFile, open_storage
+from ctr_samples.shards.table import Table, TableManifest, TableWrite
+from ctr_samples.shards.verify import CheckedFile
 from ctr_samples.shards.writer import ShardWriter
 
 __all__ = [
+    "CheckedFile",
     "Manifest",
     "NameTaken",
     "Receipt",
     "Shard",
     "ShardWriter",
     "Storage",
+    "StoredFile",
+    "Table",
+    "TableManifest",
+    "TableWrite",
     "check_receipts",
     "check_shards",
     "check_store",
-    "damage",
     "latest_manifest",
     "mark_success",
     "open_storage",
@@ -33,5 +38,4 @@ __all__ = [
     "published_days",
     "read_manifest",
     "require_manifest",
-    "shard_damage",
 ]

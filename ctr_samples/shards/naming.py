@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
+from typing import Literal
 
 from ctr_samples.errors import UsageError
+
+Compression = Literal["none", "gzip", "zlib"]
 
 MANIFESTS_OF_TABLE = "_manifests"
 """Where a table's manifests stand: readers that list a directory pass over names that begin so."""
@@ -71,9 +74,9 @@ def shard_name(partition: int, attempt: int, token: str, compression: str) -> st
     return f"part-{partition:05d}-{attempt}-{token}{SUFFIXES[compression]}"
 
 
-def compression_of(path: str) -> str:
+def compression_of(path: str) -> Compression:
     """The compression that the suffix of a shard's name says; ``.deflate`` is Hadoop's for zlib."""
-    endings = {".gz": "gzip", ".zlib": "zlib", ".deflate": "zlib"}
+    endings: dict[str, Compression] = {".gz": "gzip", ".zlib": "zlib", ".deflate": "zlib"}
     return next((found for ending, found in endings.items() if path.endswith(ending)), "none")
 
 

@@ -62,7 +62,8 @@ def test_an_unknown_key_names_file_line_key_and_the_nearest_valid_one(tmp_path: 
 def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> None:
     text = MINIMAL.replace("{path: out}", "{path: out, colour: red}")
     assert problem(tmp_path, text) == (
-        "c.yaml:14: output.colour: unknown key; expected one of compression, engine, partitions, path, record, shard_size."
+        "c.yaml:14: output.colour: unknown key; "
+        "expected one of compression, engine, partitions, path, record, retention, shard_size."
     )
 
 
@@ -445,7 +446,7 @@ def test_a_view_beside_a_lambda_is_still_checked(tmp_path: Path) -> None:
         (
             "path: out",
             "path: out, a key: 2",
-            "output.a key: unknown key; expected one of compression, engine, partitions, path, record, shard_size.",
+            "output.a key: unknown key; expected one of compression, engine, partitions, path, record, retention, shard_size.",
         ),
         (
             "name: tiny",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import date
+from importlib import resources
+from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator, ValidationError, validate
 
 from ctr_samples.errors import DamagedFile
 from ctr_samples.shards import Manifest, Receipt, Shard, check_receipts
@@ -116,3 +119,64 @@ def test_bytes_that_are_no_manifest_are_damage_and_name_the_place(manifest: Mani
         message = str(caught.value)
         assert (what, message[:38]) == (what, "/out/00000001.json is not a manifest (")
         assert message.endswith("; restore it, or move it away and run the day again.")
+
+
+# The published schema.
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    path = resources.files("ctr_samples.shards") / "manifest.schema.json"
+    found: dict[str, Any] = json.loads(path.read_text())
+    Draft202012Validator.check_schema(found)
+    return found
+
+
+def document(manifest: Manifest, **changes: Any) -> dict[str, Any]:
+    """The manifest as its file says it; a key with ``__`` changes the first shard."""
+    found: dict[str, Any] = json.loads(manifest.to_json())
+    found["contract"] = {"record": "example", "features": [{"name": "position", "dtype": "int64"}], "fingerprint": "f"}
+    found["fingerprint"] = "0" * 64
+    for key, value in changes.items():
+        place, name = (found["shards"][0], key[2:]) if key.startswith("__") else (found, key)
+        place[name] = value
+    return found
+
+
+def test_the_schema_has_each_field_of_a_manifest_and_no_other(schema: dict[str, Any]) -> None:
+    for described, kind in ((schema, Manifest), (schema["$defs"]["shard"], Shard)):
+        names = [field.name for field in fields(kind)]
+        assert list(described["properties"]) == names
+        assert sorted(described["required"]) == sorted(names)
+
+
+def test_a_manifest_follows_the_schema(schema: dict[str, Any], manifest: Manifest) -> None:
+    validate(document(manifest), schema)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"generation": 0},
+        {"run_id": "../../etc"},
+        {"run_id": "20190606T020000-aaaaaaaa/.."},
+        {"name": "Toutiao CTR"},
+        {"format": 2},
+        {"accounting": {"impressions": 1, "samples": 1, "lost": -1}},
+        {"accounting": {"samples": 1}},
+        {"fingerprint": "abc"},
+        {"more": 1},
+        {"__path": "../x.tfrecord"},
+        {"__path": "dt=2019-06-05/../../x.tfrecord"},
+        {"__path": "/etc/x.tfrecord"},
+        {"__path": "x.parquet"},
+        {"__records": 0},
+        {"__crc32c": 2**32},
+        {"__more": 1},
+    ],
+)
+def test_what_is_no_manifest_of_ours_breaks_the_schema(
+    schema: dict[str, Any], manifest: Manifest, changes: dict[str, Any]
+) -> None:
+    with pytest.raises(ValidationError):
+        validate(document(manifest, **changes), schema)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from ctr_samples.codec import ExampleEncoder, RecordWriter
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.shards import Manifest, ShardWriter, open_storage, publish
+from ctr_samples.shards import Manifest, open_storage, publish
+from ctr_samples.writing import shard_writer
 
 CONTRACT = ExampleContract(
     (
@@ -28,20 +28,10 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """400 train and 100 eval samples of 2019-06-05; a sample is clicked when its number is positive, with exceptions."""
     root = tmp_path_factory.mktemp("samples")
     storage = open_storage(root)
-    writer = ShardWriter(
-        storage,
-        "dt=2019-06-05/data/run",
-        partition=0,
-        attempt=0,
-        open_frames=lambda file: RecordWriter(file, "none"),
-        shard_size=8192,
-    )
-    encoder = ExampleEncoder(CONTRACT)
+    writer = shard_writer(storage, "dt=2019-06-05/data/run", CONTRACT, shard_size=8192)
     for split, start, count in (("train", 0, 400), ("eval", 400, 100)):
         for first in range(start, start + count, 50):
-            batch = rows(first, 50)
-            sums = {"clicked": sum(batch.column("clicked").to_pylist())}
-            writer.write(split, encoder.encode(batch), sums)
+            writer.write(rows(first, 50), split)
     manifest = Manifest(
         name="tiny",
         run_date="2019-06-05",

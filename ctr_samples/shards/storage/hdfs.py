@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
-from ctr_samples.errors import UsageError
+from ctr_samples.errors import StorageError, UsageError
 from ctr_samples.shards.storage.interface import (
     DIRECTORY_MODE,
     FILE_MODE,
@@ -21,6 +23,9 @@ from ctr_samples.shards.storage.interface import (
     reading,
     writing,
 )
+
+_PATIENCE = {"dfs.client.failover.max.attempts": "8"}
+"""About a minute until a name node that does not answer is given up, long enough for a standby to take over."""
 
 
 class HadoopStorage:
@@ -36,6 +41,7 @@ class HadoopStorage:
         self.url = url.rstrip("/")
         self._server, self._root = match[1], match[2] or ""
         self._client: Any = None
+        self._process = 0
 
     def __repr__(self) -> str:
         return f"HadoopStorage({self.url!r})"
@@ -46,60 +52,52 @@ class HadoopStorage:
     @contextmanager
     def new_file(self, path: str) -> Iterator[Sink]:
         """See the interface."""
-        with self._staged(path) as (staged, sink):
+        with self._staged(path, overwrite=True) as sink:
             yield sink
-            with writing(self.locate(path)):
-                sink.close()
-                self._connect().rename(staged, self._place(path), overwrite=True)
 
     def put_new(self, path: str, data: bytes) -> None:
         """See the interface. The name node renames one file at a time, and none onto a name that exists."""
-        with self._staged(path) as (staged, sink):
+        with self._staged(path, overwrite=False) as sink:
             sink.write(data)
-            with writing(self.locate(path)):
-                sink.close()
-                try:
-                    self._connect().rename(staged, self._place(path), overwrite=False)
-                except FileExistsError:
-                    raise NameTaken(self.locate(path)) from None
 
     def read(self, path: str) -> bytes:
         """See the interface."""
-        with reading(self.locate(path)):
+        with reading(self.locate(path)), _speaking():
             return bytes(self._connect().read(self._place(path)).read())
 
     def open(self, path: str) -> BinaryIO:
         """See the interface."""
         place = self.locate(path)
-        with reading(place):
+        with reading(place), _speaking():
             return io.BufferedReader(_Source(self._connect().read(self._place(path)), place), 1 << 20)
 
     def size(self, path: str) -> int:
         """See the interface."""
-        with reading(self.locate(path)):
+        with reading(self.locate(path)), _speaking():
             return int(self._connect().get_file_info(self._place(path)).length)
 
     def names(self, directory: str) -> list[str]:
         """See the interface. Hidden names are files that are not yet, or never were, complete."""
-        with reading(self.locate(directory)):
-            names = [self._relative(found).rsplit("/", 1)[-1] for found in self._list(directory, recursive=False)]
+        with reading(self.locate(directory)), _speaking():
+            paths = [self._relative(found) for found in self._list(directory, recursive=False)]
+            names = [path.rsplit("/", 1)[-1] for path in paths if path != directory]  # a file lists itself
             return sorted(name for name in names if not name.startswith("."))
 
     def files(self, directory: str) -> list[StoredFile]:
         """See the interface. Hidden names count here: a killed task leaves its file under one."""
-        with reading(self.locate(directory)):
+        with reading(self.locate(directory)), _speaking():
             found = [item for item in self._list(directory, recursive=True) if not item.isdir]
             files = [StoredFile(self._relative(f), f.length, _time(f.modification_time)) for f in found]
             return sorted(files, key=lambda file: file.path)
 
     def delete(self, path: str) -> None:
         """See the interface."""
-        with writing(self.locate(path)), suppress(FileNotFoundError):
+        with writing(self.locate(path)), _speaking():
             self._connect().delete(self._place(path), recursive=False)
 
     def delete_directory(self, path: str) -> None:
         """See the interface."""
-        with writing(self.locate(path)), suppress(FileNotFoundError):
+        with writing(self.locate(path)), _speaking():
             self._connect().delete(self._place(path), recursive=True)
 
     def locate(self, path: str) -> str:
@@ -119,31 +117,47 @@ class HadoopStorage:
             return []
 
     @contextmanager
-    def _staged(self, path: str) -> Iterator[tuple[str, _HadoopSink]]:
-        """A file under a hidden name, removed if the block leaves it there."""
+    def _staged(self, path: str, *, overwrite: bool) -> Iterator[_HadoopSink]:
+        """A file under a hidden name, which gets its own once the block has ended well; NameTaken if another has it."""
+        final, place = self._place(path), self.locate(path)
+        staged = f"{final.rpartition('/')[0]}/.{final.rpartition('/')[2]}.{uuid.uuid4().hex}"
+        sink = self._create(staged, place)
+        try:
+            yield sink
+            with writing(place), _speaking():
+                sink.close()
+                try:
+                    self._connect().rename(staged, final, overwrite=overwrite)
+                except FileExistsError:
+                    raise NameTaken(place) from None
+        except BaseException:
+            # A writer that is let go closes its file, that is, completes it: so it is closed first and then removed.
+            with suppress(Exception):
+                sink.close()
+            with suppress(Exception):
+                self._connect().delete(staged, recursive=False)
+            raise
+
+    def _create(self, staged: str, place: str) -> _HadoopSink:
         from hdfs_native import WriteOptions
 
-        final, place = self._place(path), self.locate(path)
-        directory, _, name = final.rpartition("/")
-        staged = f"{directory}/.{name}.{uuid.uuid4().hex}"
-        with writing(place):
-            client = self._connect()
-            client.mkdirs(directory or "/", DIRECTORY_MODE, True)
-            file = client.create(staged, WriteOptions(permission=FILE_MODE, overwrite=False, create_parent=False))
-        sink = _HadoopSink(file, place)
-        try:
-            yield staged, sink
-        except BaseException:
-            with suppress(Exception):
-                client.delete(staged, recursive=False)
-            raise
+        options = WriteOptions(permission=FILE_MODE, overwrite=False, create_parent=False)
+        with writing(place), _speaking():
+            self._connect().mkdirs(staged.rpartition("/")[0] or "/", DIRECTORY_MODE, True)
+            return _HadoopSink(self._connect().create(staged, options), place)
 
     def _connect(self) -> Any:
         """Made in the process that uses it: a connection does not survive a fork or a pickle."""
-        if self._client is None:
-            from hdfs_native import Client
-
-            self._client = Client(self._server)
+        if self._client is None or self._process != os.getpid():
+            try:
+                from hdfs_native import Client
+            except ModuleNotFoundError:
+                raise StorageError(
+                    f"{self.url} is on HDFS, and the package hdfs-native is not installed; "
+                    "run `pip install ctr-samples[hdfs]` on the driver and on the executors."
+                ) from None
+            with _speaking():
+                self._client, self._process = Client(self._server, _PATIENCE), os.getpid()
         return self._client
 
 
@@ -155,7 +169,7 @@ class _HadoopSink:
         self._place = place
 
     def write(self, data: memoryview | bytes) -> int:
-        with writing(self._place):
+        with writing(self._place), _speaking():
             return int(self._file.write(data))
 
     def close(self) -> None:
@@ -173,10 +187,28 @@ class _Source(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with reading(self._place):
+        with reading(self._place), _speaking():
             data = self._reader.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
+
+
+@contextmanager
+def _speaking() -> Iterator[None]:
+    """hdfs-native raises RuntimeError for most of what a server refuses, with Java's stack: make it an OSError of one line."""
+    try:
+        yield
+    except (FileNotFoundError, FileExistsError):
+        raise
+    except (OSError, RuntimeError) as error:
+        raise OSError(errno.EIO, _said(str(error))) from error
+
+
+def _said(text: str) -> str:
+    """``RPCError("java.io.IOException", "no space\\n\\tat ...")`` -> ``no space``."""
+    match = re.match(r'\w+\("(?:[\w.$]+", ")?(.*)', text, re.DOTALL)
+    said = match[1] if match else text
+    return re.split(r"\\n|\n", said)[0].removesuffix('")').replace('\\"', '"').rstrip(". ")
 
 
 def _time(milliseconds: int) -> datetime:

@@ -1,0 +1,5 @@
+"""``python -m ctr_samples.cli``."""
+
+from ctr_samples.cli import main
+
+main()

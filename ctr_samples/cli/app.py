@@ -1,0 +1,23 @@
+"""All commands in one program."""
+
+from __future__ import annotations
+
+import typer
+
+from ctr_samples.cli import generation, outputs
+
+app = typer.Typer(
+    help="Training-ready TFRecord shards from impression and click logs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(generation.generate)
+app.command(name="config")(generation.config_command)
+for command in (outputs.verify, outputs.show, outputs.paths, outputs.history, outputs.clean):
+    app.command()(command)
+
+
+def main() -> None:
+    """Entry point of ``ctr-samples``."""
+    app(prog_name="ctr-samples")

@@ -1,0 +1,64 @@
+"""``ctr-samples generate`` and ``ctr-samples config``: what starts from a configuration file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ctr_samples.cli.errors import Debug, errors_in_words
+from ctr_samples.config import explain, load_config
+from ctr_samples.progress import RunProgress, stderr_console
+
+ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="The YAML file of the sample set.")]
+Overrides = Annotated[list[str] | None, typer.Option("--set", help="Change one key, as in output.path=/tmp/x.")]
+Day = Annotated[str, typer.Option("--date", "-d", help="The run date, as in 2019-11-26.")]
+
+
+def generate(
+    config: ConfigPath,
+    date: Day,
+    set_: Overrides = None,
+    force: Annotated[bool, typer.Option("--force", help="Run even if the same is already published.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Make and publish the samples of one day. Prints the path of the manifest."""
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        from ctr_samples.shards.naming import parse_day
+
+        run_date = parse_day(date)
+        loaded = load_config(config, set_ or ())
+        with RunProgress(console) as progress:
+            from ctr_samples import pipeline
+            from ctr_samples.spark.session import session_of_command
+
+            tables = any(source.format == "table" for source in loaded.config.sources.values())
+            with session_of_command(f"ctr-samples {loaded.config.name} {run_date}", hive=tables) as spark:
+                progress.follow(spark)
+                result = pipeline.run(spark, loaded, run_date, force=force, reporter=progress)
+
+        from ctr_samples.shards import open_storage
+        from ctr_samples.shards.naming import manifest_path
+        from ctr_samples.summary import run_summary
+
+        storage = open_storage(loaded.config.output.path)
+        console.print(run_summary(result.manifest, storage, published=result.published), soft_wrap=True)
+        typer.echo(storage.locate(manifest_path(run_date, result.manifest.generation)))
+
+
+def config_command(
+    config: ConfigPath,
+    date: Annotated[str | None, typer.Option("--date", "-d", help="Name the days that this run date reads.")] = None,
+    set_: Overrides = None,
+    explain_: Annotated[bool, typer.Option("--explain", help="Say in words what a run would do.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Check a configuration file; with --explain, print its plan."""
+    with errors_in_words(stderr_console(), debug):
+        from ctr_samples.shards.naming import parse_day
+
+        run_date = parse_day(date) if date is not None else None
+        loaded = load_config(config, set_ or ())
+        typer.echo(explain(loaded.config, run_date) if explain_ else f"{config} is valid.")

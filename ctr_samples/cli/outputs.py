@@ -1,0 +1,156 @@
+"""The commands that look at an output directory, on any storage: verify, show, paths, history, clean."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Column, Table
+
+from ctr_samples.cli.errors import Debug, errors_in_words
+from ctr_samples.config.units import format_size, parse_duration
+from ctr_samples.errors import DamagedFile, UsageError
+from ctr_samples.progress import bytes_progress, stderr_console
+
+OutputPath = Annotated[str, typer.Argument(help="The output directory of a sample set, or a table.")]
+LatestDay = Annotated[str | None, typer.Option("--date", "-d", help="A day; default: the latest that is published.")]
+EveryDay = Annotated[str | None, typer.Option("--date", "-d", help="A day; default: all that are published.")]
+SplitName = Annotated[str | None, typer.Option("--split", help="train or eval; default: all.")]
+
+_WIDE = 160
+"""Columns of a table that goes to a file or a pipe."""
+
+
+def verify(output: OutputPath, date: LatestDay = None, debug: Debug = False) -> None:
+    """Read every byte of a day and compare it with the manifest: sizes, checksums, record counts."""
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        storage, published = _open(output, date)
+        from ctr_samples.reading import damage_of
+
+        size = sum(shard.bytes for shard in published.shards)
+        with bytes_progress(console, "verifying", size) as advance:
+            found = list(damage_of(storage, published.shards, advance))
+        if found:
+            raise DamagedFile("\n".join(found))
+        records = sum(shard.records for shard in published.shards)
+        console.print(
+            f"[green]Intact[/green]: {published.title}: "
+            f"{len(published.shards):,} shard(s), {records:,} records, {size:,} bytes."
+        )
+
+
+def show(
+    output: OutputPath,
+    date: LatestDay = None,
+    split: SplitName = None,
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="How many examples.")] = 5,
+    debug: Debug = False,
+) -> None:
+    """Show the first examples as a table, one column for each example."""
+    with errors_in_words(stderr_console(), debug):
+        storage, published = _open(output, date)
+        from ctr_samples.contract import ExampleContract
+        from ctr_samples.reading import first_examples
+
+        contract = ExampleContract.from_dict(dict(published.contract))
+        rows = first_examples(storage, published.of_split(split), contract, count)
+        Console(highlight=False).print(_examples_table(rows))
+
+
+def paths(output: OutputPath, date: LatestDay = None, split: SplitName = None, debug: Debug = False) -> None:
+    """Print the shards of a day, one path on each line, for any reader."""
+    with errors_in_words(stderr_console(), debug):
+        storage, published = _open(output, date)
+        for shard in published.of_split(split):
+            typer.echo(storage.locate(shard.path))
+
+
+def history(output: OutputPath, date: LatestDay = None, debug: Debug = False) -> None:
+    """List the generations of a day, or of a table, oldest first."""
+    with errors_in_words(stderr_console(), debug):
+        from ctr_samples.shards import open_storage
+        from ctr_samples.shards.history import generations_of
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for title in ("generation", "published", "run"):
+            table.add_column(title, no_wrap=True)
+        for title in ("records", "shards", "size"):
+            table.add_column(title, justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True)
+        for found in generations_of(open_storage(output), _day(date)):
+            size = format_size(found.bytes) if found.bytes is not None else ""
+            shards = f"{found.shards:,}"
+            table.add_row(
+                str(found.generation), found.created_at, found.run_id, f"{found.records:,}", shards, size, found.note
+            )
+        Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(table)
+
+
+def clean(
+    output: OutputPath,
+    date: EveryDay = None,
+    keep: Annotated[int, typer.Option("--keep", min=1, help="Generations of a day that stay.")] = 3,
+    longest_run: Annotated[
+        str, typer.Option("--longest-run", help="Nothing younger goes; longer than any run and any training job.")
+    ] = "24h",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Remove what killed runs left behind and the shards of generations long replaced. Manifests stay."""
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        from ctr_samples.shards import open_storage
+        from ctr_samples.shards.clean import Retention, carry_out, cleanups_of
+
+        storage = open_storage(output)
+        try:
+            retention = Retention(keep, parse_duration(longest_run))
+        except ValueError as error:
+            raise UsageError(f"--longest-run is {longest_run!r}; {error}.") from None
+        count = freed = 0
+        for cleanup in cleanups_of(storage, _day(date), retention, datetime.now(UTC)):
+            for path in (*cleanup.directories, *cleanup.files):
+                typer.echo(storage.locate(path))
+            if not dry_run:
+                carry_out(storage, cleanup)
+            count += len(cleanup.directories) + len(cleanup.files)
+            freed += cleanup.bytes
+        verb = "Would remove" if dry_run else "Removed"
+        console.print(f"{verb} {count:,} run(s) and file(s), {format_size(freed)}.")
+
+
+def _open(output: str, date: str | None) -> tuple[Any, Any]:
+    from ctr_samples.shards import open_storage
+    from ctr_samples.shards.outputs import find
+
+    storage = open_storage(output)
+    return storage, find(storage, _day(date))
+
+
+def _day(text: str | None) -> Any:
+    from ctr_samples.shards.naming import parse_day
+
+    return None if text is None else parse_day(text)
+
+
+def _examples_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(Column("feature", no_wrap=True), *[f"#{i}" for i in range(len(rows))])
+    for name in rows[0] if rows else ():
+        table.add_row(name, *[_cell(row[name]) for row in rows])
+    return table
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        shown = ", ".join(_cell(item) for item in value[:4])
+        return f"[{shown}, … {len(value)} values]" if len(value) > 4 else f"[{shown}]"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, bytes):
+        return value[:40].decode("utf-8", "replace")
+    return "" if value is None else str(value)

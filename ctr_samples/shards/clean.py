@@ -1,0 +1,144 @@
+"""Removes what no reader needs any more. What goes is decided on values; only :func:`carry_out` deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from itertools import pairwise
+
+from ctr_samples.errors import InputError
+from ctr_samples.shards import generations
+from ctr_samples.shards.manifest import Manifest
+from ctr_samples.shards.naming import (
+    MANIFESTS_OF_TABLE,
+    day_directory,
+    day_of,
+    is_shard_name,
+    is_staged_name,
+    manifests_directory,
+    started_at,
+)
+from ctr_samples.shards.publish import read_manifest
+from ctr_samples.shards.storage import Storage, StoredFile
+from ctr_samples.shards.table import Table, TableManifest
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How much is kept: the last generations, and all that a run or a reader may still need.
+
+    ``longest_run`` is longer than any run and any training job that reads a generation after it was replaced.
+    """
+
+    generations: int = 3
+    longest_run: timedelta = timedelta(hours=24)
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanup:
+    """What is to go: whole directories of runs, and single files that were never completed or are in no manifest."""
+
+    directories: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    bytes: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.directories or self.files)
+
+
+def plan_day(
+    day: date, manifests: Sequence[Manifest], files: Sequence[StoredFile], retention: Retention, now: datetime
+) -> Cleanup:
+    """What may go of a day; ``manifests`` are all of its generations in order, ``files`` all that is below it.
+
+    A run's directory goes if the run began longer ago than ``longest_run``, and neither one of the last generations lists a
+    file of it, nor one that was replaced within ``longest_run``.
+    """
+    limit = now - retention.longest_run
+    kept = {_run_directory(day, shard.path) for m in _needed(manifests, retention, limit) for shard in m.shards}
+    runs: dict[str, list[StoredFile]] = {}
+    staged = []
+    for file in files:
+        directory = _run_directory(day, file.path)
+        if directory is not None:
+            runs.setdefault(directory, []).append(file)
+        elif is_staged_name(_name(file.path)) and file.modified < limit:
+            staged.append(file)
+    gone = {run: some for run, some in runs.items() if run not in kept and _is_over(run, limit)}
+    size = sum(file.size for some in [*gone.values(), staged] for file in some)
+    return Cleanup(tuple(sorted(gone)), tuple(file.path for file in staged), size)
+
+
+def plan_table(
+    current: TableManifest | None, files: Sequence[StoredFile], retention: Retention, now: datetime
+) -> Cleanup:
+    """What may go of a table: shards that readers do not see and files that were never completed, once they are old."""
+    limit = now - retention.longest_run
+    seen = {shard.path for shard in current.shards} if current else set()
+    gone = [file for file in files if file.modified < limit and file.path not in seen and _is_ours(file.path)]
+    return Cleanup(files=tuple(file.path for file in gone), bytes=sum(file.size for file in gone))
+
+
+def cleanups_of(storage: Storage, day: date | None, retention: Retention, now: datetime) -> Iterator[Cleanup]:
+    """What may go of a day, or of all days, or of a table; InputError if nothing is there."""
+    if day is None and Table(storage).current() is not None:
+        yield cleanup_of_table(storage, retention, now)
+        return
+    days = [day] if day is not None else [found for found in map(day_of, storage.names("")) if found is not None]
+    if not days:
+        raise InputError(f"{storage.url} holds neither samples nor a table; expected an output directory.")
+    for one in days:
+        yield cleanup_of_day(storage, one, retention, now)
+
+
+def cleanup_of_day(storage: Storage, day: date, retention: Retention, now: datetime) -> Cleanup:
+    """Look at a day and plan. The files are listed first: a run that publishes meanwhile is then in a manifest."""
+    files = storage.files(day_directory(day))
+    last = generations.latest(storage, manifests_directory(day))
+    return plan_day(day, [read_manifest(storage, day, g) for g in range(1, last + 1)], files, retention, now)
+
+
+def cleanup_of_table(storage: Storage, retention: Retention, now: datetime) -> Cleanup:
+    """Look at a table and plan; see :func:`cleanup_of_day`."""
+    files = storage.files("")
+    return plan_table(Table(storage).current(), files, retention, now)
+
+
+def carry_out(storage: Storage, cleanup: Cleanup) -> None:
+    """Delete. Safe to repeat after an error, and beside readers and writers."""
+    for directory in cleanup.directories:
+        storage.delete_directory(directory)
+    for path in cleanup.files:
+        storage.delete(path)
+
+
+def _needed(manifests: Sequence[Manifest], retention: Retention, limit: datetime) -> list[Manifest]:
+    """The last generations, and those that were replaced only lately."""
+    last = list(manifests[-retention.generations :])
+    lately = [m for m, after in pairwise(manifests) if datetime.fromisoformat(after.created_at) > limit]
+    return last + lately
+
+
+def _run_directory(day: date, path: str) -> str | None:
+    """``dt=.../data/<run id>`` of a file in it, or None for a file elsewhere."""
+    parts = path.split("/")
+    if len(parts) < 4 or parts[:2] != [day_directory(day), "data"] or started_at(parts[2]) is None:
+        return None
+    return "/".join(parts[:3])
+
+
+def _is_over(directory: str, limit: datetime) -> bool:
+    started = started_at(_name(directory))
+    return started is not None and started < limit
+
+
+def _is_ours(path: str) -> bool:
+    name = _name(path)
+    return (
+        is_shard_name(name) or is_staged_name(name) or (path.startswith(f"{MANIFESTS_OF_TABLE}/") and name == "probe")
+    )
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]

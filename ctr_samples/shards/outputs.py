@@ -1,0 +1,57 @@
+"""What a person finds at a path: the samples of a day, or a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from ctr_samples.errors import InputError
+from ctr_samples.shards.manifest import Manifest, Shard
+from ctr_samples.shards.publish import published_days, require_manifest
+from ctr_samples.shards.storage import Storage
+from ctr_samples.shards.table import Table, TableManifest
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The shards that readers see at a path, with a title for people."""
+
+    title: str
+    shards: tuple[Shard, ...]
+    contract: Mapping[str, Any]
+
+    def of_split(self, split: str | None) -> tuple[Shard, ...]:
+        """The shards of one split, or all; InputError names the splits that there are."""
+        found = tuple(s for s in self.shards if split in (None, s.split))
+        if split is not None and not found:
+            there = ", ".join(sorted({s.split for s in self.shards}, reverse=True))
+            raise InputError(f"There is no split {split!r} in {self.title}; there is {there or 'none'}.")
+        return found
+
+
+def find(storage: Storage, day: date | None) -> Published:
+    """What is published at a storage on a day, or on the latest one; InputError if nothing is."""
+    if day is not None:
+        return _of_day(require_manifest(storage, day))
+    table = Table(storage).current()
+    if table is not None:
+        return _of_table(storage, table)
+    days = published_days(storage)
+    if not days:
+        raise InputError(
+            f"{storage.url} holds no published samples; expected an output directory of `ctr-samples generate`, or a table "
+            "written with the `tfrecord` format."
+        )
+    return _of_day(require_manifest(storage, days[-1]))
+
+
+def _of_day(manifest: Manifest) -> Published:
+    title = f"{manifest.name} {manifest.run_date}, generation {manifest.generation}"
+    return Published(title, manifest.shards, manifest.contract)
+
+
+def _of_table(storage: Storage, table: TableManifest) -> Published:
+    title = f"table {storage.url}, generation {table.generation}"
+    return Published(title, table.shards, table.contracts[-1] if table.contracts else {})

@@ -1,0 +1,154 @@
+"""Clean-up: what may go is a value; what readers, runs and training jobs may need stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+
+from ctr_samples.errors import InputError
+from ctr_samples.shards import Manifest, Shard, Storage, StoredFile, publish
+from ctr_samples.shards.clean import (
+    Cleanup,
+    Retention,
+    carry_out,
+    cleanup_of_day,
+    cleanups_of,
+    plan_day,
+    plan_table,
+)
+from ctr_samples.shards.table import Table, TableWrite, next_manifest
+
+DAY = date(2019, 6, 5)
+NOW = datetime(2019, 6, 20, 12, tzinfo=UTC)
+KEPT_TWO = Retention(generations=2, longest_run=timedelta(hours=24))
+
+
+def run_of(day: int, hour: int = 2) -> str:
+    return f"201906{day:02}T{hour:02}0000-aaaaaaaa"
+
+
+def generation(manifest: Manifest, number: int, run: str, created: str) -> Manifest:
+    shard = Shard(f"dt=2019-06-05/data/{run}/train/part-00000-7-00000001.tfrecord", "train", 0, 1, 5, 0)
+    return replace(manifest, generation=number, run_id=run, created_at=created, shards=(shard,))
+
+
+def files_of(*runs: str, size: int = 5) -> list[StoredFile]:
+    return [
+        StoredFile(f"dt=2019-06-05/data/{run}/train/part-00000-7-00000001.tfrecord", size, NOW - timedelta(days=9))
+        for run in runs
+    ]
+
+
+def gone(cleanup: Cleanup) -> list[str]:
+    return [directory.rsplit("/", 1)[-1] for directory in cleanup.directories]
+
+
+def test_the_last_generations_stay_and_earlier_ones_go(manifest: Manifest) -> None:
+    runs = [run_of(6), run_of(7), run_of(8), run_of(9)]
+    history = [generation(manifest, n, run, f"2019-06-{n + 5:02}T03:00:00+00:00") for n, run in enumerate(runs, 1)]
+    cleanup = plan_day(DAY, history, files_of(*runs), KEPT_TWO, NOW)
+    assert cleanup == Cleanup(tuple(f"dt=2019-06-05/data/{run}" for run in runs[:2]), (), 10)
+
+
+def test_a_generation_that_was_replaced_lately_stays_for_those_who_still_read_it(manifest: Manifest) -> None:
+    runs = [run_of(6), run_of(7), run_of(8), run_of(19)]
+    created = ["2019-06-06", "2019-06-07", "2019-06-19T12:00:01+00:00", "2019-06-19T13:00:00+00:00"]
+    times = [text if "T" in text else f"{text}T03:00:00+00:00" for text in created]
+    history = [generation(manifest, n, *of) for n, of in enumerate(zip(runs, times, strict=True), 1)]
+    assert gone(plan_day(DAY, history, files_of(*runs), KEPT_TWO, NOW)) == [runs[0]]
+    assert gone(plan_day(DAY, history, files_of(*runs), KEPT_TWO, NOW + timedelta(seconds=1))) == runs[:2]
+
+
+def test_a_run_that_no_manifest_names_goes_once_it_cannot_be_under_way(manifest: Manifest) -> None:
+    killed, young = run_of(19, 11), run_of(19, 13)
+    assert gone(plan_day(DAY, [], files_of(killed, young), KEPT_TWO, NOW)) == [killed]
+    exactly = run_of(19, 12)
+    assert gone(plan_day(DAY, [], files_of(exactly), KEPT_TWO, NOW)) == []
+
+
+def test_only_what_runs_write_is_ever_removed(manifest: Manifest) -> None:
+    old = NOW - timedelta(days=9)
+    paths = [
+        "dt=2019-06-05/data/notes/train/part-00000-7-00000001.tfrecord",
+        "dt=2019-06-05/data/20190606T020000-aaaaaaaa",
+        "dt=2019-06-05/data/20190606T020000-AAAAAAAA/x.tfrecord",
+        "dt=2019-06-05/data/20191306T020000-aaaaaaaa/x.tfrecord",
+        "dt=2019-06-05/other/20190606T020000-aaaaaaaa/x.tfrecord",
+        "dt=2019-06-06/data/20190606T020000-aaaaaaaa/x.tfrecord",
+        "dt=2019-06-05/manifests/00000001.json",
+        "dt=2019-06-05/_SUCCESS",
+        "dt=2019-06-05/.hidden",
+    ]
+    files = [StoredFile(path, 1, old) for path in paths]
+    assert plan_day(DAY, [], files, KEPT_TWO, NOW) == Cleanup()
+    assert not Cleanup()
+
+
+def test_files_that_a_killed_publish_left_half_written_go_when_they_are_old() -> None:
+    staged = [f"dt=2019-06-05/manifests/.00000002.json.{'0' * 32}", f"dt=2019-06-05/._SUCCESS.{'f' * 32}"]
+    old = [StoredFile(path, 3, NOW - timedelta(hours=24, seconds=1)) for path in staged]
+    assert plan_day(DAY, [], old, KEPT_TWO, NOW) == Cleanup((), tuple(staged), 6)
+    young = [replace(file, modified=NOW - timedelta(hours=24)) for file in old]
+    assert plan_day(DAY, [], young, KEPT_TWO, NOW) == Cleanup()
+
+
+def test_of_a_table_old_shards_go_that_readers_do_not_see() -> None:
+    old, young = NOW - timedelta(days=2), NOW - timedelta(hours=1)
+    seen, lost, late = (f"country=US/part-00000-{n}-0000000{n}.tfrecord.gz" for n in (1, 2, 3))
+    current = next_manifest(None, TableWrite("r", "append", "Example", (Shard(seen, "", 0, 1, 5, 0),)), "2019-06-06")
+    files = [
+        StoredFile(seen, 5, old),
+        StoredFile(lost, 7, old),
+        StoredFile(late, 5, young),
+        StoredFile("country=US/notes.txt", 5, old),
+        StoredFile("_SUCCESS", 0, old),
+        StoredFile("_manifests/00000001.json", 50, old),
+        StoredFile("_manifests/r/probe", 5, old),
+        StoredFile(f".part-00000-4-00000004.tfrecord.{'a' * 32}", 9, old),
+    ]
+    assert plan_table(current, files, KEPT_TWO, NOW) == Cleanup((), (lost, files[6].path, files[7].path), 21)
+    assert plan_table(None, files[:1], KEPT_TWO, NOW).files == (seen,)
+
+
+def test_cleaning_a_day_removes_what_was_planned_and_leaves_what_readers_see(
+    storage: Storage, manifest: Manifest
+) -> None:
+    runs = [run_of(day) for day in (6, 7, 8)]
+    for number, run in enumerate(runs, 1):
+        made = generation(manifest, number, run, f"2019-06-{number + 5:02}T03:00:00+00:00")
+        storage.put_new(made.shards[0].path, b"bytes")
+        publish(storage, made)
+    killed = f"dt=2019-06-05/data/{run_of(9)}/eval/part-00000-7-00000001.tfrecord"
+    storage.put_new(killed, b"x")
+    cleanup = cleanup_of_day(storage, DAY, KEPT_TWO, NOW)
+    assert gone(cleanup) == [runs[0], run_of(9)]
+    for _ in range(2):  # a repetition is harmless
+        carry_out(storage, cleanup)
+    assert storage.names("dt=2019-06-05/data") == runs[1:]
+    assert storage.names("dt=2019-06-05/manifests") == ["00000001.json", "00000002.json", "00000003.json"]
+    assert cleanup_of_day(storage, DAY, KEPT_TWO, NOW) == Cleanup()
+
+
+def test_all_days_of_an_output_are_looked_at(storage: Storage) -> None:
+    for day in ("2019-06-05", "2019-06-06"):
+        storage.put_new(f"dt={day}/data/{run_of(7)}/x", b"x")
+    found = list(cleanups_of(storage, None, KEPT_TWO, NOW))
+    assert [c.directories for c in found] == [(f"dt=2019-06-0{d}/data/{run_of(7)}",) for d in (5, 6)]
+    (one,) = cleanups_of(storage, date(2019, 6, 6), KEPT_TWO, NOW)
+    assert one == found[1]
+
+
+def test_a_table_is_known_by_its_manifests(storage: Storage) -> None:
+    storage.put_new("part-00000-0-00000001.tfrecord", b"bytes")
+    shard = Shard("part-00000-0-00000001.tfrecord", "", 0, 1, 5, 0)
+    Table(storage).commit(TableWrite("r", "append", "Example", (shard,)))
+    storage.put_new("part-00000-0-00000002.tfrecord", b"lost")
+    later = datetime.now(UTC) + timedelta(days=2)
+    assert [c.files for c in cleanups_of(storage, None, KEPT_TWO, later)] == [("part-00000-0-00000002.tfrecord",)]
+
+
+def test_a_directory_with_neither_is_said_to_hold_nothing(storage: Storage) -> None:
+    with pytest.raises(InputError, match="holds neither samples nor a table; expected an output directory"):
+        list(cleanups_of(storage, None, KEPT_TWO, NOW))

@@ -1,0 +1,84 @@
+"""The generations of a day or a table, and what is published at a path."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from ctr_samples.errors import InputError
+from ctr_samples.shards import Manifest, Shard, Storage, Table, TableWrite, publish
+from ctr_samples.shards.history import Generation, generations_of
+from ctr_samples.shards.outputs import find
+
+DAY = date(2019, 6, 5)
+
+
+def publish_twice(storage: Storage, manifest: Manifest) -> Manifest:
+    publish(storage, replace(manifest, label_mature=False))
+    second = replace(manifest, generation=2, run_id="20190607T020000-bbbbbbbb", created_at="2019-06-07T02:00:00+00:00")
+    publish(storage, second)
+    storage.put_new(f"dt=2019-06-05/data/{second.run_id}/train/x", b"")
+    return second
+
+
+def write_table(storage: Storage) -> None:
+    for number in (1, 2):
+        path = f"part-00000-0-0000000{number}.tfrecord"
+        storage.put_new(path, b"bytes")
+        Table(storage).commit(TableWrite(f"r{number}", "append", "Example", (Shard(path, "", 0, 3, 5, 0),)))
+
+
+def test_each_generation_of_a_day_has_its_line_also_when_its_files_are_gone(
+    storage: Storage, manifest: Manifest
+) -> None:
+    publish_twice(storage, manifest)
+    first, second = generations_of(storage, DAY)
+    assert first == Generation(
+        1, "2019-06-06T02:00:00+00:00", "20190606T020000-aaaaaaaa", 16, 3, None, "cleaned, labels not final"
+    )
+    assert second == Generation(
+        2, "2019-06-07T02:00:00+00:00", "20190607T020000-bbbbbbbb", 16, 3, 21, "what readers see"
+    )
+
+
+def test_without_a_day_it_is_the_latest_that_is_published(storage: Storage, manifest: Manifest) -> None:
+    publish(storage, manifest)
+    publish(storage, replace(manifest, run_date="2019-06-07", run_id="20190608T020000-bbbbbbbb"))
+    assert [g.run_id for g in generations_of(storage, None)] == ["20190608T020000-bbbbbbbb"]
+    assert find(storage, None).title == "toutiao_ctr 2019-06-07, generation 1"
+    assert find(storage, DAY).title == "toutiao_ctr 2019-06-05, generation 1"
+
+
+def test_a_table_has_a_history_too(storage: Storage) -> None:
+    write_table(storage)
+    assert [(g.generation, g.run_id, g.records, g.shards, g.bytes, g.note) for g in generations_of(storage, None)] == [
+        (1, "r1", 3, 1, 5, ""),
+        (2, "r2", 6, 2, 10, "what readers see"),
+    ]
+    found = find(storage, None)
+    assert (found.title, len(found.shards)) == (f"table {storage.url}, generation 2", 2)
+
+
+def test_a_directory_with_nothing_published_says_what_was_expected(storage: Storage) -> None:
+    with pytest.raises(InputError, match="holds no published samples; expected an output directory, or a table"):
+        generations_of(storage, None)
+    with pytest.raises(
+        InputError, match="holds no published samples; expected an output directory of `ctr-samples generate`"
+    ):
+        find(storage, None)
+    with pytest.raises(InputError, match="has no samples of 2019-06-05"):
+        list(generations_of(storage, DAY))
+
+
+def test_the_shards_of_a_split_are_found_by_name(storage: Storage, manifest: Manifest) -> None:
+    publish(storage, manifest)
+    found = find(storage, DAY)
+    assert [s.records for s in found.of_split("train")] == [8, 6]
+    assert [s.records for s in found.of_split(None)] == [2, 8, 6]
+    with pytest.raises(InputError) as caught:
+        found.of_split("tset")
+    assert (
+        str(caught.value) == "There is no split 'tset' in toutiao_ctr 2019-06-05, generation 1; there is train, eval."
+    )
