@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import ClassVar
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from jsonschema import validate
 from pyspark.sql import SparkSession
 
 from ctr_samples import pipeline
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import EncodeError, InputError
+from ctr_samples.errors import EncodeError, InputError, StorageError, UsageError
 from ctr_samples.reading import damage_of, first_examples
-from ctr_samples.shards import Manifest, latest_manifest, open_storage
+from ctr_samples.shards import Manifest, StoredFile, latest_manifest, open_storage
 from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.spark.session import run_session
 
@@ -38,8 +40,11 @@ def examples(output: Path, manifest: Manifest) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def tuesday(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
-    """One published day of real logs."""
+    """One published day of real logs, after a run of long ago was killed."""
     output = tmp_path_factory.mktemp("open_bandit")
+    killed = output / "dt=2019-11-26/data/20191127T020000-aaaaaaaa/train"
+    killed.mkdir(parents=True)
+    (killed / "part-00000-0-00000001.tfrecord").write_bytes(b"half a day")
     return output, pipeline.run(spark, open_bandit(output), TUESDAY).manifest
 
 
@@ -61,6 +66,43 @@ def test_the_published_bytes_are_what_the_manifest_says(tuesday: tuple[Path, Man
     assert (output / "dt=2019-11-26/_SUCCESS").exists()
     assert manifest.accounting == {"impressions": 1300, "samples": 1300, "no_time": 0, "no_article": 0, "repeated": 0}
     assert manifest.label_mature
+
+
+def test_a_manifest_follows_its_published_schema(tuesday: tuple[Path, Manifest]) -> None:
+    schema = json.loads((PROJECT / "ctr_samples/shards/manifest.schema.json").read_text())
+    validate(json.loads(tuesday[1].to_json()), schema)
+
+
+def test_what_a_killed_run_left_behind_is_gone_after_the_next_run(tuesday: tuple[Path, Manifest]) -> None:
+    output, manifest = tuesday
+    assert [path.name for path in (output / "dt=2019-11-26/data").iterdir()] == [manifest.run_id]
+
+
+def test_another_sample_set_is_not_put_behind_the_generations_of_this_one(
+    spark: SparkSession, tuesday: tuple[Path, Manifest]
+) -> None:
+    output, _ = tuesday
+    with pytest.raises(UsageError) as caught:
+        pipeline.run(spark, open_bandit(output, "name=another"), TUESDAY)
+    assert str(caught.value) == (
+        f"{output} holds the samples of 'open_bandit' on 2019-11-26, and this configuration is 'another'; "
+        "give each sample set an `output.path` of its own."
+    )
+
+
+def test_a_store_that_lets_nothing_be_removed_is_a_warning_and_no_reason_to_stop(tmp_path: Path) -> None:
+    class Told(pipeline.Silent):
+        warnings: ClassVar[list[str]] = []
+
+        def warn(self, text: str) -> None:
+            self.warnings.append(text)
+
+    class ReadOnly:
+        def files(self, directory: str) -> list[StoredFile]:
+            raise StorageError("Cannot read it: Permission denied.")
+
+    pipeline.clean_up(ReadOnly(), TUESDAY, open_bandit(tmp_path).config, Told())
+    assert Told.warnings == ["Could not clean up after earlier runs of 2019-11-26: Cannot read it: Permission denied."]
 
 
 def test_the_click_rate_of_an_item_counts_only_the_days_before(tuesday: tuple[Path, Manifest]) -> None:

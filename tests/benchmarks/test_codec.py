@@ -46,7 +46,7 @@ def best(action: Callable[[], Any], rounds: int) -> float:
 def report(what: str, ours: float, theirs: float, target: float | None, detail: str) -> None:
     """Print one measured ratio, ``ours`` and ``theirs`` being seconds for the same work."""
     goal = "" if target is None else f" (goal {target:g}x)"
-    print(f"\n{what}: {theirs / ours:.1f}x{goal}; {detail}")  # noqa: T201 - a benchmark's result
+    print(f"\n{what}: {theirs / ours:.1f}x{goal}; {detail}")
 
 
 def lists(values: np.ndarray, lengths: np.ndarray) -> pa.Array:
@@ -204,7 +204,7 @@ def test_decoding_against_parse_example(name: str, target: float | None) -> None
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    print(run.stdout)  # noqa: T201 - a benchmark's result
+    print(run.stdout)
 
 
 def compare_decoding(name: str, target: float | None) -> None:

@@ -1,0 +1,197 @@
+"""The sink and the ``tfrecord`` format against what else Spark could do with the same rows, measured in one run.
+
+``pytest tests/benchmarks/test_sink.py -s`` prints a table: a million rows of 650 bytes, from the memory of the JVM, each
+way in turn and several times over. CTR_SAMPLES_BENCH_ROWS and CTR_SAMPLES_BENCH_ROUNDS change the size.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import ctr_samples
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.reading import damage_of
+from ctr_samples.shards import Table, open_storage
+from ctr_samples.spark.features import SPLIT
+from ctr_samples.spark.sink import Progress, SinkPlan, write_shards
+
+ROWS = int(os.environ.get("CTR_SAMPLES_BENCH_ROWS", "1000000"))
+ROUNDS = int(os.environ.get("CTR_SAMPLES_BENCH_ROUNDS", "5"))
+GIB = float(os.environ.get("CTR_SAMPLES_BENCH_GIB", "10"))
+PARTITIONS = 8
+
+CONTRACT = ExampleContract(
+    (
+        FeatureSpec("article_vector", "float32", (121,)),
+        FeatureSpec("user_id", "int64"),
+        FeatureSpec("article_id", "int64"),
+        FeatureSpec("channel_id", "int64"),
+        FeatureSpec("history", "int64", None),
+        FeatureSpec("clicked", "int64", role="label", nulls="fail"),
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    """A session with room for the rows: two cores, 6 GB."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("sink benchmark")
+    for key, value in {
+        "spark.driver.memory": "6g",
+        "spark.ui.enabled": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.session.timeZone": "UTC",
+    }.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    ctr_samples.register(session)
+    yield session
+    session.stop()
+
+
+def generated(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
+    """Rows of 121 floats, 3 ids, a history of 0 to 19 ids and a label; a tenth is for eval."""
+    base = spark.range(rows, numPartitions=partitions)
+    noise = F.array([((F.xxhash64("id", F.lit(i)) % 2048) / 1024.0).cast("float") for i in range(11)])
+    return base.select(
+        F.flatten(F.array_repeat(noise, 11)).alias("article_vector"),
+        F.abs(F.xxhash64("id")).alias("user_id"),
+        F.col("id").alias("article_id"),
+        (F.col("id") % 25).alias("channel_id"),
+        F.transform(F.sequence(F.lit(1), (F.col("id") % 20).cast("int")), lambda i: F.col("id") + i).alias("history"),
+        (F.col("id") % 20 == 0).cast("long").alias("clicked"),
+        F.when(F.col("id") % 100 < 90, "train").otherwise("eval").alias(SPLIT),
+    )
+
+
+def plan(directory: Path) -> SinkPlan:
+    return SinkPlan(open_storage(directory), "", CONTRACT, "none", 128 * 2**20)
+
+
+def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        pass
+    yield pa.RecordBatch.from_pydict({"receipt": [""]})
+
+
+def with_tensorflow(directory: str) -> Callable[[Iterator[Any]], Iterator[int]]:
+    """What people write by hand: an Example object for each row of an RDD, and TensorFlow's writer."""
+
+    def write(rows: Iterator[Any]) -> Iterator[int]:
+        import tensorflow as tf
+
+        def feature(value: Any) -> Any:
+            if isinstance(value, list) and value and isinstance(value[0], float):
+                return tf.train.Feature(float_list=tf.train.FloatList(value=value))
+            values = value if isinstance(value, list) else [value]
+            return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+        count = 0
+        with tf.io.TFRecordWriter(f"{directory}/{os.getpid()}-{time.time_ns()}.tfrecord") as writer:
+            for row in rows:
+                features = {name: feature(value) for name, value in row.asDict().items() if name != SPLIT}
+                writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
+                count += 1
+        yield count
+
+    return write
+
+
+def test_the_sink_against_handing_over_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    rows = generated(spark, ROWS, PARTITIONS).persist()
+    rows.count()
+    out = tmp_path / "out"
+
+    def sink() -> None:
+        receipts = write_shards(rows, plan(out), Progress.of(spark))
+        assert sum(shard.records for receipt in receipts for shard in receipt.shards) == ROWS
+
+    def data_source() -> None:
+        rows.drop(SPLIT).write.format("tfrecord").mode("append").save(str(out))
+
+    def by_hand() -> None:
+        out.mkdir()
+        assert sum(rows.rdd.mapPartitions(with_tensorflow(str(out))).collect()) == ROWS
+
+    ways: dict[str, Callable[[], object]] = {
+        "dropped": lambda: rows.mapInArrow(drop, "receipt string").collect(),
+        "sink": sink,
+        "data source": data_source,
+        "parquet": lambda: rows.write.parquet(str(out)),
+        "noop": lambda: rows.write.format("noop").mode("overwrite").save(),
+        "tensorflow": by_hand,
+    }
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(ROUNDS + 1):
+        for name, way in ways.items():
+            if name == "tensorflow" and turn > 2:
+                continue  # half a minute each
+            shutil.rmtree(out, ignore_errors=True)
+            os.sync()
+            began = time.perf_counter()
+            way()
+            if turn:  # the first warms up
+                seconds[name].append(time.perf_counter() - began)
+    median = {name: statistics.median(some) for name, some in seconds.items()}
+    print(f"\n{ROWS:,} rows, {PARTITIONS} partitions, two cores; median of {ROUNDS} rounds")
+    for name, some in seconds.items():
+        print(f"  {name:12} {median[name]:6.2f} s   ({min(some):.2f} to {max(some):.2f})")
+    for ours in ("sink", "data source"):
+        print(f"{ours}: {median[ours] / median['dropped']:.2f}x of handing over and dropping (goal at most 1.25)")
+        print(f"{ours}: {median[ours] / median['parquet']:.2f}x of Parquet (goal at most 0.5)")
+        print(f"{ours}: {median['tensorflow'] / median[ours]:.1f}x faster than RDD and TensorFlow (goal at least 9)")
+    rows.unpersist()
+
+
+def test_what_the_data_source_wrote_is_whole(spark: SparkSession, tmp_path: Path) -> None:
+    rows = generated(spark, 10_000, 4).drop(SPLIT)
+    rows.write.format("tfrecord").mode("append").save(str(tmp_path / "out"))
+    table = Table(open_storage(tmp_path / "out"))
+    current = table.current()
+    assert current is not None
+    assert current.records == 10_000
+    assert list(damage_of(table.storage, current.shards)) == []
+
+
+def test_a_worker_stays_small_whatever_its_partition_holds(spark: SparkSession, tmp_path: Path) -> None:
+    rows = int(GIB * 2**30 / 650)
+    task = write_shards.__globals__["_Task"](plan(tmp_path / "out"), Progress.of(spark))
+
+    def peak(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        largest = 0
+
+        def watched() -> Iterator[pa.RecordBatch]:
+            nonlocal largest
+            for batch in batches:
+                largest = max(largest, batch.nbytes)
+                yield batch
+
+        for _ in task(watched()):
+            pass
+        kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        yield pa.RecordBatch.from_pydict({"peak": [kilobytes], "batch": [largest]})
+
+    for batch_rows in (10_000, 10**6):  # Spark's default, and as many as fit into 64 MiB
+        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", batch_rows)
+        (found,) = generated(spark, rows, 1).mapInArrow(peak, "peak long, batch long").collect()
+        print(
+            f"\n{GIB:g} GiB in one partition, batches of at most {found['batch'] / 2**20:.0f} MiB: "
+            f"the worker's peak is {found['peak'] / 1024:.0f} MiB (goal at most 256)"
+        )
+        shutil.rmtree(tmp_path / "out")
+    spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
