@@ -26,6 +26,7 @@ from ctr_samples.shards import (
     Manifest,
     Receipt,
     Storage,
+    check_directory,
     check_receipts,
     check_shards,
     check_store,
@@ -107,6 +108,7 @@ def run(
     mature = labels_are_mature(config, sources, run_date, datetime.now(UTC))
     fingerprint = run_fingerprint(config, run_date, contract, sources, mature)
     current = latest_manifest(storage, run_date)
+    check_directory(storage, run_date)
     check_name(storage, current, config.name)
     clean_up(storage, run_date, config, told)
     if current is not None and not force and fingerprint == current.fingerprint != "" and is_intact(storage, current):

@@ -2,6 +2,7 @@
 
 from ctr_samples.shards.manifest import Manifest, Receipt, Shard, check_receipts
 from ctr_samples.shards.publish import (
+    check_directory,
     check_shards,
     check_store,
     latest_manifest,
@@ -28,6 +29,7 @@ __all__ = [
     "Table",
     "TableManifest",
     "TableWrite",
+    "check_directory",
     "check_receipts",
     "check_shards",
     "check_store",

@@ -48,6 +48,17 @@ def require_manifest(storage: Storage, day: date) -> Manifest:
     return manifest
 
 
+def check_directory(storage: Storage, day: date) -> None:
+    """Refuse a directory of the day in which others have put files: it is an input, or the output of another program."""
+    others = set(storage.names(day_directory(day))) - {"data", "manifests", "_SUCCESS"}
+    others = {name for name in others if not name.startswith(".")}  # object stores show what disks hide
+    if others:
+        raise InputError(
+            f"{storage.locate(day_directory(day))} holds {min(others)}, which ctr-samples did not write; expected an empty or "
+            "new directory. Choose another `output.path`, or move it away."
+        )
+
+
 def check_shards(storage: Storage, shards: Sequence[Shard]) -> None:
     """Every shard must stand at its store with the size that its task counted (a lost upload shows here)."""
     with ThreadPoolExecutor(_REQUESTS) as threads:

@@ -15,6 +15,7 @@ from ctr_samples.errors import DamagedFile, InputError, PublishConflict, Publish
 from ctr_samples.shards import (
     Manifest,
     Storage,
+    check_directory,
     check_shards,
     check_store,
     latest_manifest,
@@ -315,3 +316,18 @@ def test_a_first_put_whose_answer_was_lost_passes_the_check(storage: Storage) ->
             self._real.put_new(path, data)
 
     check_store(Twice(storage), "run")
+
+
+def test_a_day_in_which_others_have_put_files_is_refused(store: Storage, manifest: Manifest) -> None:
+    check_directory(store, manifest.day)
+    publish(store, manifest)
+    store.put_new("dt=2019-06-05/data/run/train/x", b"")
+    store.put_new(f"dt=2019-06-05/._SUCCESS.{'0' * 32}", b"")
+    check_directory(store, manifest.day)
+    store.put_new("dt=2019-06-05/part-00000.parquet", b"")
+    with pytest.raises(InputError) as caught:
+        check_directory(store, manifest.day)
+    assert str(caught.value) == (
+        f"{store.locate('dt=2019-06-05')} holds part-00000.parquet, which ctr-samples did not write; expected an empty or "
+        "new directory. Choose another `output.path`, or move it away."
+    )
