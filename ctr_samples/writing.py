@@ -19,19 +19,17 @@ def shard_writer(
     attempt: int = 0,
     engine: Literal["native", "tensorflow"] = "native",
 ) -> ShardWriter:
-    """A writer of batches whose columns include those of ``contract``; other columns are left out.
+    """A writer of batches whose columns are those that the encoder of ``contract`` takes.
 
     Runs in any process; on an executor, once for each attempt of a task. Use it in a ``with`` block: after an error its
     open files never appear.
     """
     from ctr_samples.codec import RecordWriter
 
-    encoder = _encoder(contract, engine)
-    names = contract.names()
     return ShardWriter(
         storage,
         directory,
-        encode=lambda rows: encoder.encode(rows.select(names)),
+        encode=_encoder(contract, engine).encode,
         open_frames=lambda file: RecordWriter(file, compression),
         labels=contract.names("label"),
         partition=partition,

@@ -83,3 +83,14 @@ def test_the_configuration_reference_is_that_of_the_models() -> None:
 def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
         assert (document.parent / target).exists(), target
+
+
+def test_each_guarantee_names_tests_that_are_there() -> None:
+    text = (PROJECT / "docs/guarantees.md").read_text()
+    cited = re.findall(r"\[`(test_\w+)`\]\(\.\./(tests/[\w/]+\.py)\)", text)
+    assert len(cited) >= 40
+    for name, path in cited:
+        assert f"def {name}(" in (PROJECT / path).read_text(), f"{path} has no {name}"
+    promised = re.split(r"\n## ", text)[1]
+    for sentence in re.split(r"\n- ", promised)[1:]:
+        assert "](../tests/" in sentence, sentence

@@ -103,6 +103,10 @@ def loaded_by(statement: str) -> set[str]:
         ("import ctr_samples.cli", {"pyspark", "tensorflow", "numba", "pyarrow"}),
         ("import ctr_samples.codec, ctr_samples.shards", {"pyspark", "tensorflow", "pandas"}),
         ("import ctr_samples.spark.sink", {"tensorflow", "pydantic_settings"}),
+        (
+            "import ctr_samples.spark.tfrecord.streams, ctr_samples.spark.tfrecord.source",
+            {"tensorflow", "numba", "pydantic"},
+        ),
         ("import ctr_samples.training", {"pyspark", "tensorflow"}),
         ("import ctr_samples.simulator", {"pyspark", "tensorflow", "numba"}),
     ],

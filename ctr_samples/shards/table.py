@@ -36,12 +36,13 @@ _TRIES = 100
 class TableWrite:
     """What one write brings to a table.
 
-    ``schema`` is whatever the writer wants its readers to know of the columns; ``stream`` is the id of a stream and the
-    number of its batch, which is committed once however often it is tried.
+    ``mode`` ``create`` is an append to a table that is not there yet. ``schema`` is whatever the writer wants its readers to
+    know of the columns; ``stream`` is the id of a stream and the number of its batch, which is committed once however often
+    it is tried.
     """
 
     run_id: str
-    mode: Literal["append", "overwrite"]
+    mode: Literal["append", "create", "overwrite"]
     record_type: str
     shards: tuple[Shard, ...]
     schema: Mapping[str, Any] = field(default_factory=dict)
@@ -159,19 +160,31 @@ class Table:
         if self.current() is None:
             self._check_own()
         check_store(self.storage, f"{MANIFESTS_OF_TABLE}/{run_id}")
+        self.storage.delete_directory(f"{MANIFESTS_OF_TABLE}/{run_id}")
+
+    def check_absent(self, current: TableManifest, mode: str) -> None:
+        """Refuse to create a table that is there. Asked before the work, and again by the commit."""
+        if mode == "create":
+            raise PublishConflict(
+                f"Run {current.run_id} published to {self.storage.url} first; this run published nothing. "
+                "Choose another directory, or append or overwrite."
+            )
 
     def commit(self, write: TableWrite) -> TableManifest:
         """Publish a write and return what readers now see.
 
         A batch of a stream that is already there changes nothing. When another writer was faster, an append goes behind it
-        and an overwrite replaces it too. Raises as :func:`ctr_samples.shards.generations.put` does, and InputError for an
-        append that does not fit. An overwrite then removes the files of the generation that it replaced.
+        and an overwrite replaces it too. An overwrite then removes the files of the generation that it replaced. Raises as
+        :func:`ctr_samples.shards.generations.put` does, PublishConflict if a table that was to be created is there, and
+        InputError for an append that does not fit.
         """
         check_shards(self.storage, write.shards)
         for _ in range(_TRIES):
             current = self.current()
             if current and _has_batch(current, write):
                 return current
+            if current:
+                self.check_absent(current, write.mode)
             if current and write.mode == "append" and (wrong := refusal(current, write)):
                 raise InputError(f"{self.storage.url} {wrong}.")
             manifest = next_manifest(current, write, datetime.now(UTC).isoformat(timespec="seconds"))

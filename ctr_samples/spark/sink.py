@@ -78,6 +78,7 @@ class _Task:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan, context = self.plan, TaskContext.get()
         assert context is not None
+        names = plan.contract.names()
         with shard_writer(
             plan.storage,
             plan.directory,
@@ -90,7 +91,7 @@ class _Task:
         ) as writer:
             for batch in batches:
                 for split, rows in _by_split(batch):
-                    writer.write(rows, split)
+                    writer.write(rows.select(names), split)
             receipt = writer.close()
         self.progress.samples.add(sum(shard.records for shard in receipt.shards))
         self.progress.shards.add(len(receipt.shards))

@@ -166,11 +166,12 @@ def test_an_answer_that_cannot_be_had_is_unknown_and_says_how_to_find_out(storag
     assert storage.names("dt=2019-06-05") == []
 
 
-def test_a_manifest_that_cannot_be_parsed_is_unknown(storage: Storage, manifest: Manifest) -> None:
-    storage.put_new(MANIFEST, b"{")
-    with pytest.raises(PublishUnknown, match="is not a manifest"):
+@pytest.mark.parametrize("content", [b"{", b"\xff", b"[]", b"{}", b"[" * 100_000])
+def test_a_manifest_that_cannot_be_parsed_is_unknown(storage: Storage, manifest: Manifest, content: bytes) -> None:
+    storage.put_new(MANIFEST, content)
+    with pytest.raises(PublishUnknown, match="what stands there is not a manifest"):
         publish(storage, manifest)
-    assert storage.read(MANIFEST) == b"{"
+    assert storage.read(MANIFEST) == content
     assert storage.names("dt=2019-06-05") == ["manifests"]
 
 

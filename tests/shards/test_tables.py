@@ -104,6 +104,22 @@ def test_a_batch_of_a_stream_counts_once_however_often_it_is_committed(table: Ta
     assert seen(table) == ["001", "003", "004"]
 
 
+def test_what_is_known_of_one_stream_outlives_other_streams_later_batches_and_overwrites(table: Table) -> None:
+    def try_again(number: int, **of: Any) -> None:
+        before = seen(table)
+        table.commit(write(shard(str(number), table.storage), run=f"r{number}", **of))
+        assert seen(table) == before
+
+    table.commit(write(shard("1", table.storage), stream=("clicks", 0)))
+    table.commit(write(shard("2", table.storage), stream=("views", 7)))
+    try_again(3, stream=("clicks", 0))
+    try_again(4, stream=("views", 6))  # a batch before the last one
+    table.commit(write(shard("5", table.storage), mode="overwrite"))
+    assert seen(table) == ["005"]
+    try_again(6, stream=("views", 7))
+    try_again(7, stream=("clicks", 0))
+
+
 def test_an_append_that_loses_a_race_goes_behind_the_winner(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = shard("1", table.storage), shard("2", table.storage)
     current = Table.current
@@ -177,6 +193,17 @@ def test_an_append_of_another_kind_is_refused_and_an_overwrite_is_not(table: Tab
     assert seen(table) == ["002"]
 
 
+def test_a_table_that_is_to_be_created_must_not_be_there(table: Table) -> None:
+    table.commit(write(shard("1", table.storage), mode="create"))
+    with pytest.raises(PublishConflict) as caught:
+        table.commit(write(shard("2", table.storage), mode="create"))
+    assert str(caught.value) == (
+        f"Run r1 published to {table.storage.url} first; this run published nothing. "
+        "Choose another directory, or append or overwrite."
+    )
+    assert seen(table) == ["001"]
+
+
 def test_a_shard_that_is_not_there_is_never_published(table: Table) -> None:
     with pytest.raises(DamagedFile, match="was written by a task but is not there"):
         table.commit(write(shard("1")))
@@ -199,6 +226,26 @@ def test_a_directory_with_what_a_killed_first_write_left_is_written(table: Table
     table.storage.put_new("country=US/.part-00000-1-00000002.tfrecord." + "0" * 32, b"half")
     table.check_writable("r1")
     assert not [f for f in table.storage.files("_manifests") if f.path.endswith("json")]
+
+
+def test_a_first_writer_that_was_killed_while_it_looked_at_the_store_keeps_no_one_out(table: Table) -> None:
+    table.storage.put_new("_manifests/r0/probe", b"first")
+    table.check_writable("r1")
+
+
+def test_schemas_and_contracts_of_all_appends_are_known_once_each_oldest_first(table: Table) -> None:
+    def commit(number: int, schema: Any, contract: Any, mode: Any = "append") -> tuple[Any, Any]:
+        new = shard(str(number), table.storage)
+        manifest = table.commit(replace(write(new, mode=mode), schema=schema, contract=contract))
+        assert table.current() == manifest
+        return manifest.schemas, manifest.contracts
+
+    old, wider = {"fields": ["id"]}, {"fields": ["id", "age"]}
+    assert commit(1, old, {}) == ((old,), ())
+    assert commit(2, wider, {"version": 1}) == ((old, wider), ({"version": 1},))
+    assert commit(3, old, {"version": 1}) == ((old, wider), ({"version": 1},))
+    assert commit(4, {}, {"version": 2}) == ((old, wider), ({"version": 1}, {"version": 2}))
+    assert commit(5, wider, {}, "overwrite") == ((wider,), ())
 
 
 def test_a_store_without_conditions_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,3 +297,8 @@ def test_a_success_mark_or_an_old_file_that_cannot_be_changed_does_not_fail_a_wr
     monkeypatch.setattr(type(table.storage), "delete", fail)
     table.commit(write(two, mode="overwrite"))
     assert seen(table) == ["002"]
+    put_new = type(table.storage).put_new
+    monkeypatch.setattr(
+        type(table.storage), "put_new", lambda *given: fail() if given[1] == "_SUCCESS" else put_new(*given)
+    )
+    assert table.commit(write(one)).generation == 3

@@ -1,0 +1,24 @@
+"""The public ``tfrecord`` format for Spark: a data source in Python, and ``write_tfrecord`` for what that API refuses.
+
+::
+
+    public.py      register, write_tfrecord: what users call on the driver
+    source.py      the DataSource: from options to a schema, a reader, a writer
+    options.py     names and values of the options
+    schema.py      Spark's types and the features that they become on the wire
+    columns.py     decoded features as Spark's columns: which, and how each is built
+    assembly.py    structs, maps, lists of lists and vectors from flat features
+    casts.py       values as Spark's types, checked
+    paths.py       paths and globs as users write them
+    catalog.py     which files a path means: a table of ours, a nightly output, any directory, a file, a glob
+    partitions.py  key=value in paths: values and their types
+    filters.py     which of those values a query can need
+    files.py       one file and its records, checked
+    inference.py   a schema from all records of all files
+    reading.py     one task for each file
+    write_plan.py  what a write will do, checked before its first row
+    writing.py     shards from Arrow batches, and one commit for all of them
+    streams.py     the same for micro-batches, each once
+
+Nothing here imports TensorFlow or Numba: each Python worker would pay for it.
+"""

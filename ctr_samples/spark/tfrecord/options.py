@@ -1,0 +1,168 @@
+"""Options of the ``tfrecord`` format. Names are those that users of other TFRecord connectors know; case does not matter."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pyspark.sql.types import StructType
+
+from ctr_samples.contract import RecordType
+from ctr_samples.errors import UsageError
+
+Compression = Literal["none", "gzip", "zlib"]
+
+RECORD_TYPES: dict[str, RecordType] = {
+    "example": "example",
+    "sequenceexample": "sequence_example",
+    "bytearray": "byte_array",
+}
+COMPRESSIONS: dict[str, Compression] = {
+    "": "none",
+    "none": "none",
+    "uncompressed": "none",
+    "gzip": "gzip",
+    "gz": "gzip",
+    "gzipcodec": "gzip",
+    "zlib": "zlib",
+    "deflate": "zlib",
+    "deflatecodec": "zlib",
+    "defaultcodec": "zlib",  # Hadoop's default codec writes zlib streams
+}
+OWN = (
+    "recordType",
+    "codec",
+    "compression",
+    "shardSize",
+    "split",
+    "columns",
+    "streamId",
+    "pathGlobFilter",
+    "recursiveFileLookup",
+    "basePath",
+)
+"""What users may set; ``partitionColumns`` and ``firstWrite`` come from ``write_tfrecord``."""
+
+_OF_SPARK = ("path", "paths", "mergeSchema", "header", "compressionCodec", "checkpointLocation", "queryName")
+_UNSUPPORTED = ("modifiedBefore", "modifiedAfter")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options as values. None means that the option was not given: then the data decide, or the default for writing."""
+
+    paths: tuple[str, ...]
+    record_type: RecordType | None = None
+    compression: Compression | None = None
+    shard_size: int = 128 * 2**20
+    split: str | None = None
+    columns: tuple[str, ...] = ()
+    stream_id: str | None = None
+    checkpoint: str | None = None
+    file_pattern: str | None = None
+    flat: bool = False
+    base_path: str | None = None
+    partition_columns: StructType | None = None
+    first_write: bool = False
+
+    @property
+    def path(self) -> str:
+        """The one directory to write to; UsageError unless there is exactly one."""
+        if len(self.paths) != 1:
+            raise UsageError(f"The format tfrecord writes to one path; found {list(self.paths)}. Use save(path).")
+        return self.paths[0]
+
+
+def parse_options(given: Mapping[str, str]) -> Options:
+    """Options from what Spark hands over; UsageError names the option, what was found and what is possible.
+
+    Names that are neither ours nor close to one of ours are left alone: Spark passes its own through the same map.
+    """
+    values = {name.lower(): value for name, value in given.items()}
+    _check_names(values)
+    split = values.get("split", "all")
+    return Options(
+        paths=_paths(values),
+        record_type=_record_type(values["recordtype"]) if "recordtype" in values else None,
+        compression=_compression(values),
+        shard_size=_shard_size(values["shardsize"]) if "shardsize" in values else 128 * 2**20,
+        split=None if split.lower() in ("", "all") else split,
+        columns=tuple(name for part in values.get("columns", "").split(",") if (name := part.strip())),
+        stream_id=values.get("streamid"),
+        checkpoint=values.get("checkpointlocation"),
+        file_pattern=values.get("pathglobfilter"),
+        flat=_boolean("recursiveFileLookup", values.get("recursivefilelookup", "false")),
+        base_path=values.get("basepath"),
+        partition_columns=StructType.fromJson(json.loads(values["partitioncolumns"]))
+        if "partitioncolumns" in values
+        else None,
+        first_write=_boolean("firstWrite", values.get("firstwrite", "false")),
+    )
+
+
+def _check_names(values: Mapping[str, str]) -> None:
+    ours = {name.lower(): name for name in OWN}
+    known = {*ours, *(name.lower() for name in _OF_SPARK), "partitioncolumns", "firstwrite"}
+    for name in values:
+        near = difflib.get_close_matches(name, ours, 1, cutoff=0.8) if name not in known else []
+        if near:
+            raise UsageError(f"The format tfrecord has no option {name!r}; did you mean {ours[near[0]]!r}?")
+    for name in _UNSUPPORTED:
+        if name.lower() in values:
+            # To pass over it would read files that the user left out.
+            raise UsageError(f"The format tfrecord does not know the option {name!r}; choose files by path or a glob.")
+
+
+def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
+    """``load(path)`` gives an option ``path``, ``load([...])`` gives ``paths`` as JSON."""
+    several = json.loads(values["paths"]) if "paths" in values else []
+    paths = (*([values["path"]] if "path" in values else []), *several)
+    if not paths or not all(paths):
+        raise UsageError("The format tfrecord needs a path; use load(path) or save(path).")
+    return tuple(paths)
+
+
+def _record_type(text: str) -> RecordType:
+    found = RECORD_TYPES.get(text.lower().replace("_", ""))
+    if found is None:
+        raise UsageError(f"The option recordType is {text!r}; expected Example, SequenceExample or ByteArray.")
+    return found
+
+
+def compression_named(text: str, option: str) -> Compression:
+    """The compression of a short name or of a Hadoop codec's class; UsageError for any other."""
+    found = COMPRESSIONS.get(text.lower().rpartition(".")[2])
+    if found is None:
+        raise UsageError(
+            f"The option {option} is {text!r}; TensorFlow reads gzip, zlib and uncompressed files. Use gzip, zlib or none, "
+            "or Hadoop's GzipCodec or DefaultCodec."
+        )
+    return found
+
+
+def _compression(values: Mapping[str, str]) -> Compression | None:
+    found = {name: compression_named(values[name], name) for name in ("codec", "compression") if name in values}
+    if len(set(found.values())) > 1:
+        raise UsageError(f"The options codec and compression disagree: {found}. Give one of them.")
+    return next(iter(found.values()), None)
+
+
+def _shard_size(text: str) -> int:
+    from ctr_samples.config.units import parse_size  # here, since Python workers never need the configuration's models
+
+    try:
+        size = int(text) if text.strip().isdigit() else parse_size(text.strip())
+    except ValueError as error:
+        raise UsageError(f"The option shardSize is {text!r}; {error}, or a number of bytes.") from None
+    if size < 1:
+        raise UsageError(f"The option shardSize is {text!r}; expected at least one byte.")
+    return size
+
+
+def _boolean(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise UsageError(f"The option {name} is {text!r}; expected true or false.")
+    return text.lower() == "true"

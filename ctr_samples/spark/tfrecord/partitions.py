@@ -1,0 +1,144 @@
+"""``key=value`` in paths: writing them, reading them, and the types of the columns that they make. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from ctr_samples.errors import ContractError, InputError
+
+NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
+"""What Spark and Hive write for null, and for the empty text, which has no name of its own."""
+
+PARTITION_TYPES = (BooleanType, ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, StringType)
+"""Types of columns that may be written as partitions: their text means the same everywhere and in every time zone."""
+
+_UNSAFE = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
+"""What Spark escapes in names of partition directories."""
+_INTEGER = re.compile(r"[+-]?\d{1,4000}")
+_FRACTION = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?|NaN|-?Infinity")
+
+_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+
+Values = Mapping[str, str | None]
+
+
+def directory_of(names: Sequence[str], texts: Sequence[str | None]) -> str:
+    """``country=US/day=1`` for the values of one row; every value gives a name that is safe in any path."""
+    parts = [f"{escaped(name)}={escaped(text) if text else NULL_NAME}" for name, text in zip(names, texts, strict=True)]
+    return "/".join(parts)
+
+
+def escaped(text: str) -> str:
+    """The text with each unsafe character as ``%`` and two hex digits, as Spark writes it."""
+    return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", text)
+
+
+def values_of(directory: str) -> dict[str, str | None]:
+    """The ``key=value`` parts of a path, in order, unescaped; other parts are passed over."""
+    found: dict[str, str | None] = {}
+    for part in directory.split("/"):
+        name, equals, text = part.partition("=")
+        if equals and name:
+            found[unquote(name)] = None if text == NULL_NAME else unquote(text)
+    return found
+
+
+def inferred_columns(all_values: Iterable[Values]) -> StructType:
+    """The partition columns of files, each with the narrowest of int, bigint, double, date and string.
+
+    InputError when some files have a column that others lack.
+    """
+    every = list(all_values)
+    names = list(every[0]) if every else []
+    for values in every:
+        if list(values) != names:
+            raise InputError(
+                f"Some files have the partition columns {names}, others {list(values)}; load their directories apart."
+            )
+    distinct = {name: {values[name] for values in every} for name in names}
+    return StructType([StructField(name, _narrowest(texts)) for name, texts in distinct.items()])
+
+
+def _narrowest(texts: set[str | None]) -> DataType:
+    kinds = {_kind_of(text) for text in texts if text is not None}
+    for kind, accepts in (("int", {"int"}), ("long", {"int", "long"}), ("double", {"int", "long", "double"})):
+        if kinds and kinds <= accepts:
+            return {"int": IntegerType(), "long": LongType(), "double": DoubleType()}[kind]
+    return DateType() if kinds == {"date"} else StringType()
+
+
+def _kind_of(text: str) -> str:
+    if _INTEGER.fullmatch(text):
+        number = int(text)
+        # Beyond bigint it is an id and no quantity: a double would lose its digits.
+        return "int" if -(2**31) <= number < 2**31 else "long" if -(2**63) <= number < 2**63 else "string"
+    if _FRACTION.fullmatch(text):
+        return "double"
+    return "date" if _date(text) else "string"
+
+
+def _date(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text) if re.fullmatch(r"\d{4}-\d{2}-\d{2}", text) else None
+    except ValueError:
+        return None
+
+
+def typed(name: str, text: str | None, kind: DataType) -> Any:
+    """The value of a partition column; ContractError when its text is none of that type."""
+    if text is None:
+        return None
+    value = _typed(text, kind)
+    if value is None:
+        raise ContractError(
+            f"The partition column {name!r} has the value {text!r}, which is no {kind.simpleString()}; "
+            "read it as string, or leave the column out of the schema."
+        )
+    return value
+
+
+def _typed(text: str, kind: DataType) -> Any:
+    if isinstance(kind, StringType):
+        return text
+    if isinstance(kind, DateType):
+        return _date(text)
+    if isinstance(kind, BooleanType):
+        return {"true": True, "false": False}.get(text.lower())
+    bits = _BITS.get(type(kind))
+    if bits is not None:
+        fits = _INTEGER.fullmatch(text) and -(2 ** (bits - 1)) <= int(text) < 2 ** (bits - 1)
+        return int(text) if fits else None
+    if isinstance(kind, DoubleType | FloatType):
+        return float(text) if _FRACTION.fullmatch(text) else None
+    if isinstance(kind, DecimalType):
+        return _decimal(text, kind)
+    return None
+
+
+def _decimal(text: str, kind: DecimalType) -> Decimal | None:
+    try:
+        value = Decimal(text).quantize(Decimal(1).scaleb(-kind.scale))
+    except InvalidOperation:
+        return None
+    return value if len(value.as_tuple().digits) <= kind.precision else None

@@ -1,0 +1,109 @@
+"""Paths as users write them: a root directory, what is fixed below it, and a pattern if there is a glob."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+
+from ctr_samples.errors import UsageError
+
+_GLOB = re.compile(r"[*?\[{]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """``root`` is a directory or URL; a file belongs to the place if it lies below ``fixed`` and fits ``pattern``.
+
+    Both are relative to the root, and partition columns come from what lies below it.
+    """
+
+    root: str
+    fixed: str = ""
+    pattern: str | None = None
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.root.rstrip("/"), self.pattern or self.fixed) if part)
+
+    def roots(self) -> Iterator[tuple[str, str]]:
+        """The root, and the directories above it as far as names like ``country=US`` lead, each with what is between."""
+        root, between = self.root, ""
+        yield root, between
+        while "=" in root.rpartition("/")[2]:
+            root, _, name = root.rpartition("/")
+            between = f"{name}/{between}" if between else name
+            yield root, between
+
+    def below(self, prefix: str) -> Place:
+        """The same place, seen from a root above: ``prefix`` is what lies between the two."""
+        if not prefix:
+            return self
+        joined = "/".join(part for part in (prefix, self.fixed) if part)
+        return replace(self, fixed=joined, pattern=f"{prefix}/{self.pattern}" if self.pattern else None)
+
+    def has(self, path: str, *, partly: bool = False) -> bool:
+        """Whether a file belongs to the place; with ``partly``, whether a directory may hold such files."""
+        if partly and self.fixed.startswith(f"{path}/"):
+            return True
+        if self.fixed and path != self.fixed and not path.startswith(f"{self.fixed}/"):
+            return False
+        if self.pattern is None:
+            return True
+        pattern = "/".join(self.pattern.split("/")[: path.count("/") + 1]) if partly else self.pattern
+        return regex_of(pattern).match(path) is not None
+
+
+def place_of(path: str, base: str | None = None) -> Place:
+    """The place that a path of ``load`` means; ``base`` is the directory below which partition columns begin."""
+    text = path.rstrip("/") or "/"
+    glob = _GLOB.search(text)
+    # A glob is fixed up to the last name before its first special character.
+    fixed = text[: glob.start()].rpartition("/")[0] if glob else text
+    root = (base or fixed).rstrip("/") or "/"
+    if glob and not fixed and not text.startswith("/"):
+        root = base or "."
+    inside = _inside(root, text if glob else fixed)
+    if inside is None:
+        raise UsageError(
+            f"The option basePath is {base}, which is not above {path}; expected a directory that holds it."
+        )
+    if not glob:
+        return Place(root, inside)
+    start = _GLOB.search(inside)
+    assert start is not None
+    return Place(root, inside[: start.start()].rpartition("/")[0], inside)
+
+
+def _inside(root: str, text: str) -> str | None:
+    """What of ``text`` lies below ``root``; None where it does not."""
+    if text == root:
+        return ""
+    if root == "." and not text.startswith("/"):
+        return text
+    prefix = root if root.endswith("/") else f"{root}/"
+    return text[len(prefix) :] if text.startswith(prefix) else None
+
+
+@cache
+def regex_of(pattern: str) -> re.Pattern[str]:
+    """A glob of Hadoop's kind: ``*``, ``?``, ``[ab]``, ``[^a]`` and ``{a,b}``. A directory matches with all its files."""
+    out, depth, i = "", 0, 0
+    while i < len(pattern):
+        char = pattern[i]
+        if char in "*?":
+            out += "[^/]*" if char == "*" else "[^/]"
+        elif char == "[" and (end := pattern.find("]", i + 2)) > 0:
+            inside = pattern[i + 1 : end].replace("\\", r"\\")
+            out += f"[{'^' + inside[1:] if inside[0] in '!^' else inside}]"
+            i = end
+        elif char == "{" or (char in ",}" and depth):
+            depth += {"{": 1, "}": -1}.get(char, 0)
+            out += {"{": "(?:", ",": "|", "}": ")"}[char]
+        else:
+            out += re.escape(char)
+        i += 1
+    try:
+        return re.compile(f"{out}(?:/.*)?\\Z")
+    except re.error as error:
+        raise UsageError(f"The path pattern {pattern!r} is malformed ({error}); correct its brackets.") from None

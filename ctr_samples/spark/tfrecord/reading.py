@@ -1,0 +1,132 @@
+"""The reader of the data source: planned once, then one task for each file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from ctr_samples.codec import ExampleDecoder
+from ctr_samples.codec.encoder import EncodedBatch
+from ctr_samples.contract import ExampleContract, RecordType
+from ctr_samples.errors import ContractError, DamagedFile
+from ctr_samples.spark.tfrecord.assembly import ColumnError
+from ctr_samples.spark.tfrecord.catalog import Catalog
+from ctr_samples.spark.tfrecord.columns import ReadPlan, plan_reading
+from ctr_samples.spark.tfrecord.files import DataFile, chunks_of
+from ctr_samples.spark.tfrecord.filters import may_match
+from ctr_samples.spark.tfrecord.partitions import typed
+
+_ROWS = 10_000
+"""Rows handed to Spark at a time, as many as Spark hands over itself."""
+
+_RECORD_OF_BUFFER = re.compile(r"^Record (\d+) of the buffer, at byte (\d+),")
+_RECORD_OF_CHUNK = re.compile(r"^Record (\d+) at byte (\d+)")
+
+
+@dataclass
+class FilePartition(InputPartition):
+    """One file, which one task reads."""
+
+    file: DataFile
+
+
+class TfrecordReader(DataSourceReader):
+    """Reads a schema from files. Made where the query is planned; a copy without the list of files goes to each task."""
+
+    def __init__(self, catalog: Catalog, schema: StructType) -> None:
+        """Check the schema; ContractError naming the first column that records cannot give."""
+        self._schema = schema
+        self._record: RecordType = catalog.record_type or "example"
+        self._contract: ExampleContract | None = catalog.contract
+        asked = {field.name.lower(): field for field in schema}
+        # Columns of Spark's do not differ in case alone: `Day` asks for the directories named day=...
+        self._partitions = {field.name: asked.get(field.name.lower(), field) for field in catalog.partitions}
+        self._plan()
+        # Values of partition columns are checked here, so that one that does not fit fails before any task runs.
+        self._files = [(file, self._typed_values(file)) for file in catalog.files]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_files": []}
+
+    def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802
+        """Leave out files whose partition values no row of the result can have. Spark applies all filters to the rest."""
+        self._files = [(file, values) for file, values in self._files if may_match(filters, values)]
+        return filters
+
+    def partitions(self) -> list[InputPartition]:
+        """One for each file. Called once, where the query is planned."""
+        return [FilePartition(file) for file, _ in self._files]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Decode one file. Runs on an executor, once for each attempt; reads a few megabytes at a time.
+
+        DamagedFile and ContractError name the file and the record.
+        """
+        if not isinstance(partition, FilePartition):
+            return  # what Spark plans when there is no partition
+        file, plan = partition.file, self._plan()
+        decoder = ExampleDecoder(plan.contract)
+        constants = self._typed_values(file)
+        target = to_arrow_schema(self._schema, timezone="UTC")
+        first = 0
+        for chunk in chunks_of(file):
+            for rows in _slices(chunk):
+                columns = dict(zip(plan.schema.names, _decoded(file, plan, decoder, rows, first), strict=True))
+                for name in constants.keys() & set(target.names):
+                    columns[name] = pa.repeat(pa.scalar(constants[name], target.field(name).type), len(rows))
+                yield _batch([columns[name] for name in target.names], target, len(rows))
+                first += len(rows)
+
+    def _plan(self) -> ReadPlan:
+        constant = {field.name for field in self._partitions.values()}
+        inside = StructType([field for field in self._schema if field.name not in constant])
+        return plan_reading(inside, self._record, self._contract)
+
+    def _typed_values(self, file: DataFile) -> dict[str, Any]:
+        """The values of partition columns, by the names that the schema gives them."""
+        values = {}
+        for name, field in self._partitions.items():
+            values[field.name] = typed(name, file.values.get(name), field.dataType)
+            if values[field.name] is None and not field.nullable:
+                raise ContractError(f"{file.place}: {name!r} is null by its directory, but the schema says NOT NULL.")
+        return values
+
+
+def _slices(chunk: EncodedBatch) -> Iterator[EncodedBatch]:
+    for start in range(0, len(chunk), _ROWS):
+        yield EncodedBatch(chunk.buffer, chunk.offsets[start : start + _ROWS + 1])
+
+
+def _decoded(file: DataFile, plan: ReadPlan, decoder: ExampleDecoder, rows: EncodedBatch, first: int) -> list[pa.Array]:
+    """The columns of some records, of which ``first`` is the number of the first in its file."""
+    try:
+        return plan.columns(decoder.decode_frames(rows.buffer, rows.offsets))
+    except ColumnError as error:
+        raise ContractError(f"{file.place}, record {first + error.row}: {error}. Change the schema.") from None
+    except ContractError as error:
+        said = str(error).partition(". Read with the contract")[0]
+        raise ContractError(
+            f"{file.place}, {_numbered(said, first)}. Give the column the type of its data, an ARRAY where a record has "
+            "several values."
+        ) from None
+    except DamagedFile as error:
+        raise DamagedFile(f"{file.place}, {_numbered(str(error), first)}") from None
+
+
+def _numbered(said: str, first: int) -> str:
+    """The codec's sentence with the number of the record in its file."""
+    found = _RECORD_OF_BUFFER.match(said) or _RECORD_OF_CHUNK.match(said)
+    return f"record {first + int(found[1])}{said[found.end() :]}" if found else said
+
+
+def _batch(arrays: list[pa.Array], target: pa.Schema, rows: int) -> pa.RecordBatch:
+    if not arrays:  # a count needs rows, and no column
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, schema=target)

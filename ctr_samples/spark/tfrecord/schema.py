@@ -1,0 +1,173 @@
+"""Spark's types and the features that they become on the wire. Pure functions; they run where a plan is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    CharType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    UserDefinedType,
+    VarcharType,
+)
+
+from ctr_samples.contract import DType, ExampleContract, FeatureSpec, RecordType, TimeUnit
+from ctr_samples.errors import ContractError
+
+DATE_UNIT: TimeUnit = "D"
+TIMESTAMP_UNIT: TimeUnit = "us"
+"""What dates and timestamps count since 1970: all that Spark's own types can tell apart."""
+
+INTEGERS = (BooleanType, ByteType, ShortType, IntegerType, LongType)
+FLOATS = (FloatType, DoubleType, DecimalType)
+TIMESTAMPS = (TimestampType, TimestampNTZType)
+TEXTS = (StringType, CharType, VarcharType)
+
+_VECTOR_FIELDS = ["type", "size", "indices", "values"]
+_TYPES: dict[DType, DataType] = {"int64": LongType(), "float32": FloatType(), "bytes": StringType()}
+
+
+def dtype_of(kind: DataType) -> DType | None:
+    """The type on the wire of a single value, or None where the value is not a single one or cannot be written."""
+    if isinstance(kind, (*INTEGERS, DateType, *TIMESTAMPS)):
+        return "int64"
+    if isinstance(kind, FLOATS):
+        return "float32"
+    return "bytes" if isinstance(kind, (*TEXTS, BinaryType)) else None
+
+
+def unit_of(kind: DataType) -> TimeUnit | None:
+    """What a date or timestamp counts."""
+    if isinstance(kind, DateType):
+        return DATE_UNIT
+    return TIMESTAMP_UNIT if isinstance(kind, TIMESTAMPS) else None
+
+
+def is_vector(kind: DataType) -> bool:
+    """Whether this is Spark ML's vector type, by the struct that stands for it."""
+    return isinstance(kind, UserDefinedType) and [f.name for f in _fields(kind.sqlType())] == _VECTOR_FIELDS
+
+
+def features_of(name: str, kind: DataType, record: RecordType) -> list[FeatureSpec]:
+    """The features that a column becomes, and from which it is read; ContractError naming the column if it has none."""
+    return list(_features(name, kind, record, name))
+
+
+def contract_of(schema: StructType, record: RecordType) -> ExampleContract:
+    """The contract that a DataFrame is written with. Runs on the driver while the query is planned.
+
+    ContractError for a type that cannot be written, for two columns that give one feature, and for a byte_array record
+    that is not one column of text or bytes.
+    """
+    if record == "byte_array":
+        return ExampleContract((_byte_array(schema),), record)
+    if not schema.fields:
+        raise ContractError("The DataFrame has no columns to write; keep at least one beside those of partition_by.")
+    features = [spec for field in schema for spec in features_of(field.name, field.dataType, record)]
+    return ExampleContract(tuple(features), record)
+
+
+def schema_as_stored(schema: StructType) -> StructType:
+    """What reading gives back: the same, but float for double and decimal, since records hold no more than that."""
+    return StructType([StructField(field.name, _as_stored(field.dataType)) for field in schema])
+
+
+def schema_of(contract: ExampleContract) -> StructType:
+    """The schema of data that come with a contract, or whose contract was inferred."""
+    return StructType([StructField(spec.name, type_of(spec)) for spec in contract.features])
+
+
+def _features(name: str, kind: DataType, record: RecordType, column: str) -> Iterator[FeatureSpec]:
+    dtype = dtype_of(kind)
+    if dtype is not None:
+        yield FeatureSpec(name, dtype, unit=unit_of(kind))
+    elif is_vector(kind):
+        yield FeatureSpec(name, "float32", None)
+    elif isinstance(kind, ArrayType):
+        yield from _features_of_array(name, kind, record, column)
+    elif isinstance(kind, MapType):
+        yield _list(f"{name}.keys", kind.keyType, column, kind)
+        yield _list(f"{name}.values", kind.valueType, column, kind)
+    elif isinstance(kind, StructType) and kind.fields:
+        for field in kind:
+            yield from _features(f"{name}.{field.name}", field.dataType, record, column)
+    else:
+        raise _unsupported(column, kind)
+
+
+def _features_of_array(name: str, kind: ArrayType, record: RecordType, column: str) -> Iterator[FeatureSpec]:
+    inner = kind.elementType
+    if not isinstance(inner, ArrayType):
+        yield _list(name, inner, column, kind)
+    elif record == "sequence_example":
+        steps = _list(name, inner.elementType, column, kind)
+        yield FeatureSpec(name, steps.dtype, None, unit=steps.unit, sequence=True)
+    else:
+        yield _list(f"{name}.values", inner.elementType, column, kind)
+        yield FeatureSpec(f"{name}.row_lengths", "int64", None)
+
+
+def _list(name: str, element: DataType, column: str, whole: DataType) -> FeatureSpec:
+    dtype = dtype_of(element)
+    if dtype is None:
+        raise _unsupported(column, whole)
+    return FeatureSpec(name, dtype, None, unit=unit_of(element))
+
+
+def _unsupported(column: str, kind: DataType) -> ContractError:
+    return ContractError(
+        f"Column {column!r} has the type {kind.simpleString()}, which no record can hold; records hold numbers, text, bytes, "
+        "dates and timestamps, arrays and arrays of arrays of those, maps, structs and ML vectors. "
+        "Cast the column or leave it out."
+    )
+
+
+def _byte_array(schema: StructType) -> FeatureSpec:
+    fields = schema.fields
+    if len(fields) != 1 or dtype_of(fields[0].dataType) != "bytes":
+        found = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in fields) or "no column"
+        raise ContractError(
+            f"A ByteArray record is one column of bytes or text; found {found}. Select one column, or use Example."
+        )
+    return FeatureSpec(fields[0].name, "bytes", nulls="fail")
+
+
+def _as_stored(kind: DataType) -> DataType:
+    if isinstance(kind, FLOATS):
+        return FloatType()
+    if isinstance(kind, ArrayType):
+        return ArrayType(_as_stored(kind.elementType))
+    if isinstance(kind, MapType):
+        return MapType(_as_stored(kind.keyType), _as_stored(kind.valueType))
+    return schema_as_stored(kind) if isinstance(kind, StructType) else kind
+
+
+def type_of(spec: FeatureSpec) -> DataType:
+    """The type in which a feature is read where the user asks for none."""
+    kind = _TYPES[spec.dtype]
+    if spec.shape is None:
+        kind = ArrayType(kind)
+    for _ in spec.shape or ():
+        kind = ArrayType(kind)
+    return ArrayType(kind) if spec.sequence else kind
+
+
+def _fields(kind: DataType) -> list[StructField]:
+    return kind.fields if isinstance(kind, StructType) else []

@@ -1,0 +1,114 @@
+"""``ctr_samples.write_tfrecord``: partitions and modes that Spark refuses to Python data sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from published import publish_table
+from pyspark.sql import DataFrame, SparkSession
+
+import ctr_samples
+from ctr_samples.errors import ContractError, EncodeError, InputError, PublishConflict, UsageError
+from ctr_samples.spark.tfrecord import public
+
+Frame = Callable[..., DataFrame]
+
+
+def test_partitions_become_directories_and_columns_again_and_filters_skip_files(
+    tfrecord: SparkSession, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "table")
+    rows = [(1, "US", "2019-06-05"), (2, "a/b", "2019-06-05"), (3, "US", "2019-06-06"), (4, None, "2019-06-06")]
+    frame = tfrecord.createDataFrame(rows * 2, "id int, country string, day string").selectExpr(
+        "id", "country", "cast(day as date) as day"
+    )
+    ctr_samples.write_tfrecord(frame.coalesce(1), path, partition_by=["day", "country"])
+    # The rows of a directory came together: one file for each, though they were mixed.
+    assert sorted(str(one.parent.relative_to(path)) for one in Path(path).rglob("part-*")) == [
+        "day=2019-06-05/country=US",
+        "day=2019-06-05/country=a%2Fb",
+        "day=2019-06-06/country=US",
+        "day=2019-06-06/country=__HIVE_DEFAULT_PARTITION__",
+    ]
+    back = tfrecord.read.format("tfrecord").load(path)
+    assert back.schema.simpleString() == "struct<id:int,day:date,country:string>"
+    wanted = back.where("day = date'2019-06-06' and id > 0")
+    assert wanted.rdd.getNumPartitions() == 2
+    assert sorted(map(tuple, wanted.collect())) == [
+        (3, date(2019, 6, 6), "US"),
+        (3, date(2019, 6, 6), "US"),
+        (4, date(2019, 6, 6), None),
+        (4, date(2019, 6, 6), None),
+    ]
+
+
+def test_a_mode_says_what_happens_to_data_that_are_there(
+    tfrecord: SparkSession, tmp_path: Path, read: Callable[..., list[dict[str, Any]]]
+) -> None:
+    def write(number: int, rows: int = 1, **options: Any) -> None:
+        ctr_samples.write_tfrecord(tfrecord.range(number, number + rows, 1, 1), str(tmp_path / "t"), **options)
+
+    def ids() -> list[int]:
+        return [row["id"] for row in read(tmp_path / "t")]
+
+    write(1)
+    for mode in ("errorifexists", "error"):
+        with pytest.raises(InputError, match=r"/t exists already; choose another directory, or the mode append"):
+            write(2, mode=mode)
+    write(3, mode="ignore")
+    assert ids() == [1]
+    write(4, mode="append", compression="gzip")
+    assert ids() == [1, 4]
+    write(5, 1000, mode="overwrite", shard_size="1KiB")
+    assert ids() == list(range(5, 1005))
+    assert len(list((tmp_path / "t").glob("part-*"))) == 2  # shards roll after 512 rows at the soonest
+
+
+def test_a_writer_who_was_slower_is_told_or_keeps_still(
+    tfrecord: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ddl: Any
+) -> None:
+    publish_table(tmp_path, ddl("id bigint"), {"": [1]})
+    monkeypatch.setattr(public, "_exists", lambda path: False)  # when it was asked, there was nothing yet
+    rows = tfrecord.range(2)
+    with pytest.raises(PublishConflict, match="published to .* first; this run published nothing"):
+        ctr_samples.write_tfrecord(rows, str(tmp_path))
+    ctr_samples.write_tfrecord(rows, str(tmp_path), mode="ignore")
+    assert len(list((tmp_path / "_manifests").glob("*.json"))) == 1
+
+
+def test_an_error_in_a_task_is_ours_and_nothing_is_published(frame: Frame, tmp_path: Path) -> None:
+    rows = frame("x array<int>", [([1, None],)])
+    with pytest.raises(
+        EncodeError, match="Feature 'x', row 0 of the batch: has a null inside a list; declare `fill` or"
+    ):
+        ctr_samples.write_tfrecord(rows, str(tmp_path / "t"))
+    assert not list((tmp_path / "t").rglob("*.json"))
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "problem"),
+    [
+        ({"mode": "replace"}, UsageError, "mode is 'replace'; expected errorifexists, append, overwrite or ignore"),
+        ({"partition_by": ["contry"]}, UsageError, "no column 'contry' to partition by; did you mean 'country'"),
+        ({"partition_by": "x"}, UsageError, "no column 'x' to partition by; it has id, country, at"),
+        ({"partition_by": ["id", "id"]}, UsageError, "names a column twice: id, id"),
+        ({"partition_by": ["at"]}, ContractError, "'at' has the type timestamp, which is no name of a directory"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_refused_at_once(
+    frame: Frame, tmp_path: Path, options: dict[str, Any], error: type[Exception], problem: str
+) -> None:
+    rows = frame("id int, country string, at timestamp", [])
+    with pytest.raises(error, match=problem):
+        ctr_samples.write_tfrecord(rows, str(tmp_path / "t"), **options)
+
+
+def test_the_public_names_are_there_without_importing_them_and_no_others() -> None:
+    assert callable(ctr_samples.register)
+    assert ctr_samples.__all__ == ["__version__", "register", "write_tfrecord"]
+    with pytest.raises(AttributeError, match="module 'ctr_samples' has no attribute 'registr'"):
+        _ = ctr_samples.registr
