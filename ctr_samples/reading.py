@@ -63,14 +63,11 @@ def _damage_of_one(storage: Storage, on_bytes: Callable[[int], None], shard: Sha
     try:
         with storage.open(shard.path) as raw:
             file = CheckedFile(raw, on_bytes)
-            try:
-                wrong = _wrong_records(file, shard)
-                file.drain()
-            except OSError as error:  # a bad sector; the other shards are still worth a look
-                return f"{place} cannot be read beyond byte {file.size} ({error.strerror})."
+            wrong = _wrong_records(file, shard)
+            file.drain()
     except FileNotFoundError:
         return f"{place} is missing."
-    except StorageError as error:
+    except StorageError as error:  # a bad sector, perhaps; the other shards are still worth a look
         return str(error)
     wrong = file.difference(shard) or wrong
     return f"{place} {wrong.rstrip('.')}." if wrong else None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import io
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -235,30 +233,6 @@ def test_a_checksum_is_shown_with_all_its_digits(storage: Storage) -> None:
     manifest = written(storage)
     (sentence,) = damage_of(storage, [replace(manifest.shards[0], crc32c=0x1F)])
     assert sentence.endswith("the manifest says 0000001f.")
-
-
-def test_a_shard_in_a_bad_sector_is_damage_and_the_others_are_still_read(storage: Storage) -> None:
-    manifest = written(storage)
-    start = place(storage, manifest, 0).read_bytes()[:4]
-
-    class BadSector(io.BytesIO):
-        def read(self, size: int | None = -1) -> bytes:
-            if self.tell() >= 4:
-                raise OSError(errno.EIO, "Input/output error")
-            return super().read(4)
-
-    class Scratched:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(storage, name)
-
-        def open(self, path: str) -> BinaryIO:
-            return BadSector(start) if path == manifest.shards[0].path else storage.open(path)
-
-    place(storage, manifest, 2).unlink()
-    assert list(damage_of(Scratched(), manifest.shards)) == [
-        f"{place(storage, manifest, 0)} cannot be read beyond byte 4 (Input/output error).",
-        f"{place(storage, manifest, 2)} is missing.",
-    ]
 
 
 def test_a_store_that_fails_has_its_sentence_for_each_shard(storage: Storage) -> None:

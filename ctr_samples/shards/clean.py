@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 
-from ctr_samples.errors import InputError
+from ctr_samples.errors import DamagedFile, InputError
 from ctr_samples.shards import generations
 from ctr_samples.shards.manifest import Manifest
 from ctr_samples.shards.naming import (
@@ -16,6 +16,7 @@ from ctr_samples.shards.naming import (
     day_of,
     is_shard_name,
     is_staged_name,
+    manifest_path,
     manifests_directory,
     started_at,
 )
@@ -93,10 +94,16 @@ def cleanups_of(storage: Storage, day: date | None, retention: Retention, now: d
 
 
 def cleanup_of_day(storage: Storage, day: date, retention: Retention, now: datetime) -> Cleanup:
-    """Look at a day and plan. The files are listed first: a run that publishes meanwhile is then in a manifest."""
+    """Look at a day and plan. The files are listed first: a run that publishes meanwhile is then in a manifest.
+
+    DamagedFile, and nothing is to go, where a manifest is missing: its shards would pass for those of a killed run.
+    """
     files = storage.files(day_directory(day))
     last = generations.latest(storage, manifests_directory(day))
-    return plan_day(day, [read_manifest(storage, day, g) for g in range(1, last + 1)], files, retention, now)
+    if not last and any(file.path == f"{day_directory(day)}/_SUCCESS" for file in files):
+        raise DamagedFile(f"{storage.locate(manifests_directory(day))} has no manifest, though the day was published.")
+    manifests = [_manifest(storage, day, generation) for generation in range(1, last + 1)]
+    return plan_day(day, manifests, files, retention, now)
 
 
 def cleanup_of_table(storage: Storage, retention: Retention, now: datetime) -> Cleanup:
@@ -111,6 +118,14 @@ def carry_out(storage: Storage, cleanup: Cleanup) -> None:
         storage.delete_directory(directory)
     for path in cleanup.files:
         storage.delete(path)
+
+
+def _manifest(storage: Storage, day: date, generation: int) -> Manifest:
+    try:
+        return read_manifest(storage, day, generation)
+    except FileNotFoundError:
+        place = storage.locate(manifest_path(day, generation))
+        raise DamagedFile(f"{place} is missing, though there are later generations; restore it.") from None
 
 
 def _needed(manifests: Sequence[Manifest], retention: Retention, limit: datetime) -> list[Manifest]:

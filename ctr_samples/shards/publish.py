@@ -23,7 +23,13 @@ def latest_manifest(storage: Storage, day: date) -> Manifest | None:
     generation = generations.latest(storage, manifests_directory(day))
     if generation == 0:
         return None
-    return read_manifest(storage, day, generation)
+    try:
+        return read_manifest(storage, day, generation)
+    except FileNotFoundError:
+        place = storage.locate(manifest_path(day, generation))
+        raise StorageError(
+            f"{place} was listed, but is not found; expected a store that keeps what it lists. Run again."
+        ) from None
 
 
 def read_manifest(storage: Storage, day: date, generation: int) -> Manifest:
@@ -83,7 +89,7 @@ def check_store(storage: Storage, directory: str) -> None:
     """Refuse a store that overwrites where it was told to create: two racing runs would both believe to have published.
 
     Some servers of the S3 protocol ignore ``If-None-Match`` without a word. Runs on the driver, once, before a run
-    starts its work; ``directory`` belongs to that run. Leaves nothing, unless it is killed.
+    starts its work; ``directory`` belongs to that run. Leaves nothing, unless it is killed or may delete nothing.
     """
     path = f"{directory}/probe"
     with suppress(NameTaken):  # its own first try, whose answer was lost
@@ -91,13 +97,19 @@ def check_store(storage: Storage, directory: str) -> None:
     try:
         storage.put_new(path, b"second")
     except NameTaken:
-        if storage.read(path) == b"first":
-            storage.delete(path)
-            return
+        with suppress(FileNotFoundError):
+            if storage.read(path) == b"first":
+                _forget(storage, path)
+                return
     raise StorageError(
         f"{storage.url} let a create-only put replace {storage.locate(path)}, so two runs could overwrite each other's "
         "manifest; expected it to refuse. Use a store that honours If-None-Match."
     )
+
+
+def _forget(storage: Storage, path: str) -> None:
+    with suppress(StorageError):  # the right to delete is needed by clean-up alone
+        storage.delete(path)
 
 
 def publish(storage: Storage, manifest: Manifest) -> None:

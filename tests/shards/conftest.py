@@ -12,6 +12,8 @@ from moto.server import ThreadedMotoServer
 
 from ctr_samples.shards import Manifest, Shard, Storage, open_storage
 
+pytest.register_assert_rewrite("small_publish")
+
 BUCKET = "lake"
 
 

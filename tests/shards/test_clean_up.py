@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
-from ctr_samples.errors import InputError
+from ctr_samples.errors import DamagedFile, InputError
 from ctr_samples.shards import Manifest, Shard, Storage, StoredFile, publish
 from ctr_samples.shards.clean import (
     Cleanup,
@@ -152,3 +152,19 @@ def test_a_table_is_known_by_its_manifests(storage: Storage) -> None:
 def test_a_directory_with_neither_is_said_to_hold_nothing(storage: Storage) -> None:
     with pytest.raises(InputError, match="holds neither samples nor a table; expected an output directory"):
         list(cleanups_of(storage, None, KEPT_TWO, NOW))
+
+
+def test_a_day_whose_manifests_are_gone_is_left_alone(storage: Storage, manifest: Manifest) -> None:
+    storage.put_new(manifest.shards[0].path, b"bytes")
+    publish(storage, manifest)
+    storage.delete("dt=2019-06-05/manifests/00000001.json")
+    with pytest.raises(DamagedFile, match="has no manifest, though the day was published"):
+        cleanup_of_day(storage, DAY, KEPT_TWO, NOW)
+
+
+def test_a_day_that_lacks_one_manifest_is_left_alone(storage: Storage, manifest: Manifest) -> None:
+    for number in (1, 2):
+        publish(storage, generation(manifest, number, run_of(number + 5), "2019-06-06T03:00:00+00:00"))
+    storage.delete("dt=2019-06-05/manifests/00000001.json")
+    with pytest.raises(DamagedFile, match=r"00000001\.json is missing, though there are later generations"):
+        cleanup_of_day(storage, DAY, KEPT_TWO, NOW)

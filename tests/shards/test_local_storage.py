@@ -380,3 +380,30 @@ def test_reading_a_directory_is_a_storage_error(storage: Storage) -> None:
     for call in (storage.read, storage.open):
         with pytest.raises(StorageError, match=r"Cannot read .*/d: Is a directory"):
             call("d")
+
+
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs a file that opens and cannot be read")
+@pytest.mark.parametrize("size", [10, -1])
+def test_a_file_that_fails_while_it_is_read_is_named(size: int) -> None:
+    with open_storage("/proc/self").open("mem") as file, pytest.raises(StorageError) as caught:
+        file.read(size)
+    assert str(caught.value).startswith("Cannot read /proc/self/mem: Input/output error. Check the store")
+
+
+def test_a_directory_that_cannot_be_listed_does_not_pass_for_an_empty_one(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(storage, "a/x", b"1")
+    write(storage, "b/y", b"1")
+    scandir = os.scandir
+
+    def closed(place: Any) -> Any:
+        if str(place).endswith("/b"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(place))
+        return scandir(place)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    assert [file.path for file in storage.files("a")] == ["a/x"]
+    with pytest.raises(StorageError, match="Permission denied"):
+        storage.files("")
+    assert storage.files("nowhere") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import shutil
 import uuid
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from ctr_samples.shards.storage.interface import (
     DIRECTORY_MODE,
@@ -22,6 +23,8 @@ from ctr_samples.shards.storage.interface import (
     reading,
     writing,
 )
+
+_READ_BUFFER = 1 << 16
 
 
 class LocalStorage:
@@ -55,7 +58,7 @@ class LocalStorage:
         """See the interface."""
         place = self._place(path)
         with reading(place):
-            return place.open("rb")
+            return io.BufferedReader(_LocalSource(place), _READ_BUFFER)
 
     def size(self, path: str) -> int:
         """See the interface."""
@@ -95,7 +98,7 @@ class LocalStorage:
         return str(self._place(path))
 
     def _files(self, place: Path) -> Iterator[StoredFile]:
-        for parent, _, names in os.walk(place):
+        for parent, _, names in os.walk(place, onerror=_unless_missing):
             for name in names:
                 file = Path(parent, name)
                 with suppress(FileNotFoundError):  # gone since it was listed
@@ -121,6 +124,28 @@ class _LocalSink:
             while rest:
                 rest = rest[os.write(self._handle, rest) :]
         return len(view)
+
+
+class _LocalSource(io.FileIO):
+    """A file whose errors name it."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(place)
+        self._place = place
+
+    def readinto(self, buffer: Any) -> int | None:
+        with reading(self._place):
+            return super().readinto(buffer)
+
+    def readall(self) -> bytes:
+        with reading(self._place):
+            return super().readall()
+
+
+def _unless_missing(error: OSError) -> None:
+    """A directory that is gone has no files; one that cannot be listed may have many."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
 
 
 @contextmanager

@@ -1,0 +1,60 @@
+"""Framing where it is rarely used: many small records, the standard library's deflate, TensorFlow's own writer."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import io
+import sys
+import zlib
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+import pytest
+from framing import frame
+
+from ctr_samples.codec import RecordReader, deflate
+from ctr_samples.codec.frames import frame_offsets
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.shards import open_storage
+from ctr_samples.writing import shard_writer
+
+CONTRACT = ExampleContract((FeatureSpec("n", "int64"), FeatureSpec("clicked", "int64", role="label", nulls="fail")))
+
+
+@pytest.mark.parametrize("records", [1022, 1023, 1024, 5000])
+def test_offsets_are_found_for_any_number_of_records(records: int) -> None:
+    one = frame(b"12")
+    assert frame_offsets(one * records).tolist() == [len(one) * i for i in range(records + 1)]
+
+
+def test_without_isa_l_the_standard_library_writes_what_isa_l_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "isal.isal_zlib", None)
+    found = importlib.util.spec_from_file_location("deflate_without_isa_l", deflate.__file__)
+    assert found is not None
+    assert found.loader is not None
+    plain = importlib.util.module_from_spec(found)
+    found.loader.exec_module(plain)
+    assert plain.fast_zlib is zlib
+    compressor = plain.compressor("gzip")
+    content = compressor.compress(b"one " * 100) + compressor.flush()
+    assert b"".join(deflate.pieces(io.BytesIO(content), "gzip")) == b"one " * 100
+    assert b"".join(plain.pieces(io.BytesIO(content), "gzip")) == b"one " * 100
+
+
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_both_engines_write_the_same_records(tmp_path: Path, compression: deflate.Compression) -> None:
+    rows = pa.RecordBatch.from_pydict({"n": [1, None, -3], "clicked": [0, 1, 1]})
+    found = []
+    engines: list[Literal["native", "tensorflow"]] = ["native", "tensorflow"]
+    for engine in engines:
+        storage = open_storage(tmp_path / engine)
+        with shard_writer(storage, "run", CONTRACT, compression=compression, engine=engine) as writer:
+            writer.write(rows, "train")
+        (shard,) = writer.close().shards
+        with storage.open(shard.path) as file:
+            found.append([bytes(message) for message in RecordReader(file, compression).messages()])
+        assert (shard.records, dict(shard.label_sums)) == (3, {"clicked": 2})
+    assert found[0] == found[1]
+    assert len(set(found[0])) == 3

@@ -1,0 +1,226 @@
+"""The smallest publish that has everything, two partitions and two splits, as a day or as a table; and what readers see.
+
+Each run has a number from which all its rows follow, so that a reader can tell a whole run from a mixture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from ctr_samples.codec import ExampleDecoder, RecordReader
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.crc32c import crc32c
+from ctr_samples.errors import DamagedFile, PublishUnknown, StorageError
+from ctr_samples.shards import (
+    Manifest,
+    Shard,
+    Storage,
+    check_directory,
+    check_receipts,
+    check_shards,
+    check_store,
+    latest_manifest,
+    publish,
+)
+from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
+from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, manifests_directory, run_directory
+from ctr_samples.shards.table import Table, TableWrite
+from ctr_samples.writing import shard_writer
+
+DAY = date(2019, 6, 5)
+NOW = datetime(2019, 6, 20, tzinfo=UTC)
+KILLED_RUN = "20190606T010000-000000ff"
+CONTRACT = ExampleContract((FeatureSpec("row", "int64"), FeatureSpec("clicked", "int64", role="label", nulls="fail")))
+ROWS_OF_RUN_1 = [103, 100, 101, 102, 113, 110, 111, 112]
+"""Partition 0 before 1, and in each eval (one row) before train (three)."""
+
+
+def rows_of(run: int) -> list[int]:
+    """The rows of a run in published order."""
+    return [row + 100 * (run - 1) for row in ROWS_OF_RUN_1]
+
+
+def run_name(run: int) -> str:
+    """A run id that sorts by the run's number."""
+    return f"20190606T020000-{run:08x}"
+
+
+def publish_day(storage: Storage, run: int) -> None:
+    """What the pipeline does with a day's samples, in its order, without Spark."""
+    current = latest_manifest(storage, DAY)
+    check_directory(storage, DAY)
+    with suppress(StorageError, DamagedFile):
+        carry_out(storage, cleanup_of_day(storage, DAY, Retention(), NOW))
+    directory = run_directory(DAY, run_name(run))
+    check_store(storage, directory)
+    shards = _written(storage, directory, run)
+    check_shards(storage, shards)
+    manifest = Manifest(
+        name="small",
+        run_date=DAY.isoformat(),
+        generation=current.generation + 1 if current else 1,
+        run_id=run_name(run),
+        parent=current.run_id if current else None,
+        created_at="2019-06-06T02:00:00+00:00",
+        fingerprint="",
+        compression="none",
+        contract=CONTRACT.to_dict(),
+        config={},
+        inputs={},
+        shards=shards,
+        accounting={"impressions": 8, "samples": 8},
+        views={},
+        labels={},
+        label_mature=True,
+        versions={},
+    )
+    publish(storage, manifest)
+
+
+def append(storage: Storage, run: int) -> None:
+    """What Spark's data source does for one append."""
+    _write_table(storage, run, "append")
+
+
+def overwrite(storage: Storage, run: int) -> None:
+    """What Spark's data source does for one overwrite."""
+    _write_table(storage, run, "overwrite")
+
+
+def runs_of_day(storage: Storage) -> list[int]:
+    """The run whose samples readers of the day see, if any; fails on anything that is not one whole run."""
+    manifest = latest_manifest(storage, DAY)
+    _check_contiguous(storage.names(manifests_directory(DAY)), manifest.generation if manifest else 0)
+    if manifest is None:
+        return []
+    runs = _whole_runs(storage, manifest.shards)
+    assert [run_name(run) for run in runs] == [manifest.run_id]
+    return runs
+
+
+def runs_of_table(storage: Storage) -> list[int]:
+    """The runs whose rows readers of the table see, oldest first; fails on anything but whole runs."""
+    manifest = Table(storage).current()
+    names = [name for name in storage.names(MANIFESTS_OF_TABLE) if name.endswith(".json")]
+    _check_contiguous(names, manifest.generation if manifest else 0)
+    return _whole_runs(storage, manifest.shards) if manifest else []
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A publish to be disturbed: run 1 where ``before`` says so, then run 2, disturbed, then run 3 to see that it can."""
+
+    publish: Callable[[Storage, int], None]
+    runs_seen: Callable[[Storage], list[int]]
+    before: bool = True
+    adds: bool = False
+
+    def prepare(self, storage: Storage) -> None:
+        """Publish what stands there before."""
+        if self.before:
+            self.publish(storage, 1)
+        if self.before and self.publish is publish_day:
+            storage.put_new(f"{run_directory(DAY, KILLED_RUN)}/train/part-00000-9-0badf00d.tfrecord", b"for clean-up")
+
+    @property
+    def old(self) -> list[int]:
+        """What readers see before run 2."""
+        return [1] if self.before else []
+
+    def after(self, seen: list[int], run: int) -> list[int]:
+        """What readers see once a run has been published on top of ``seen``."""
+        return [*seen, run] if self.adds else [run]
+
+
+SCENARIOS = {
+    "first day": Scenario(publish_day, runs_of_day, before=False),
+    "day again": Scenario(publish_day, runs_of_day),
+    "first table": Scenario(append, runs_of_table, before=False, adds=True),
+    "append": Scenario(append, runs_of_table, adds=True),
+    "overwrite": Scenario(overwrite, runs_of_table),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the publisher itself believes of run 2, and what it said."""
+
+    published: bool | None
+    message: str = ""
+
+    def allowed(self, scenario: Scenario) -> list[list[int]]:
+        """What readers may see if the publisher is right."""
+        old, new = scenario.old, scenario.after(scenario.old, 2)
+        return [old, new] if self.published is None else [new] if self.published else [old]
+
+
+def outcome_of(scenario: Scenario, storage: Storage) -> Outcome:
+    """Publish run 2 on a store that fails; other errors than these are not expected of that."""
+    try:
+        scenario.publish(storage, 2)
+    except PublishUnknown as error:
+        return Outcome(None, str(error))
+    except StorageError as error:
+        return Outcome("is published and can be read, but not marked with _SUCCESS" in str(error), str(error))
+    return Outcome(True)
+
+
+def check_and_go_on(scenario: Scenario, storage: Storage, allowed: list[list[int]]) -> list[int]:
+    """Readers see one of ``allowed``, and the next run publishes on top of it; what they saw before that."""
+    seen = scenario.runs_seen(storage)
+    assert seen in allowed
+    scenario.publish(storage, 3)
+    assert scenario.runs_seen(storage) == scenario.after(seen, 3)
+    return seen
+
+
+def _write_table(storage: Storage, run: int, mode: Any) -> None:
+    table = Table(storage)
+    table.check_writable(run_name(run))
+    shards = _written(storage, "", run)
+    table.commit(TableWrite(run_name(run), mode, "Example", shards, contract=CONTRACT.to_dict()))
+
+
+def _written(storage: Storage, directory: str, run: int) -> tuple[Shard, ...]:
+    receipts = []
+    for partition in range(2):
+        with shard_writer(storage, directory, CONTRACT, partition=partition, attempt=run) as writer:
+            first = 100 * run + 10 * partition
+            writer.write(_batch([first, first + 1, first + 2]), "train")
+            writer.write(_batch([first + 3]), "eval")
+        receipts.append(writer.close())
+    check_receipts(receipts, 2)
+    return tuple(shard for receipt in receipts for shard in receipt.shards)
+
+
+def _batch(rows: list[int]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"row": rows, "clicked": [row % 2 for row in rows]})
+
+
+def _check_contiguous(names: list[str], latest: int) -> None:
+    assert names == [f"{generation:08d}.json" for generation in range(1, latest + 1)]
+
+
+def _whole_runs(storage: Storage, shards: Iterable[Shard]) -> list[int]:
+    rows = [row for shard in shards for row in _rows(storage, shard)]
+    runs = [row // 100 for row in rows[:: len(ROWS_OF_RUN_1)]]
+    assert rows == [row for run in runs for row in rows_of(run)]
+    return runs
+
+
+def _rows(storage: Storage, shard: Shard) -> list[int]:
+    data = storage.read(shard.path)
+    assert (len(data), crc32c(data)) == (shard.bytes, shard.crc32c)
+    decoder = ExampleDecoder(CONTRACT)
+    with storage.open(shard.path) as file:
+        decoded = [decoder.decode(chunk.buffer).to_pydict() for chunk in RecordReader(file)]
+    rows = [row for part in decoded for row in part["row"]]
+    clicks = [click for part in decoded for click in part["clicked"]]
+    assert clicks == [row % 2 for row in rows]
+    return rows
