@@ -37,10 +37,12 @@ from ctr_samples.shards import (
 )
 from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
 from ctr_samples.shards.naming import run_directory, run_id
+from ctr_samples.spark.as_of import described
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.failures import SPARK_FAILURES, as_expected_error
 from ctr_samples.spark.features import contract_of
 from ctr_samples.spark.impressions import NO_ARTICLE, NO_TIME, UNREADABLE
+from ctr_samples.spark.joining import ViewJoiner
 from ctr_samples.spark.samples import SampleBuilder
 from ctr_samples.spark.session import run_session
 from ctr_samples.spark.sink import Progress, SinkPlan, in_final_order, write_shards
@@ -117,7 +119,8 @@ def run(
 
     told.stage("planning the joins")
     witnesses = Witnesses()
-    samples = SampleBuilder(config, sources, day, witnesses).build(contract)
+    steps = ViewJoiner(config, sources, day).plan()
+    samples = SampleBuilder(config, sources, day, witnesses).build(contract, steps)
 
     told.stage("joining and writing")
     progress = Progress.of(session)
@@ -155,6 +158,7 @@ def run(
         label_mature=mature,
         versions=versions(),
         seconds=round(time.monotonic() - started, 3),
+        plan=tuple(described(steps)),
     )
     publish(storage, manifest)
     return RunResult(manifest, published=True)

@@ -68,6 +68,14 @@ def _views(config: JobConfig) -> Iterator[str]:
 def _view(view: View) -> str:
     if view.static:
         return f"the one row of {view.source} with the same {view.entity} (a table without times)"
+    if view.snapshot is not None:
+        delay = (
+            f", once {format_duration(view.publish_delay)} have passed since its day ended"
+            if view.publish_delay
+            else ""
+        )
+        what = f"the row of the same {view.entity} in the latest snapshot of {view.source} that was there{delay}"
+        return f"{what}, {_age(view)}"
     if view.daily_counts is not None:
         what = f"counts of {view.source} over the last {view.daily_counts.days} full day(s) for the same {view.entity}"
     else:
@@ -78,8 +86,11 @@ def _view(view: View) -> str:
         known = f", once {format_duration(view.available_after)} have passed"
     elif view.available_time is not None:
         known = f", once known ({view.available_time})"
-    age = "of any age" if view.ttl == "unbounded" or view.ttl is None else f"at most {format_duration(view.ttl)} old"
-    return f"{what} that became true {before} the impression{known}, {age}"
+    return f"{what} that became true {before} the impression{known}, {_age(view)}"
+
+
+def _age(view: View) -> str:
+    return "of any age" if view.ttl == "unbounded" or view.ttl is None else f"at most {format_duration(view.ttl)} old"
 
 
 def _features(config: JobConfig) -> Iterator[str]:

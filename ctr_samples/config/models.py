@@ -197,24 +197,72 @@ class View(_Model):
         None, description="The greatest age of a row, relative to each impression (inclusive)."
     )
     inclusive: bool = Field(False, description="Also use a row whose event time equals the impression's.")
+    sequence: Expression | None = Field(
+        None, description="What orders rows of equal times, such as a version number: the greatest wins."
+    )
+    tombstone: Expression | None = Field(
+        None, description="Which rows say that the entity has no features from then on."
+    )
+    snapshot: Expression | None = Field(
+        None,
+        description="Instead of `event_time`: the day of a table that is written whole each day. An entity that is not in the "
+        "latest published one has no features.",
+    )
+    publish_delay: Duration | None = Field(
+        None, description="With `snapshot`: how long after the midnight that ends its day it is there."
+    )
+    method: Literal["union", "intervals", "snapshots"] | None = Field(
+        None, description="How it is joined; default: what the planner finds best. The samples are the same."
+    )
     static: bool = Field(False, description="The table has no times; you vouch that it never changes.")
     daily_counts: DailyCounts | None = Field(None, description="Count the source by day instead of using its rows.")
 
     @model_validator(mode="after")
     def _times_are_complete(self) -> View:
-        times = (self.event_time, self.available_time, self.available_after, self.ttl)
         if self.static:
-            if any(t is not None for t in times) or self.daily_counts is not None:
-                raise ValueError("`static: true` takes no times, no `ttl` and no `daily_counts`")
-            return self
+            return self._without_times()
+        if self.snapshot is not None:
+            return self._of_snapshots()
         if self.event_time is None:
             raise ValueError("`event_time` is missing; a table that never changes says `static: true` instead")
-        if self.ttl is None:
-            raise ValueError("`ttl` is missing; say how old a row may be, or `ttl: unbounded`")
+        self._with_ttl()
+        if self.publish_delay is not None or self.method == "snapshots":
+            raise ValueError("`publish_delay` and `method: snapshots` are for views with `snapshot`")
         if self.available_time is not None and self.available_after is not None:
             raise ValueError("give `available_time` or `available_after`, not both")
         if self.daily_counts is not None and self.available_time is not None:
             raise ValueError("`daily_counts` takes `available_after`: a counted day has no `available_time` column")
+        if self.daily_counts is not None and (self.sequence or self.tombstone):
+            raise ValueError("`daily_counts` takes no `sequence` and no `tombstone`: its rows are counted")
+        return self
+
+    def _without_times(self) -> View:
+        times = (
+            self.event_time,
+            self.available_time,
+            self.available_after,
+            self.ttl,
+            self.snapshot,
+            self.publish_delay,
+        )
+        if any(t is not None for t in times) or self.daily_counts is not None:
+            raise ValueError("`static: true` takes no times, no `ttl` and no `daily_counts`")
+        if self.sequence or self.tombstone or self.method:
+            raise ValueError("`static: true` takes no `sequence`, no `tombstone` and no `method`")
+        return self
+
+    def _of_snapshots(self) -> View:
+        times = (self.event_time, self.available_time, self.available_after)
+        if any(t is not None for t in times) or self.daily_counts is not None or self.inclusive:
+            raise ValueError(
+                "`snapshot` takes no `event_time`, `available_time`, `available_after`, `inclusive` or `daily_counts`; "
+                "say when it is there with `publish_delay`"
+            )
+        return self._with_ttl()
+
+    def _with_ttl(self) -> View:
+        if self.ttl is None:
+            raise ValueError("`ttl` is missing; say how old a row may be, or `ttl: unbounded`")
         return self
 
 

@@ -161,7 +161,8 @@ def _days_before(name: str, view: View, read: int) -> Iterator[Problem]:
         )
         less = "fewer `days`"
     elif isinstance(view.ttl, timedelta):
-        needed = _whole_days(view.ttl)
+        # The day of a snapshot ends a day after it begins.
+        needed = _whole_days(view.ttl) + (view.snapshot is not None)
         key = ("ttl",)
         found, less = f"found {format_duration(view.ttl)}", "a shorter `ttl`"
     else:

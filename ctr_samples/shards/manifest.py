@@ -73,6 +73,7 @@ class Manifest:
     label_mature: bool
     versions: Mapping[str, str]
     seconds: float = 0.0
+    plan: tuple[str, ...] = ()
     format: int = MANIFEST_FORMAT
 
     @property
@@ -117,7 +118,9 @@ class Manifest:
                     f"{place} has format {value['format']!r}; this release reads format {MANIFEST_FORMAT}. "
                     "Install the ctr-samples release that wrote it, or a newer one."
                 )
-            return cls(**{**value, "shards": tuple(Shard(**s) for s in value["shards"])})
+            return cls(
+                **{**value, "plan": tuple(value.get("plan", ())), "shards": tuple(Shard(**s) for s in value["shards"])}
+            )
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DamagedFile(
                 f"{place} is not a manifest ({error}); restore it, or move it away and run the day again."

@@ -61,6 +61,14 @@ def number_column(frame: DataFrame, text: str, where: str) -> Column:
     raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a number.")
 
 
+def order_column(frame: DataFrame, text: str, where: str) -> Column:
+    """A column that orders rows: a number, text or a time."""
+    column, kind = typed_expression(frame, text, where)
+    if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, StringType, DateType, TimestampType)):
+        return column
+    raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a number, text or a time.")
+
+
 def key_column(frame: DataFrame, text: str, where: str) -> Column:
     """A join key: text, or any integer as bigint, so that keys of two tables compare."""
     column, kind = typed_expression(frame, text, where)

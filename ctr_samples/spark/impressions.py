@@ -48,6 +48,13 @@ def cut_impressions(log: DataFrame, shown: Impressions, day: Day, reach: timedel
     return marked.select(*impression_columns(shown), DROPPED)
 
 
+def keys_shown(log: DataFrame, shown: Impressions, day: Day, entity: str) -> DataFrame:
+    """The user or article of each impression of the day, repeats included, in a column of that name."""
+    rows = _select(log, shown)
+    on = rows.where(day.contains(F.col("impression_time")))
+    return (_explode(on) if shown.explode else on).select(entity)
+
+
 def on_day(day: Day) -> Column:
     """Whether an impression is one of this run's."""
     time = F.col("impression_time")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
 from ctr_samples.contract import ExampleContract
-from ctr_samples.spark.as_of import AsOf, as_of_join, join_static
+from ctr_samples.spark.as_of import JoinStep
 from ctr_samples.spark.day import Day
-from ctr_samples.spark.features import IMPRESSION, make_samples, view_columns
+from ctr_samples.spark.features import IMPRESSION, make_samples
 from ctr_samples.spark.impressions import DROPPED, cut_impressions, drop_counts, impression_columns
+from ctr_samples.spark.joining import ViewJoiner
 from ctr_samples.spark.labels import (
     ACTION,
     IS_ACTION,
@@ -31,7 +32,6 @@ from ctr_samples.spark.labels import (
     plan_label,
 )
 from ctr_samples.spark.sources import MALFORMED, SourceFrame
-from ctr_samples.spark.views import usable, view_rows, within_reach
 from ctr_samples.spark.witnesses import Witnesses
 
 
@@ -44,10 +44,10 @@ class SampleBuilder:
     day: Day
     witnesses: Witnesses
 
-    def build(self, contract: ExampleContract) -> DataFrame:
-        """Samples with the columns of the contract, ``_split`` and ``_shuffle``."""
+    def build(self, contract: ExampleContract, steps: Sequence[JoinStep]) -> DataFrame:
+        """Samples with the columns of the contract, ``_split`` and ``_shuffle``; ``steps`` joins the views."""
         labelled = self.labelled_impressions()
-        joined = self._joined(labelled)
+        joined = ViewJoiner(self.config, self.sources, self.day).join(labelled, steps, self._source)
         counted = self.witnesses.watch(joined, "joined", {"rows": F.count(F.lit(1)), **self._matches()})
         return make_samples(counted, self.config, contract)
 
@@ -82,19 +82,6 @@ class SampleBuilder:
             counts[f"{plan.name}.without_value"] = F.count_if(this & F.col(f"{ACTION}.value").isNull())
         counted = self.witnesses.watch(both, "labels", counts)
         return counted.where(~F.col(IS_ACTION)).drop(IS_ACTION, ORPHAN, ACTION)
-
-    def _joined(self, impressions: DataFrame) -> DataFrame:
-        """One view after the other; each adds a struct with its name."""
-        needed = view_columns(impressions.sparkSession, self.config)
-        rows = impressions
-        for name, view in self.config.views.items():
-            source = self._source(view.source)
-            features = view_rows(source, name, view, needed[name])
-            ttl = view.ttl if isinstance(view.ttl, timedelta) else None
-            near = within_reach(usable(features), self.day, ttl)
-            how = AsOf(name, f"{IMPRESSION}.{view.entity}", ttl, view.inclusive)
-            rows = join_static(rows, near, name, how.on) if view.static else as_of_join(rows, near, how)
-        return rows
 
     def _matches(self) -> dict[str, Column]:
         return {f"{name}.matched": F.count_if(F.col(f"{name}.matched")) for name in self.config.views}

@@ -41,6 +41,11 @@ class SourceFrame:
     files: tuple[InputFile, ...] | None
 
     @property
+    def bytes(self) -> int | None:
+        """The size of the files; None for tables."""
+        return None if self.files is None else sum(file.bytes for file in self.files)
+
+    @property
     def snapshot(self) -> dict[str, Any]:
         """What the manifest keeps about the input: counts and a fingerprint of names, sizes and times."""
         missing = [day.isoformat() for day in self.missing_days]
@@ -49,7 +54,7 @@ class SourceFrame:
         text = "\n".join(f"{f.path} {f.bytes} {f.modified_ms}" for f in sorted(self.files, key=lambda f: f.path))
         return {
             "files": len(self.files),
-            "bytes": sum(f.bytes for f in self.files),
+            "bytes": self.bytes,
             "fingerprint": hashlib.sha256(text.encode()).hexdigest()[:16],
             "missing_days": missing,
         }

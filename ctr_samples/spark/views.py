@@ -7,13 +7,13 @@ from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType
+from pyspark.sql.types import DateType, StringType
 
 from ctr_samples.config import DailyCounts, View
 from ctr_samples.config.references import VIEW_METADATA, end_sentence, nearest
 from ctr_samples.errors import InputError
-from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, KEY, PAYLOAD
-from ctr_samples.spark.columns import boolean_column, key_column, time_column
+from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE
+from ctr_samples.spark.columns import boolean_column, key_column, order_column, time_column
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import typed_expression
 from ctr_samples.spark.impressions import matching_rows
@@ -30,20 +30,21 @@ def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) 
         return rows.select(
             key_column(source, view.key, f"{where}.key").alias(KEY), _payload(source, columns, where).alias(PAYLOAD)
         )
-    assert view.event_time is not None
-    event_time = time_column(source, view.event_time, f"{where}.event_time")
     key = key_column(source, view.key, f"{where}.key")
-    _check_clock(source, view, where)
     if view.daily_counts is not None:
-        counted = _count_days(source, rows, key, event_time, view.daily_counts, where)
+        assert view.event_time is not None
+        time = time_column(source, view.event_time, f"{where}.event_time")
+        counted = _count_days(source, rows, key, time, view.daily_counts, where)
         return counted.select(KEY, EVENT_TIME, _available(view, F.col(EVENT_TIME)), F.struct(*columns).alias(PAYLOAD))
-    available = (
-        time_column(source, view.available_time, f"{where}.available_time").alias(AVAILABLE_TIME)
-        if view.available_time
-        else _available(view, event_time)
+    event_time, available_time = (
+        _snapshot_clocks(source, view, where) if view.snapshot else _clocks(source, view, where)
     )
     return rows.select(
-        key.alias(KEY), event_time.alias(EVENT_TIME), available, _payload(source, columns, where).alias(PAYLOAD)
+        key.alias(KEY),
+        event_time.alias(EVENT_TIME),
+        available_time.alias(AVAILABLE_TIME),
+        *_order(source, view, where),
+        _payload(source, columns, where).alias(PAYLOAD),
     )
 
 
@@ -64,6 +65,41 @@ def within_reach(rows: DataFrame, day: Day, ttl: timedelta | None) -> DataFrame:
     return reachable if ttl is None else reachable.where(F.col(EVENT_TIME) >= F.lit(day.start - ttl))
 
 
+def _clocks(source: DataFrame, view: View, where: str) -> tuple[Column, Column]:
+    """When a row became true and when it was known."""
+    assert view.event_time is not None
+    event_time = time_column(source, view.event_time, f"{where}.event_time")
+    _check_clock(source, view, where)
+    if view.available_time:
+        return event_time, time_column(source, view.available_time, f"{where}.available_time")
+    return event_time, _available(view, event_time)
+
+
+def _snapshot_clocks(source: DataFrame, view: View, where: str) -> tuple[Column, Column]:
+    """A snapshot is true as of the midnight that ends its day, in the session's zone, and known some time later."""
+    assert view.snapshot is not None
+    column, kind = typed_expression(source, view.snapshot, f"{where}.snapshot")
+    if isinstance(kind, StringType):
+        column = F.try_to_date(column)
+    elif not isinstance(kind, DateType):
+        raise InputError(
+            f"{where}.snapshot: {view.snapshot} is {kind.simpleString()}, expected the day of a snapshot: a date, or text such "
+            "as 2019-06-05."
+        )
+    midnight = F.date_add(column, 1).cast("timestamp")
+    return midnight, midnight + F.lit(view.publish_delay or timedelta())
+
+
+def _order(source: DataFrame, view: View, where: str) -> list[Column]:
+    """What orders rows of equal times, and which rows end validity; only where they are configured."""
+    columns = []
+    if view.sequence is not None:
+        columns.append(order_column(source, view.sequence, f"{where}.sequence").alias(SEQUENCE))
+    if view.tombstone is not None:
+        columns.append(boolean_column(source, view.tombstone, f"{where}.tombstone").alias(GONE))
+    return columns
+
+
 def _check_clock(source: DataFrame, view: View, where: str) -> None:
     """A date is the first moment of its day, and what a day's row says is known only when the day is over."""
     assert view.event_time is not None
@@ -71,7 +107,8 @@ def _check_clock(source: DataFrame, view: View, where: str) -> None:
     if isinstance(kind, DateType) and view.daily_counts is None and not (view.available_time or view.available_after):
         raise InputError(
             f"{where}.event_time: {view.event_time} is a date, which would be known at its first moment; say when the row of "
-            "a day is ready, as in `available_after: 26h`."
+            f"a day is ready, as in `available_after: 26h`, or, if the table is written whole each day, `snapshot: "
+            f"{view.event_time}` with a `publish_delay`."
         )
 
 

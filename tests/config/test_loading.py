@@ -144,6 +144,34 @@ def test_a_view_without_ttl_or_with_static_and_times_is_refused(tmp_path: Path) 
     assert "`static: true` takes no times" in problem(tmp_path, MINIMAL.replace("output:", static))
 
 
+@pytest.mark.parametrize(
+    ("view", "message"),
+    [
+        ("snapshot: ds", "`ttl` is missing"),
+        ("snapshot: ds, ttl: 3d, event_time: t", "`snapshot` takes no `event_time`, `available_time`"),
+        ("snapshot: ds, ttl: 3d, inclusive: true", "`snapshot` takes no `event_time`, `available_time`"),
+        ("snapshot: ds, ttl: 3d, available_after: 2h", "say when it is there with `publish_delay`"),
+        (
+            "event_time: t, ttl: 3d, publish_delay: 2h",
+            "`publish_delay` and `method: snapshots` are for views with `snapshot`",
+        ),
+        (
+            "event_time: t, ttl: 3d, method: snapshots",
+            "`publish_delay` and `method: snapshots` are for views with `snapshot`",
+        ),
+        ("static: true, tombstone: gone", "`static: true` takes no `sequence`, no `tombstone` and no `method`"),
+        ("static: true, snapshot: ds", "`static: true` takes no times"),
+        (
+            "event_time: t, ttl: 3d, sequence: v, daily_counts: {days: 1, counts: {n: true}}",
+            "`daily_counts` takes no `sequence` and no `tombstone`",
+        ),
+    ],
+)
+def test_a_view_whose_clocks_contradict_each_other_is_refused(tmp_path: Path, view: str, message: str) -> None:
+    views = f"views:\n  v: {{source: log, entity: user, key: k, {view}}}\noutput:"
+    assert message in problem(tmp_path, MINIMAL.replace("output:", views))
+
+
 def test_a_duplicate_key_is_refused_with_its_line(tmp_path: Path) -> None:
     assert problem(tmp_path, MINIMAL + "name: again\n") == "c.yaml:15: the key 'name' stands here twice; keep one."
 
@@ -213,10 +241,16 @@ REDUCED = "{read: {source: log, window: 0s, value: ms, reduce: sum}}"
             "views.v.ttl: found 73h, which needs 4 day(s) before the run date, but 3 are read; "
             "set `sources.log.days_before: 4`, or a shorter `ttl`.",
         ),
+        (
+            "snapshot: ds, ttl: 3d",  # a snapshot of three days before is true as of the end of its day
+            "views.v.ttl: found 3d, which needs 4 day(s) before the run date, but 3 are read; "
+            "set `sources.log.days_before: 4`, or a shorter `ttl`.",
+        ),
     ],
 )
 def test_a_view_may_not_look_further_back_than_days_are_read(tmp_path: Path, view: str, message: str) -> None:
-    views = f"{{v: {{source: log, entity: user, key: k, event_time: t, {view}}}}}"
+    time = "" if "snapshot" in view else "event_time: t, "
+    views = f"{{v: {{source: log, entity: user, key: k, {time}{view}}}}}"
     text = with_lines(sources=DATED, features=FEATURE, views=views)
     assert problem(tmp_path, text).partition(": ")[2] == message
     undated = "{log: {format: parquet, path: log}}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import DailyCounts, View
@@ -16,6 +17,7 @@ from ctr_samples.spark.day import Day
 from ctr_samples.spark.views import usable, view_rows, within_reach
 
 Frame = Callable[..., DataFrame]
+CLOCKS = ("event_time", "available_time")
 
 COUNTS = DailyCounts(
     days=2,
@@ -120,3 +122,62 @@ def test_a_column_that_the_table_does_not_have_is_named(frame: Frame) -> None:
     table = frame("user_id string, at timestamp, city string", [])
     with pytest.raises(InputError, match="views.user: its source has no column 'cty'; did you mean 'city'?"):
         view_rows(table, "user", PROFILE, ["cty"])
+
+
+SNAPSHOT = View(source="t", entity="user", key="user_id", snapshot="ds", publish_delay="2h", ttl="7d")
+
+
+@pytest.mark.parametrize("kind", ["date", "string"])
+def test_a_snapshot_is_true_as_of_the_end_of_its_day_and_known_some_time_later(
+    frame: Frame, spark: SparkSession, kind: str
+) -> None:
+    # In Stockholm the clocks go forward in the night to 2019-03-31: that day has 23 hours.
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Stockholm")
+    try:
+        rows = frame(f"user_id int, ds {kind}, x int", [(1, "2019-03-30", 5), (1, "2019-03-31", 6)])
+        shown = view_rows(rows, "v", SNAPSHOT, ["x"])
+        utc = [F.date_format(F.to_utc_timestamp(c, "Europe/Stockholm"), "MM-dd HH:mm") for c in CLOCKS]
+        assert [tuple(r) for r in shown.select(*utc, "payload.x").orderBy("x").collect()] == [
+            ("03-30 23:00", "03-31 01:00", 5),
+            ("03-31 22:00", "04-01 00:00", 6),
+        ]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_the_day_of_a_snapshot_must_be_a_day(frame: Frame) -> None:
+    rows = frame("user_id int, ds timestamp, x int", [])
+    with pytest.raises(InputError, match="views.v.snapshot: ds is timestamp, expected the day of a snapshot: a date"):
+        view_rows(rows, "v", SNAPSHOT, ["x"])
+
+
+def test_sequences_and_tombstones_are_columns_of_the_view(frame: Frame) -> None:
+    view = PROFILE.model_copy(update={"sequence": "version", "tombstone": "op = 'D'"})
+    rows = frame("user_id int, at timestamp, version int, op string, x int", [(1, "2019-06-01 10:00:00", 3, "D", 5)])
+    assert view_rows(rows, "v", view, ["x"]).select("sequence", "gone").collect() == [(3, True)]
+    with pytest.raises(InputError, match="views.v.sequence: versions is array<int>, expected a number, text or a time"):
+        view_rows(
+            frame("user_id int, at timestamp, versions array<int>", []),
+            "v",
+            view.model_copy(update={"sequence": "versions"}),
+            [],
+        )
+
+
+def test_only_the_days_that_matter_are_read_from_a_partitioned_table(spark: SparkSession, tmp_path: Path) -> None:
+    days = [f"2019-06-{day:02}" for day in range(1, 11)]
+    table = spark.createDataFrame([(1, day, 5) for day in days], "user_id int, ds string, x int")
+    table.select("user_id", "x", F.to_date("ds").alias("ds")).write.partitionBy("ds").parquet(str(tmp_path / "t"))
+    rows = view_rows(spark.read.parquet(str(tmp_path / "t")), "v", SNAPSHOT, ["x"])
+    near = within_reach(usable(rows), Day.of(date(2019, 6, 5), "UTC"), timedelta(days=2))
+    plan = near._jdf.queryExecution().executedPlan()
+    assert "PartitionFilters: [isnotnull" in plan.toString()
+    # Midnights from 2 days before the day to its end: the snapshots of the 2nd, 3rd and 4th.
+    assert sorted(
+        r.day for r in near.select(F.date_format(F.date_sub("event_time", 1), "dd").alias("day")).collect()
+    ) == [
+        "02",
+        "03",
+        "04",
+    ]

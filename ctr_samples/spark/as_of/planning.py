@@ -1,0 +1,104 @@
+"""Which method joins which view. Pure: facts about views in, steps out, and the steps in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+Method = Literal["static", "intervals", "snapshots", "union"]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewFacts:
+    """What is known of a view before it is joined.
+
+    ``bytes`` is the size of its files, None where that cannot be told (tables, views counted from a log); ``rows_of_a_key`` the
+    greatest number of rows that one key has, None where nobody counted. ``method`` is what the configuration asks for.
+    """
+
+    name: str
+    entity: str
+    kind: Literal["static", "snapshot", "rows"] = "rows"
+    bytes: int | None = None
+    rows_of_a_key: int | None = None
+    method: Method | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Up to what size a view is broadcast, and from what size on keys are looked at for hot ones.
+
+    A view is broadcast if its files have at most ``broadcast_bytes`` and no impression has to look at more than
+    ``rows_of_a_key`` intervals. Where the impressions' log has ``measured_bytes`` or cannot be measured, keys with
+    ``rows_of_a_hot_key`` rows are cut into ``slices`` of the day.
+    """
+
+    broadcast_bytes: int = 8 * 2**20
+    rows_of_a_key: int = 64
+    measured_bytes: int = 256 * 2**20
+    rows_of_a_hot_key: int = 500_000
+    slices: int = 96
+
+
+@dataclass(frozen=True, slots=True)
+class JoinStep:
+    """One join: a method, the views that it joins, and why."""
+
+    method: Method
+    views: tuple[str, ...]
+    entity: str
+    reason: str
+
+
+def plan_joins(views: Sequence[ViewFacts], limits: Limits = Limits()) -> tuple[JoinStep, ...]:
+    """The steps in the order in which they run: what needs no shuffle of the impressions first, then entity by entity."""
+    chosen = [(view, *_method(view, limits)) for view in views]
+    steps = [
+        JoinStep(method, (view.name,), view.entity, reason) for view, method, reason in chosen if method != "union"
+    ]
+    steps.sort(key=lambda step: _ORDER.index(step.method))
+    together = sorted((view for view, method, _ in chosen if method == "union"), key=lambda view: view.entity)
+    for entity, group in groupby(together, key=lambda view: view.entity):
+        names = tuple(view.name for view in group)
+        steps.append(JoinStep("union", names, entity, _UNION if len(names) == 1 else _SHARED))
+    return tuple(steps)
+
+
+def described(steps: Sequence[JoinStep]) -> Iterator[str]:
+    """The steps in words, a line each."""
+    for number, step in enumerate(steps, 1):
+        yield f"{number}. {', '.join(step.views)} by {_WORDS[step.method]} on the {step.entity}: {step.reason}"
+
+
+_ORDER = ("intervals", "static", "snapshots", "union")
+_WORDS: dict[Method, str] = {
+    "static": "a join on the key",
+    "intervals": "broadcast intervals",
+    "snapshots": "an equi-join on the latest available snapshot",
+    "union": "union and window",
+}
+_UNION = "one shuffle of impressions and rows"
+_SHARED = "one shuffle for all of them"
+
+
+def _method(view: ViewFacts, limits: Limits) -> tuple[Method, str]:
+    if view.kind == "static":
+        return "static", "it has no times"
+    if view.method is not None:
+        return view.method, "the configuration asks for it"
+    if _is_small(view, limits):
+        return "intervals", f"it is small ({view.bytes:,} bytes, at most {view.rows_of_a_key:,} row(s) of a key)"
+    if view.kind == "snapshot":
+        return "snapshots", "all rows of a snapshot become known at once"
+    return "union", ""
+
+
+def _is_small(view: ViewFacts, limits: Limits) -> bool:
+    return (
+        view.bytes is not None
+        and view.bytes <= limits.broadcast_bytes
+        and view.rows_of_a_key is not None
+        and view.rows_of_a_key <= limits.rows_of_a_key
+    )

@@ -1,0 +1,89 @@
+"""Joins all views to the impressions: from the configuration to a plan, and from the plan to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from pyspark.sql import DataFrame
+
+from ctr_samples.config import JobConfig
+from ctr_samples.spark.as_of import KEY, AsOf, Join, JoinStep, Limits, ViewFacts, join_static, plan_joins
+from ctr_samples.spark.as_of.hot_keys import HotKeys, measure_hot_keys
+from ctr_samples.spark.as_of.intervals import join_by_intervals, most_rows_of_a_key
+from ctr_samples.spark.as_of.snapshots import join_snapshots
+from ctr_samples.spark.as_of.union import join_by_union
+from ctr_samples.spark.day import Day
+from ctr_samples.spark.features import IMPRESSION, view_columns
+from ctr_samples.spark.impressions import keys_shown
+from ctr_samples.spark.sources import SourceFrame
+from ctr_samples.spark.views import usable, view_rows, within_reach
+
+LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class ViewJoiner:
+    """The views of a configuration on one day. Runs on the driver."""
+
+    config: JobConfig
+    sources: Mapping[str, SourceFrame]
+    day: Day
+
+    def plan(self) -> tuple[JoinStep, ...]:
+        """How the views will be joined. Looks at the keys of small views, with a short Spark job for each."""
+        return plan_joins([self._facts(name) for name in self.config.views])
+
+    def join(self, impressions: DataFrame, steps: Sequence[JoinStep], read: Callable[[str], DataFrame]) -> DataFrame:
+        """Impressions with a struct for each view. Lazy, but for a count of keys where the log is large.
+
+        ``read`` gives the rows of a source, and may count them as they pass.
+        """
+        needed = view_columns(impressions.sparkSession, self.config)
+        rows = impressions
+        for step in steps:
+            joins = [self._view(name, needed[name], read(self.config.views[name].source)) for name in step.views]
+            rows = self._joined(rows, step, joins)
+        return rows
+
+    def _joined(self, rows: DataFrame, step: JoinStep, joins: Sequence[Join]) -> DataFrame:
+        first = joins[0]
+        if step.method == "static":
+            return join_static(rows, first.features, first.how.name, first.how.on)
+        if step.method == "intervals":
+            return join_by_intervals(rows, first)
+        if step.method == "snapshots":
+            return join_snapshots(rows, first)
+        return join_by_union(rows, joins, self._hot_keys(step))
+
+    def _view(self, name: str, columns: Sequence[str], source: DataFrame) -> Join:
+        view = self.config.views[name]
+        ttl = view.ttl if isinstance(view.ttl, timedelta) else None
+        near = within_reach(usable(view_rows(source, name, view, columns)), self.day, ttl)
+        return Join(AsOf(name, f"{IMPRESSION}.{view.entity}", ttl, view.inclusive, view.snapshot is not None), near)
+
+    def _keys(self, name: str) -> DataFrame:
+        """The rows of a view without any column, from a source that nobody counts."""
+        return self._view(name, [], self.sources[self.config.views[name].source].frame).features
+
+    def _facts(self, name: str) -> ViewFacts:
+        view = self.config.views[name]
+        kind: Literal["static", "snapshot", "rows"]
+        kind = "static" if view.static else "snapshot" if view.snapshot else "rows"
+        size = None if view.daily_counts else self.sources[view.source].bytes
+        rows = None
+        if size is not None and size <= LIMITS.broadcast_bytes and not view.static and view.method is None:
+            rows = most_rows_of_a_key(self._keys(name))
+        return ViewFacts(name, view.entity, kind, size, rows, view.method)
+
+    def _hot_keys(self, step: JoinStep) -> HotKeys | None:
+        """The keys of a join that have too many rows for one task; measured where the log is large."""
+        source = self.sources[self.config.impressions.source]
+        if source.bytes is not None and source.bytes < LIMITS.measured_bytes:
+            return None
+        shown = keys_shown(source.frame, self.config.impressions, self.day, step.entity)
+        views = [(self._keys(name), KEY) for name in step.views]
+        keys = measure_hot_keys([(shown, step.entity), *views], LIMITS.rows_of_a_hot_key)
+        return HotKeys(keys, self.day.start, (self.day.end - self.day.start) / LIMITS.slices, LIMITS.slices)
