@@ -160,7 +160,8 @@ class Table:
         if self.current() is None:
             self._check_own()
         check_store(self.storage, f"{MANIFESTS_OF_TABLE}/{run_id}")
-        self.storage.delete_directory(f"{MANIFESTS_OF_TABLE}/{run_id}")
+        with suppress(StorageError):  # the right to delete is needed by clean-up alone
+            self.storage.delete_directory(f"{MANIFESTS_OF_TABLE}/{run_id}")
 
     def check_absent(self, current: TableManifest, mode: str) -> None:
         """Refuse to create a table that is there. Asked before the work, and again by the commit."""

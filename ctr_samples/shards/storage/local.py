@@ -145,7 +145,8 @@ class _LocalSource(io.FileIO):
 def _unless_missing(error: OSError) -> None:
     """A directory that is gone has no files; one that cannot be listed may have many."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
-        raise error
+        with reading(error.filename):
+            raise error
 
 
 @contextmanager

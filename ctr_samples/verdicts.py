@@ -1,0 +1,136 @@
+"""Why an action counts for an impression or not, and why a feature row was chosen or not: the definitions, in plain Python.
+
+They know nothing of how the job computes the same with columns, so that each can be checked against the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An impression; ``values`` are all its columns."""
+
+    id: int
+    time: datetime
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """An action of the kind that a label counts, of the same key and article as the impression."""
+
+    time: datetime | None
+    value: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureRow:
+    """A row of a view with the impression's key."""
+
+    event_time: datetime
+    available_time: datetime
+    values: Mapping[str, Any]
+    sequence: Any = None
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRules:
+    """How a view is joined. ``snapshots`` are the (event time, available time) of all snapshots, for a snapshot view."""
+
+    ttl: timedelta | None
+    inclusive: bool = False
+    snapshots: Sequence[tuple[datetime, datetime]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Something that was looked at, whether it was taken, and why."""
+
+    what: Any
+    taken: bool
+    why: str
+
+
+def judge_actions(
+    shown: Shown, others: Sequence[Shown], actions: Sequence[Action], window: timedelta
+) -> Iterator[Verdict]:
+    """One verdict for each action, in order of time. ``others`` are further impressions of the same key and article."""
+    for action in sorted(actions, key=lambda a: (a.time is not None, a.time)):
+        yield Verdict(action, *_judge_action(shown, others, action, window))
+
+
+def _judge_action(shown: Shown, others: Sequence[Shown], action: Action, window: timedelta) -> tuple[bool, str]:
+    if action.time is None:
+        return False, "its time cannot be read"
+    if action.time < shown.time:
+        return False, f"it came {in_words(shown.time - action.time)} before the impression"
+    before = [one for one in (shown, *others) if one.time <= action.time]
+    owner = max(before, key=lambda one: (one.time, one.id))
+    if owner.id != shown.id:
+        return False, f"it belongs to impression {owner.id}, which is the last before it ({owner.time.isoformat(' ')})"
+    since = action.time - shown.time
+    if since > window:
+        return False, f"it came {in_words(since)} after the impression; the window is {in_words(window)}"
+    return True, f"it came {in_words(since)} after the impression, within {in_words(window)}"
+
+
+def judge_rows(at: datetime, rows: Sequence[FeatureRow], rules: ViewRules) -> Iterator[Verdict]:
+    """One verdict for each row, newest first. At most one is taken."""
+    visible = [row for row in rows if _hidden(at, row, rules) is None]
+    best = max(visible, key=_rank, default=None)
+    for row in sorted(rows, key=_rank, reverse=True):
+        hidden = _hidden(at, row, rules)
+        if hidden is not None:
+            yield Verdict(row, False, hidden)
+        elif row is not best:
+            yield Verdict(row, False, "there is a later row that was known too")
+        else:
+            wrong = _invalid(at, row, rules)
+            yield Verdict(
+                row, wrong is None, wrong or f"the last row that was known, {in_words(at - row.event_time)} old"
+            )
+
+
+def _hidden(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
+    """Why an impression could not see a row, or None if it could."""
+    if row.event_time > at or (row.event_time == at and not rules.inclusive):
+        when = "at the very instant of" if row.event_time == at else f"{in_words(row.event_time - at)} after"
+        return f"it became true {when} the impression"
+    if row.available_time > at:
+        return f"it was true, but not known until {in_words(row.available_time - at)} after the impression"
+    return None
+
+
+def _invalid(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
+    """Why the best row that an impression sees is no match all the same."""
+    if row.gone:
+        return "a tombstone: from here on the entity has no features"
+    if rules.ttl is not None and row.event_time < at - rules.ttl:
+        return f"it is {in_words(at - row.event_time)} old; the ttl is {in_words(rules.ttl)}"
+    if rules.snapshots is not None:
+        seen = [event for event, known in rules.snapshots if known <= at and (event < at or rules.inclusive)]
+        latest = max(seen, default=None)
+        if latest is not None and row.event_time != latest:
+            return f"the latest snapshot, of {latest.isoformat(' ')}, does not have this entity"
+    return None
+
+
+def _rank(row: FeatureRow) -> Any:
+    return (row.event_time, row.available_time, row.sequence is not None, row.sequence)
+
+
+def in_words(span: timedelta) -> str:
+    """``timedelta(hours=25, seconds=3)`` -> ``1d 1h 0m 3s``; ``timedelta(milliseconds=1)`` -> ``0.001s``."""
+    seconds = abs(span) / timedelta(seconds=1)
+    days, rest = divmod(seconds, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = [(int(days), "d"), (int(hours), "h"), (int(minutes), "m")]
+    large = [f"{number}{unit}" for i, (number, unit) in enumerate(parts) if any(n for n, _ in parts[: i + 1])]
+    return " ".join([*large, f"{rest:.6f}".rstrip("0").rstrip(".") + "s"])
