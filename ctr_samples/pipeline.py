@@ -39,6 +39,7 @@ from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
 from ctr_samples.shards.naming import run_directory, run_id
 from ctr_samples.spark.as_of import described
 from ctr_samples.spark.day import Day
+from ctr_samples.spark.evidence import Evidence, Witness
 from ctr_samples.spark.failures import SPARK_FAILURES, as_expected_error
 from ctr_samples.spark.features import contract_of
 from ctr_samples.spark.impressions import NO_ARTICLE, NO_TIME, UNREADABLE
@@ -181,6 +182,29 @@ def clean_up(storage: Storage, run_date: date, config: JobConfig, told: Reporter
         carry_out(storage, cleanup_of_day(storage, run_date, retention, datetime.now(UTC)))
     except (StorageError, DamagedFile) as error:
         told.warn(f"Could not clean up after earlier runs of {run_date}: {error}")
+
+
+def evidence_of(
+    spark: SparkSession,
+    config: JobConfig,
+    run_date: date,
+    impression_id: int,
+    *,
+    reporter: Reporter | None = None,
+) -> Evidence:
+    """All that a run of the day would look at for one impression. Runs on the driver; writes nothing."""
+    told = reporter or Silent()
+    session = run_session(spark, config.timezone)
+    told.stage("looking at the inputs")
+    sources = {name: read_source(session, name, source, run_date) for name, source in config.sources.items()}
+    told.stage("looking for the impression")
+    try:
+        return Witness(config, sources, Day.of(run_date, config.timezone)).gather(impression_id)
+    except SPARK_FAILURES as error:
+        expected = as_expected_error(error)
+        if expected is None:
+            raise
+        raise expected from error
 
 
 def labels_are_mature(config: JobConfig, sources: Mapping[str, SourceFrame], run_date: date, now: datetime) -> bool:

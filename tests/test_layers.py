@@ -24,14 +24,15 @@ MAY_IMPORT = {
     "shards": LEAVES,
     "quality": LEAVES | {"config"},
     "simulator": {"errors"},
+    "verdicts": set(),
     "reading": LEAVES | {"codec", "shards"},
     "writing": LEAVES | {"codec", "shards"},
-    "spark": LEAVES | {"config", "codec", "shards", "quality", "reading", "writing"},
+    "spark": LEAVES | {"config", "codec", "shards", "quality", "reading", "verdicts", "writing"},
     "training": LEAVES | {"codec", "shards"},
     "pipeline": LEAVES | {"config", "codec", "shards", "quality", "spark"},
     "progress": {"spark"},
     "summary": {"config", "shards"},
-    "cli": LEAVES | {"config", "shards", "spark", "pipeline", "progress", "reading", "summary"},
+    "cli": LEAVES | {"config", "shards", "spark", "pipeline", "progress", "reading", "summary", "verdicts"},
 }
 
 LIBRARIES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ctr_samples.cli import generation, outputs
+from ctr_samples.cli import explanation, generation, outputs
 
 app = typer.Typer(
     help="Training-ready TFRecord shards from impression and click logs.",
@@ -14,6 +14,7 @@ app = typer.Typer(
 )
 app.command()(generation.generate)
 app.command(name="config")(generation.config_command)
+app.command()(explanation.explain)
 for command in (outputs.verify, outputs.show, outputs.paths, outputs.history, outputs.clean):
     app.command()(command)
 

@@ -61,4 +61,16 @@ def config_command(
 
         run_date = parse_day(date) if date is not None else None
         loaded = load_config(config, set_ or ())
-        typer.echo(explain(loaded.config, run_date) if explain_ else f"{config} is valid.")
+        if not explain_:
+            typer.echo(f"{config} is valid.")
+            return
+        typer.echo(explain(loaded.config, run_date))
+        if loaded.config.views:
+            from ctr_samples.spark.as_of import described, plan_joins
+            from ctr_samples.spark.joining import declared_facts
+
+            typer.echo(
+                "\nIt joins the views in these steps; small ones are broadcast instead, once a run has seen their size"
+            )
+            facts = [declared_facts(name, view) for name, view in loaded.config.views.items()]
+            typer.echo("\n".join(f"  {line}" for line in described(plan_joins(facts))))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Literal
 
 from pyspark.sql import DataFrame
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import JobConfig, View
 from ctr_samples.spark.as_of import KEY, AsOf, Join, JoinStep, Limits, ViewFacts, join_static, plan_joins
 from ctr_samples.spark.as_of.hot_keys import HotKeys, measure_hot_keys
 from ctr_samples.spark.as_of.intervals import join_by_intervals, most_rows_of_a_key
@@ -22,6 +22,13 @@ from ctr_samples.spark.sources import SourceFrame
 from ctr_samples.spark.views import usable, view_rows, within_reach
 
 LIMITS = Limits()
+
+
+def declared_facts(name: str, view: View) -> ViewFacts:
+    """What the configuration alone says of a view."""
+    kind: Literal["static", "snapshot", "rows"]
+    kind = "static" if view.static else "snapshot" if view.snapshot else "rows"
+    return ViewFacts(name, view.entity, kind, method=view.method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +77,11 @@ class ViewJoiner:
 
     def _facts(self, name: str) -> ViewFacts:
         view = self.config.views[name]
-        kind: Literal["static", "snapshot", "rows"]
-        kind = "static" if view.static else "snapshot" if view.snapshot else "rows"
         size = None if view.daily_counts else self.sources[view.source].bytes
         rows = None
         if size is not None and size <= LIMITS.broadcast_bytes and not view.static and view.method is None:
             rows = most_rows_of_a_key(self._keys(name))
-        return ViewFacts(name, view.entity, kind, size, rows, view.method)
+        return replace(declared_facts(name, view), bytes=size, rows_of_a_key=rows)
 
     def _hot_keys(self, step: JoinStep) -> HotKeys | None:
         """The keys of a join that have too many rows for one task; measured where the log is large."""

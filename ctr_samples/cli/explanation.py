@@ -1,0 +1,110 @@
+"""``ctr-samples explain``: what an engineer opens in the morning when a number looks wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from ctr_samples.cli.errors import Debug, errors_in_words
+from ctr_samples.cli.generation import ConfigPath, Day, Overrides
+from ctr_samples.config import load_config
+from ctr_samples.progress import RunProgress, stderr_console
+from ctr_samples.verdicts import FeatureRow, Verdict, judge_actions, judge_rows
+
+if TYPE_CHECKING:
+    from ctr_samples.spark.evidence import Evidence, LabelEvidence, ViewEvidence
+
+_SHOWN_ROWS = 12
+"""Rejected rows of a view that are printed; the nearest ones."""
+
+
+def explain(
+    config: ConfigPath,
+    date: Day,
+    impression_id: Annotated[int, typer.Option("--impression-id", help="As `ctr-samples show` prints it.")],
+    set_: Overrides = None,
+    debug: Debug = False,
+) -> None:
+    """Say of one impression which actions label it, which feature rows were chosen, and why all others were not."""
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        from ctr_samples.shards.naming import parse_day
+
+        run_date = parse_day(date)
+        loaded = load_config(config, set_ or ())
+        with RunProgress(console) as progress:
+            from ctr_samples import pipeline
+            from ctr_samples.spark.session import session_of_command
+
+            tables = any(source.format == "table" for source in loaded.config.sources.values())
+            with session_of_command(f"explain {impression_id}", hive=tables) as spark:
+                progress.follow(spark)
+                evidence = pipeline.evidence_of(spark, loaded.config, run_date, impression_id, reporter=progress)
+        out = Console(highlight=False, soft_wrap=True)
+        for line in report(evidence, ZoneInfo(loaded.config.timezone)):
+            out.print(line)
+
+
+def report(evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
+    """The explanation, line by line, with times in ``zone``; lines are rich markup."""
+    yield f"[bold]Impression {evidence.shown.id}[/bold] at {_time(evidence.shown.time, zone)}"
+    for name, value in evidence.shown.values.items():
+        if name not in ("impression_id", "impression_time") and not name.startswith("_"):
+            yield f"  {name}: {_value(value)}"
+    if evidence.dropped:
+        yield f"  [yellow]It becomes no sample: {evidence.dropped}.[/yellow]"
+    for name, label in evidence.labels.items():
+        yield from _label(name, label, evidence, zone)
+    for name, view in evidence.views.items():
+        yield from _view(name, view, evidence, zone)
+
+
+def _label(name: str, label: LabelEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
+    verdicts = list(judge_actions(evidence.shown, label.others, label.actions, label.window))
+    taken = sum(verdict.taken for verdict in verdicts)
+    yield f"\n[bold]Label {name}[/bold]: {taken} of {len(verdicts)} action(s) of the same key and article count"
+    if label.others:
+        yield f"  The same was shown {len(label.others)} more time(s) near this day."
+    for verdict in verdicts:
+        yield f"  {_mark(verdict)} {_time(verdict.what.time, zone)}: {verdict.why}"
+
+
+def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
+    yield f"\n[bold]View {name}[/bold], key {_value(view.key)}: {len(view.rows)} row(s)"
+    if view.rules is None:
+        if view.rows:
+            yield f"  [green]✓[/green] a table without times: {_value(view.rows[0].values)}"
+        return
+    verdicts = list(judge_rows(evidence.shown.time, view.rows, view.rules))
+    if not any(verdict.taken for verdict in verdicts):
+        yield "  No row was chosen: the sample has the defaults."
+    last = next((i for i, verdict in enumerate(verdicts) if verdict.taken), 0)
+    first = max(0, last - _SHOWN_ROWS // 2)
+    for verdict in verdicts[first : first + _SHOWN_ROWS]:
+        row: FeatureRow = verdict.what
+        known = "" if row.available_time == row.event_time else f", known {_time(row.available_time, zone)}"
+        yield f"  {_mark(verdict)} {_time(row.event_time, zone)}{known}: {verdict.why}"
+        if verdict.taken:
+            yield f"      {_value(row.values)}"
+    hidden = len(verdicts) - _SHOWN_ROWS
+    if hidden > 0:
+        yield f"  … and {hidden} further away"
+
+
+def _mark(verdict: Verdict) -> str:
+    return "[green]✓[/green]" if verdict.taken else "[dim]✗[/dim]"
+
+
+def _time(time: datetime | None, zone: ZoneInfo) -> str:
+    return "without a time" if time is None else time.astimezone(zone).isoformat(" ")
+
+
+def _value(value: Any) -> str:
+    text = repr(value)
+    return escape(text if len(text) <= 200 else f"{text[:200]}…")

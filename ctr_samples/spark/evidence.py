@@ -1,0 +1,152 @@
+"""Everything that a run would look at for one impression, as plain values: for the command that explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.config import JobConfig
+from ctr_samples.errors import InputError
+from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE
+from ctr_samples.spark.day import Day
+from ctr_samples.spark.features import view_columns
+from ctr_samples.spark.impressions import DROPPED, cut_impressions
+from ctr_samples.spark.labels import ACTION, LabelPlan, actions_of, longest_window, plan_label
+from ctr_samples.spark.sources import SourceFrame
+from ctr_samples.spark.views import usable, view_rows
+from ctr_samples.verdicts import Action, FeatureRow, Shown, ViewRules
+
+MOST = 1000
+"""Rows of one kind that are collected; the newest, where there are more."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelEvidence:
+    """What a label looks at: impressions with the same key and article, and the actions of that key."""
+
+    others: Sequence[Shown]
+    actions: Sequence[Action]
+    window: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class ViewEvidence:
+    """What a view looks at: its rows with the impression's key (None for a view without times), and the rules."""
+
+    key: Any
+    rows: Sequence[FeatureRow]
+    rules: ViewRules | None
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All of it; ``dropped`` is the reason why the impression becomes no sample."""
+
+    shown: Shown
+    dropped: str | None
+    labels: Mapping[str, LabelEvidence]
+    views: Mapping[str, ViewEvidence]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """Gathers the evidence. Runs on the driver; a few Spark jobs, each of which collects the rows of one key."""
+
+    config: JobConfig
+    sources: Mapping[str, SourceFrame]
+    day: Day
+
+    def gather(self, impression_id: int) -> Evidence:
+        """InputError if the day has no such impression."""
+        plans = [plan_label(name, label, self.config.impressions) for name, label in self.config.labels.items()]
+        impressions = cut_impressions(
+            self._frame(self.config.impressions.source),
+            self.config.impressions,
+            self.day,
+            max(longest_window(plans), self.config.impressions.dedup or timedelta()),
+        ).persist()
+        try:
+            found = impressions.where(F.col("impression_id") == impression_id).collect()
+            if not found:
+                raise InputError(
+                    f"There is no impression {impression_id} between {self.day.start} and {self.day.end}; take an "
+                    "`impression_id` of that day's samples, as `ctr-samples show` prints it, or check the date."
+                )
+            # Of an impression that was logged twice, the one that counts.
+            row = min(found, key=lambda one: one[DROPPED] is not None)
+            shown = _shown(row)
+            labels = {plan.name: self._label(plan, shown, impressions) for plan in plans}
+        finally:
+            impressions.unpersist()
+        return Evidence(shown, row[DROPPED], labels, self._views(shown, impressions.sparkSession))
+
+    def _label(self, plan: LabelPlan, shown: Shown, impressions: DataFrame) -> LabelEvidence:
+        key, article = shown.values[plan.by], shown.values["article"]
+        if key is None:
+            return LabelEvidence((), (), plan.label.window)
+        same = _same(F.col(plan.by), key) & _same(F.col("article"), article) & F.col(DROPPED).isNull()
+        others = impressions.where(same & (F.col("impression_id") != shown.id)).limit(MOST).collect()
+        actions = actions_of(self._frame(plan.label.source), [plan])
+        mine = actions.where(_same(F.col("key"), key) & _same(F.col("article"), article))
+        near = self.day.reaches(F.col(f"{ACTION}.time"), plan.label.window, plan.label.window)
+        rows = mine.where(near | F.col(f"{ACTION}.time").isNull()).select(f"{ACTION}.*").limit(MOST).collect()
+        return LabelEvidence(
+            [_shown(one) for one in others], [Action(_utc(one.time), one.value) for one in rows], plan.label.window
+        )
+
+    def _views(self, shown: Shown, spark: Any) -> dict[str, ViewEvidence]:
+        needed = view_columns(spark, self.config)
+        return {name: self._view(name, needed[name], shown) for name in self.config.views}
+
+    def _view(self, name: str, columns: Sequence[str], shown: Shown) -> ViewEvidence:
+        view = self.config.views[name]
+        key = shown.values[view.entity]
+        rows = usable(view_rows(self._frame(view.source), name, view, columns))
+        mine = rows.where(_same(F.col(KEY), key)) if key is not None else rows.limit(0)
+        if view.static:
+            found = [FeatureRow(shown.time, shown.time, r[PAYLOAD].asDict()) for r in mine.limit(MOST).collect()]
+            return ViewEvidence(key, found, None)
+        newest = mine.orderBy(F.col(EVENT_TIME).desc()).limit(MOST).collect()
+        ttl = view.ttl if isinstance(view.ttl, timedelta) else None
+        snapshots = None
+        if view.snapshot is not None:
+            times = rows.select(EVENT_TIME, AVAILABLE_TIME).distinct().collect()
+            snapshots = sorted((_known(r[0]), _known(r[1])) for r in times)
+        return ViewEvidence(key, [_feature_row(r) for r in newest], ViewRules(ttl, view.inclusive, snapshots))
+
+    def _frame(self, source: str) -> DataFrame:
+        return self.sources[source].frame
+
+
+def _same(column: Column, value: Any) -> Column:
+    return column.cast("string") == F.lit(str(value))
+
+
+def _shown(row: Any) -> Shown:
+    values = row.asDict()
+    return Shown(values["impression_id"], _utc(values["impression_time"]) or datetime.max.replace(tzinfo=UTC), values)
+
+
+def _feature_row(row: Any) -> FeatureRow:
+    values = row.asDict()
+    return FeatureRow(
+        _known(values[EVENT_TIME]),
+        _known(values[AVAILABLE_TIME]),
+        values[PAYLOAD].asDict(),
+        values.get(SEQUENCE),
+        bool(values.get(GONE)),
+    )
+
+
+def _utc(time: datetime | None) -> datetime | None:
+    """PySpark gives local times of the machine without a zone."""
+    return None if time is None else time.astimezone(UTC)
+
+
+def _known(time: datetime) -> datetime:
+    return time.astimezone(UTC)
