@@ -6,7 +6,10 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DAY    := 2019-11-26
 
-.PHONY: help setup java demo simulate test test-storage test-faults test-nightly bench fuzz lint format docs lock clean
+# HDFS is left out here, since its tests need a server (make test-storage).
+COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/reading.py,ctr_samples/writing.py
+
+.PHONY: help setup java demo simulate test test-storage test-faults test-nightly coverage bench fuzz lint format docs lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -27,7 +30,7 @@ simulate: setup  ## simulated logs, then their samples
 	@tools/simulate 2019-06-05
 
 test: setup lint  ## all checks and tests, under five minutes
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
 
 test-nightly: setup  ## the codec's property tests at full size, about an hour
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/codec
@@ -35,8 +38,16 @@ test-nightly: setup  ## the codec's property tests at full size, about an hour
 test-storage: setup  ## real servers: S3 by Ceph's gateway, HDFS; and the kill harness
 	$(BIN)/python -m pytest tests/storage
 
-test-faults: setup  ## Spark on a cluster and disks, failing in every way
+test-faults: setup  ## Spark on a cluster and disks, failing in every way; dying after every call
 	$(BIN)/python -m pytest tests/faults tests/disk_faults
+	CRASH_POINTS=all $(BIN)/python -m pytest tests/shards/test_crash_points.py
+
+coverage: setup  ## branches of publishing, storage and framing that no test takes; there are none
+	@mkdir -p build
+	COVERAGE_FILE=build/.coverage $(BIN)/python -m coverage run --branch --include='$(COVERED)' -m pytest tests/shards \
+	  tests/test_reading.py tests/codec/test_record_streams.py tests/codec/test_record_damage.py tests/codec/test_framing_corners.py
+	COVERAGE_FILE=build/.coverage $(BIN)/python -m coverage report --omit='*/storage/hdfs.py' --show-missing --skip-covered \
+	  --fail-under=100
 
 bench: setup $(VENV)/.bench  ## the benchmarks; each prints ratios measured in one run
 	$(BIN)/python -m pytest tests/benchmarks -s

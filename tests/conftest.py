@@ -19,6 +19,13 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a machine need not know 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests with Spark share one worker of pytest-xdist, and so one session; of the others each file stays together."""
+    for item in items:
+        uses_spark = "spark" in getattr(item, "fixturenames", ())
+        item.add_marker(pytest.mark.xdist_group("spark" if uses_spark else str(item.path)))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Local Spark, as small as it gets; the session's zone is UTC and the config's zone must win over it."""

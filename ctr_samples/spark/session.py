@@ -74,6 +74,11 @@ def _local_settings() -> dict[str, str]:
     }
 
 
+def make_active(spark: SparkSession) -> None:
+    """Make a session the one of this thread, in which Spark looks up formats; a run has used one of its own."""
+    spark.createDataFrame([], "x int")  # the one public call that does it
+
+
 def run_session(spark: SparkSession, timezone: str) -> SparkSession:
     """A session on the same cluster with its own SQL settings; the caller's stay as they are."""
     for name in _CHATTY:

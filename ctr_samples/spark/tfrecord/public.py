@@ -15,6 +15,7 @@ from pyspark.sql.types import StructField, StructType
 from ctr_samples.errors import ContractError, InputError, PublishConflict, UsageError
 from ctr_samples.shards import Table, open_storage
 from ctr_samples.spark.failures import SPARK_FAILURES, as_expected_error
+from ctr_samples.spark.session import make_active
 from ctr_samples.spark.tfrecord.partitions import PARTITION_TYPES
 from ctr_samples.spark.tfrecord.source import TfrecordSource, TfrecordsSource
 
@@ -28,6 +29,7 @@ def register(spark: SparkSession) -> None:
 
     Sets ``spark.sql.python.filterPushdown.enabled``, without which Spark tells no Python data source about filters.
     """
+    make_active(spark)
     if spark in _known:
         return
     for source in (TfrecordSource, TfrecordsSource):

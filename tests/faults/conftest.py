@@ -1,0 +1,108 @@
+"""One cluster for all tests, one long-lived application on it, and a published first generation to start from."""
+
+# ruff: noqa: E402 (a module whose assertions are to be explained is announced before it is imported)
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.register_assert_rewrite("output", "published_day", "shard_files")
+
+from application import Application
+from event_log import EventLog
+from output import DayOutput, Output, TableOutput
+from published_day import check_whole_day
+from pyspark.sql import SparkSession
+from rows_to_append import FIRST, append
+from small_day import DAY, write_small_day
+from standalone_cluster import Cluster, running_cluster
+
+from ctr_samples import pipeline
+from ctr_samples.config import load_config
+
+_TAIL = 3_000
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small_day(tmp_path_factory.mktemp("small_day"))
+
+
+@pytest.fixture(scope="session")
+def long_lived(cluster: Cluster) -> Iterator[Application]:
+    events = cluster.directory / "events"
+    builder = SparkSession.builder.appName("faults")
+    for key, value in cluster.settings(events).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")  # it would print the stack trace of every planned fault
+    yield Application(spark, events)
+    spark.stop()
+
+
+@pytest.fixture
+def application(long_lived: Application) -> Application:
+    long_lived.await_executors()
+    return long_lived
+
+
+@pytest.fixture(scope="session")
+def first_day(long_lived: Application, config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("first") / "day"
+    long_lived.await_executors()
+    pipeline.run(long_lived.spark, load_config(config, [f"output.path={path}"]), DAY)
+    check_whole_day(path, generation=1)
+    return path
+
+
+@pytest.fixture(scope="session")
+def first_table(long_lived: Application, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("first") / "table"
+    long_lived.await_executors()
+    append(long_lived.spark, path, FIRST)
+    return path
+
+
+@pytest.fixture
+def day(first_day: Path, config: Path, tmp_path: Path) -> DayOutput:
+    return DayOutput(shutil.copytree(first_day, tmp_path / "day"), config)
+
+
+@pytest.fixture
+def table(first_table: Path, tmp_path: Path) -> TableOutput:
+    return TableOutput(shutil.copytree(first_table, tmp_path / "table"))
+
+
+@pytest.fixture(params=["day", "table"])
+def output(request: pytest.FixtureRequest) -> Output:
+    """Of the nightly job, and of the format tfrecord."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    """Adds the ends of the logs to the report of a failed test."""
+    report = yield
+    if report.failed and isinstance(item, pytest.Function):
+        running = item.funcargs.get("cluster")
+        logs = [*running.directory.glob("*.log"), *running.executor_logs()[-4:]] if running else []
+        if "tmp_path" in item.funcargs:
+            logs += item.funcargs["tmp_path"].glob("*.log")
+        for log in logs:
+            report.sections.append((f"end of {log}", log.read_text(errors="replace")[-_TAIL:]))
+        if "long_lived" in item.funcargs:
+            report.sections.append(
+                ("tasks that failed", EventLog(item.funcargs["long_lived"].events).summary()[-_TAIL:])
+            )
+    return report

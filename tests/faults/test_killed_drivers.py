@@ -1,0 +1,57 @@
+"""The driver dies while its tasks write: readers keep what they had, and the next run publishes as if nothing had been."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+from application import Application, Run
+from fault_plan import Fault
+from output import Output
+from standalone_cluster import Cluster
+from submitted_job import SubmittedJob, submitted_job
+
+
+def _terminate(job: SubmittedJob) -> None:
+    os.kill(job.java, signal.SIGTERM)
+
+
+def _interrupt(job: SubmittedJob) -> None:
+    os.killpg(job.java, signal.SIGINT)
+
+
+def _kill_java(job: SubmittedJob) -> None:
+    os.kill(job.java, signal.SIGKILL)
+
+
+def _kill_python(job: SubmittedJob) -> None:
+    os.kill(job.python, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("output", "end"),
+    [
+        pytest.param("day", _terminate, id="SIGTERM to spark-submit"),
+        pytest.param("day", _interrupt, id="SIGINT to all processes, as Ctrl-C does"),
+        pytest.param("day", _kill_java, id="SIGKILL to spark-submit"),
+        pytest.param("day", _kill_python, id="SIGKILL to the script"),
+        pytest.param("table", _kill_java, id="a table, SIGKILL to spark-submit"),
+    ],
+    indirect=["output"],
+)
+def test_a_driver_that_ends_while_tasks_write_publishes_nothing_and_disturbs_no_later_run(
+    application: Application, cluster: Cluster, output: Output, end: Callable[[SubmittedJob], None]
+) -> None:
+    output.faults.plan(Fault("hold", partition=0, at=256))
+    with submitted_job(output, cluster.settings(output.path.with_name("events"))) as job:
+        held = output.faults.wait_for("holding", 0, job.fail_if_ended)
+        output.check_still_first()
+        end(job)
+        assert job.exit_code() != 0
+    output.check_still_first()
+    assert (0, held.attempt) in output.orphans()
+    output.faults.forget()
+    Run(application, output).finish()
+    output.check_second()
