@@ -8,10 +8,13 @@ import os
 import pickle
 from typing import Any
 
+import obstore
 import pytest
+from obstore.exceptions import GenericError
 
 from ctr_samples.errors import StorageError
 from ctr_samples.shards import NameTaken, Storage, open_storage
+from ctr_samples.shards.storage import processes
 
 MIB = 2**20
 
@@ -185,3 +188,34 @@ def test_an_object_is_read_in_few_large_requests(bucket: Storage, caplog: pytest
             pass
     requests = [message for message in caplog.messages if "GET /lake/samples/x HTTP" in message]
     assert len(requests) == 3  # of 8 MiB each
+
+
+def test_a_process_that_was_forked_from_one_that_used_the_store_is_told_so(
+    s3: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_first_used", {"obstore": os.getpid() + 1})
+    with pytest.raises(
+        StorageError, match="s3://lake/x cannot be reached: this process was forked from one that had used obstore"
+    ):
+        open_storage("s3://lake/x").read("a")
+
+
+def test_a_create_only_put_is_tried_twice_and_then_told(s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    put, tries = obstore.put, []
+
+    def reset(*given: Any, **more: Any) -> Any:
+        tries.append(given[1])
+        if len(tries) <= failures:
+            raise GenericError("the connection was reset")
+        return put(*given, **more)
+
+    monkeypatch.setattr(obstore, "put", reset)
+    storage, failures = open_storage("s3://lake/samples"), 1
+    storage.put_new("m/1.json", b"first")
+    assert (tries, storage.read("m/1.json")) == (["m/1.json"] * 2, b"first")
+    tries.clear()
+    failures = 2
+    with pytest.raises(StorageError, match="the connection was reset"):
+        storage.put_new("m/2.json", b"first")
+    assert len(tries) == 2
+    assert storage.names("m") == ["1.json"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from ctr_samples.shards.storage.interface import (
     reading,
     writing,
 )
+from ctr_samples.shards.storage.processes import check_process
 
 _PATIENCE = {"dfs.client.failover.max.attempts": "8"}
 """About a minute until a name node that does not answer is given up, long enough for a standby to take over."""
@@ -41,7 +41,6 @@ class HadoopStorage:
         self.url = url.rstrip("/")
         self._server, self._root = match[1], match[2] or ""
         self._client: Any = None
-        self._process = 0
 
     def __repr__(self) -> str:
         return f"HadoopStorage({self.url!r})"
@@ -62,14 +61,15 @@ class HadoopStorage:
 
     def read(self, path: str) -> bytes:
         """See the interface."""
-        with reading(self.locate(path)), _speaking():
-            return bytes(self._connect().read(self._place(path)).read())
+        with self.open(path) as file:
+            return file.read()
 
     def open(self, path: str) -> BinaryIO:
         """See the interface."""
         place = self.locate(path)
         with reading(place), _speaking():
-            return io.BufferedReader(_Source(self._connect().read(self._place(path)), place), 1 << 20)
+            length = int(self._connect().get_file_info(self._place(path)).length)
+            return io.BufferedReader(_Source(self._connect().read(self._place(path)), place, length), 1 << 20)
 
     def size(self, path: str) -> int:
         """See the interface."""
@@ -147,8 +147,9 @@ class HadoopStorage:
             return _HadoopSink(self._connect().create(staged, options), place)
 
     def _connect(self) -> Any:
-        """Made in the process that uses it: a connection does not survive a fork or a pickle."""
-        if self._client is None or self._process != os.getpid():
+        """Made in the process that uses it: a connection survives neither a fork nor a pickle."""
+        check_process("hdfs-native", self.url)
+        if self._client is None:
             try:
                 from hdfs_native import Client
             except ModuleNotFoundError:
@@ -157,7 +158,7 @@ class HadoopStorage:
                     "run `pip install ctr-samples[hdfs]` on the driver and on the executors."
                 ) from None
             with _speaking():
-                self._client, self._process = Client(self._server, _PATIENCE), os.getpid()
+                self._client = Client(self._server, _PATIENCE)
         return self._client
 
 
@@ -177,11 +178,15 @@ class _HadoopSink:
 
 
 class _Source(io.RawIOBase):
-    """A reader of HDFS as a raw binary file."""
+    """A reader of HDFS as a raw binary file. It ends where the name node says that the file does, and not before.
 
-    def __init__(self, reader: Any, place: str) -> None:
+    A file that was just closed may have blocks that its data nodes have not reported; hdfs-native then gives none of them.
+    """
+
+    def __init__(self, reader: Any, place: str, length: int) -> None:
         self._reader = reader
         self._place = place
+        self._left = length
 
     def readable(self) -> bool:
         return True
@@ -189,6 +194,9 @@ class _Source(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         with reading(self._place), _speaking():
             data = self._reader.read(len(buffer))
+            if not data and self._left > 0 and len(buffer) > 0:
+                raise OSError(errno.EIO, f"the last {self._left} bytes of the file cannot be had yet")
+        self._left -= len(data)
         buffer[: len(data)] = data
         return len(data)
 

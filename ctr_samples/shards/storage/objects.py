@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, BinaryIO
 
+from ctr_samples.errors import StorageError
 from ctr_samples.shards.storage.interface import NameTaken, Sink, StoredFile, checked, reading, writing
+from ctr_samples.shards.storage.processes import check_process
 
 _UPLOADS = 4
 """Parts of 10 MB that an open object may hold in memory while they travel."""
@@ -49,11 +51,16 @@ class ObjectStorage:
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
         place = self.locate(path)
-        with writing(place):
+        for last in (False, True):
             try:
-                obstore.put(self._connect(), path, data, mode="create", use_multipart=False)
-            except (AlreadyExistsError, PreconditionError):
-                raise NameTaken(place) from None
+                with writing(place):
+                    obstore.put(self._connect(), path, data, mode="create", use_multipart=False)
+                return
+            except StorageError as error:
+                if isinstance(error.__cause__, AlreadyExistsError | PreconditionError):
+                    raise NameTaken(place) from None
+                if last:
+                    raise  # obstore tries again after most errors, but not where a put may have happened, as here
 
     def read(self, path: str) -> bytes:
         """See the interface."""
@@ -117,7 +124,8 @@ class ObjectStorage:
         return f"{self.url}/{checked(path)}"
 
     def _connect(self) -> Any:
-        """Made in the process that uses it: a connection does not survive a fork or a pickle."""
+        """Made in the process that uses it: a connection survives neither a fork nor a pickle."""
+        check_process("obstore", self.url)
         if self._store is None:
             import obstore
 

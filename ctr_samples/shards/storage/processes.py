@@ -1,0 +1,19 @@
+"""Libraries that keep threads of their own do not survive a fork: a forked child would wait for them for ever."""
+
+from __future__ import annotations
+
+import os
+
+from ctr_samples.errors import StorageError
+
+_first_used: dict[str, int] = {}
+
+
+def check_process(library: str, place: str) -> None:
+    """Refuse to use a library in a process that was forked from one that has used it. Called before each connection."""
+    first = _first_used.setdefault(library, os.getpid())
+    if first != os.getpid():
+        raise StorageError(
+            f"{place} cannot be reached: this process was forked from one that had used {library}, which does not work "
+            "there. Start processes with `spawn`, or fork them before the store is first used."
+        )

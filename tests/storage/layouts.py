@@ -1,0 +1,122 @@
+"""What the kill harness kills and looks at: the product's way of publishing, and two ways that must be seen to fail."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Protocol
+
+from nightly_job import BATCHES, PARTITIONS, content, run
+from published_generations import Claim, Look, look_at_day, watch
+
+from ctr_samples.shards import open_storage
+from ctr_samples.shards.clean import Retention
+from ctr_samples.shards.storage import LocalStorage
+
+_PIECE_OF_MANIFEST, _PIECE_OF_DATA = 64, 4096
+"""Each is written and synced, as on a slow share; a manifest takes about as long as the shards that it lists."""
+
+
+class Layout(Protocol):
+    """How a job puts samples into a store, and what must be true of the store at any time."""
+
+    def job(self, url: str, day: date, retention: Retention | None) -> Claim | None:
+        """Run one job to its end and return what it believes to have published. Runs in a process of its own."""
+
+    def watch(self, url: str, day: date, stopped: Callable[[], bool]) -> list[str]:
+        """Read again and again beside the jobs; what a reader must never see, in words."""
+
+    def look(self, url: str, day: date, claims: list[Claim]) -> Look:
+        """Look once, when no job runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The product."""
+
+    def job(self, url: str, day: date, retention: Retention | None) -> Claim:
+        manifest = run(open_storage(url), day, retention=retention)
+        return manifest.generation, manifest.run_id
+
+    def watch(self, url: str, day: date, stopped: Callable[[], bool]) -> list[str]:
+        return watch(open_storage(url), day, stopped)
+
+    def look(self, url: str, day: date, claims: list[Claim]) -> Look:
+        return look_at_day(open_storage(url), day, claims)
+
+
+class InPlace(Published):
+    """Control: as the product, but a manifest is written piece by piece under its own name, over what is there."""
+
+    def job(self, url: str, day: date, retention: Retention | None) -> Claim:
+        # check_store would refuse such a storage at once.
+        manifest = run(InPlaceStorage(url), day, retention=retention, preflight=False)
+        return manifest.generation, manifest.run_id
+
+    def watch(self, url: str, day: date, stopped: Callable[[], bool]) -> list[str]:
+        return []  # its readers see half a manifest also without a kill; here it is about what stays
+
+
+class InPlaceStorage(LocalStorage):
+    """A directory whose ``put_new`` keeps none of its promises."""
+
+    def put_new(self, path: str, data: bytes) -> None:
+        place = self.root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with _in_pieces(place, _PIECE_OF_MANIFEST) as write:
+            write(data)
+
+
+class Overwrite:
+    """Control: clear the day's directory, write files of fixed names in place, then ``_SUCCESS``, as a plain overwrite does.
+
+    Its readers list the directory once ``_SUCCESS`` is there. A day that was published once must stay readable.
+    """
+
+    RUN = "00000000"
+
+    def job(self, url: str, day: date, retention: Retention | None) -> None:
+        directory = Path(url, day.isoformat())
+        directory.mkdir(parents=True, exist_ok=True)
+        for old in sorted(directory.iterdir()):
+            old.unlink(missing_ok=True)
+        for name, data in self._files():
+            with _in_pieces(directory / name, _PIECE_OF_DATA) as write:
+                write(data)
+        (directory / "_SUCCESS").touch()
+
+    def watch(self, url: str, day: date, stopped: Callable[[], bool]) -> list[str]:
+        return []  # its readers find nothing for a while also without a kill
+
+    def look(self, url: str, day: date, claims: list[Claim]) -> Look:
+        directory = Path(url, day.isoformat())
+        if not (directory / "_SUCCESS").exists():
+            return Look(0, [f"{directory} was published and has no _SUCCESS"])
+        found = {path.name: path.read_bytes() for path in directory.iterdir() if path.name != "_SUCCESS"}
+        whole = found == dict(self._files())
+        return Look(1, [] if whole else [f"{directory} has _SUCCESS and other bytes than were written"])
+
+    def _files(self) -> Iterator[tuple[str, bytes]]:
+        for partition in range(PARTITIONS):
+            for split in BATCHES:
+                yield f"part-{partition:05d}-{split}.tfrecord", content(self.RUN, partition, split)
+
+
+LAYOUTS: dict[str, Layout] = {"published": Published(), "in-place": InPlace(), "overwrite": Overwrite()}
+
+
+@contextmanager
+def _in_pieces(place: Path, size: int) -> Iterator[Callable[[bytes], None]]:
+    """Gives a function that writes to ``place``; each piece is on disk before the next."""
+    with place.open("wb", buffering=0) as file:
+
+        def write(data: bytes) -> None:
+            for first in range(0, len(data), size):
+                file.write(data[first : first + size])
+                os.fsync(file.fileno())
+
+        yield write

@@ -1,0 +1,50 @@
+"""Jobs that are killed at random moments, alone and racing: readers see the old or the complete new generation.
+
+``KILL_ROUNDS=full`` runs 1,000 rounds on disk and 200 on each server, about a quarter of an hour; ``KILL_SEED`` gives other
+moments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HARNESS = Path(__file__).parent / "kill_harness.py"
+ROUNDS = {"disk": 1_000, "S3": 200, "HDFS": 200}
+SHARE = {"full": 1.0}.get(os.environ.get("KILL_ROUNDS", ""), 0.15)
+SEED = os.environ.get("KILL_SEED", "1")
+
+
+def harness(url: str, rounds: int, layout: str) -> dict[str, Any]:
+    command = [sys.executable, str(HARNESS), "--url", url, "--rounds", str(rounds), "--seed", SEED, "--layout", layout]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    counts: dict[str, Any] = json.loads(done.stdout)
+    print(url, counts)  # noqa: T201 (seen with -rP, and when a test fails)
+    return counts
+
+
+@pytest.mark.parametrize("store", ["disk", "S3", "HDFS"])
+def test_whenever_a_job_is_killed_readers_see_whole_generations(store: str, place_in: Callable[[str], str]) -> None:
+    rounds = int(ROUNDS[store] * SHARE)
+    counts = harness(place_in(store), rounds, "published")
+    wrong = counts["violations"] + counts["violations_before"] + counts["failed"]
+    assert (counts["rounds"], wrong) == (rounds, 0), counts["examples"]
+    assert counts["killed"] > rounds / 4  # the moments hit
+    assert counts["published"] > rounds / 4
+    assert counts["conflicts"] > 0 or rounds < 100  # the races were races
+    assert counts["unknown"] == 0
+
+
+@pytest.mark.parametrize("layout", ["in-place", "overwrite"])
+def test_the_harness_sees_a_layout_that_breaks(layout: str, tmp_path: Path) -> None:
+    counts = harness(str(tmp_path), 18, layout)
+    assert counts["rounds"] == 18
+    assert counts["violations"] > 0
