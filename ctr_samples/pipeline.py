@@ -19,8 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
+from ctr_samples.config.references import check_secrets
 from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import DamagedFile, InputError, StorageError, UsageError
+from ctr_samples.errors import ConfigError, DamagedFile, InputError, StorageError, UsageError
 from ctr_samples.quality.accounting import Accounting
 from ctr_samples.shards import (
     Manifest,
@@ -38,14 +39,18 @@ from ctr_samples.shards import (
 from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
 from ctr_samples.shards.naming import run_directory, run_id
 from ctr_samples.spark.as_of import described
+from ctr_samples.spark.canary import CanaryWitness, check_canaries
+from ctr_samples.spark.clocks import check_clocks, counts_of_view
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.evidence import Evidence, Witness
 from ctr_samples.spark.failures import SPARK_FAILURES, as_expected_error
 from ctr_samples.spark.features import contract_of
-from ctr_samples.spark.impressions import NO_ARTICLE, NO_TIME, UNREADABLE
+from ctr_samples.spark.impressions import NO_ARTICLE, NO_TIME, SKIP_ABOVE, UNREADABLE
 from ctr_samples.spark.joining import ViewJoiner
+from ctr_samples.spark.labels import flips_since, labels_counted, plan_labels
 from ctr_samples.spark.samples import SampleBuilder
-from ctr_samples.spark.session import run_session
+from ctr_samples.spark.sampling import drops_of_sampling, sampling_counted
+from ctr_samples.spark.session import make_active, run_session
 from ctr_samples.spark.sink import Progress, SinkPlan, in_final_order, write_shards
 from ctr_samples.spark.sources import SourceFrame, read_source
 from ctr_samples.spark.witnesses import Witnesses
@@ -98,9 +103,17 @@ def run(
     A day that is already published from the same inputs, configuration and code is left as it is, unless ``force``. Raises the
     errors of :mod:`ctr_samples.errors`; when it raises, nothing was published (but see PublishUnknown).
     """
+    try:
+        return _run(spark, loaded, run_date, force, reporter or Silent())
+    finally:
+        make_active(spark)
+
+
+def _run(spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool, told: Reporter) -> RunResult:
     started = time.monotonic()
-    told = reporter or Silent()
     config = loaded.config
+    for problem in check_secrets(loaded.document):
+        raise ConfigError(f"{loaded.path}: {'.'.join(problem.where)} {problem.what}.")
     session = run_session(spark, config.timezone)
     storage = open_storage(config.output.path)
     day = Day.of(run_date, config.timezone)
@@ -121,7 +134,8 @@ def run(
     told.stage("planning the joins")
     witnesses = Witnesses()
     steps = ViewJoiner(config, sources, day).plan()
-    samples = SampleBuilder(config, sources, day, witnesses).build(contract, steps)
+    canaries = CanaryWitness()
+    samples = SampleBuilder(config, sources, day, witnesses, canaries).build(contract, steps)
 
     told.stage("joining and writing")
     progress = Progress.of(session)
@@ -135,11 +149,14 @@ def run(
     told.stage("checking and publishing")
     accounting = account(witnesses, receipts)
     check_malformed(config, witnesses)
+    check_clocks(config, witnesses.counts("clocks"))
     check_impressions(config, accounting, run_date)
     check_receipts(receipts, output.partitions)
     accounting.check()
+    looked_at = check_canaries(session, config, day, steps, canaries)
     shards = tuple(shard for receipt in receipts for shard in receipt.shards)
     check_shards(storage, shards)
+    flips = flips_since(current, storage, shards, contract)
     manifest = Manifest(
         name=config.name,
         run_date=run_date.isoformat(),
@@ -154,12 +171,13 @@ def run(
         inputs={name: {**source.snapshot, **witnesses.counts(f"source {name}")} for name, source in sources.items()},
         shards=shards,
         accounting=accounting.to_dict(),
-        views=_by_first_part(witnesses.counts("joined"), config.views),
-        labels=_by_first_part(witnesses.counts("labels"), config.labels),
+        views=views_counted(config, witnesses, looked_at),
+        labels=labels_of(config, witnesses, flips),
         label_mature=mature,
         versions=versions(),
         seconds=round(time.monotonic() - started, 3),
         plan=tuple(described(steps)),
+        sampling=sampling_counted(config, witnesses.counts("sampling")),
     )
     publish(storage, manifest)
     return RunResult(manifest, published=True)
@@ -242,7 +260,11 @@ def write(samples: DataFrame, partitions: int, plan: SinkPlan, progress: Progres
 
 def account(witnesses: Witnesses, receipts: list[Receipt]) -> Accounting:
     """The counts of the witnesses beside those of the receipts."""
-    counted = witnesses.counts("impressions")
+    counted = {
+        **witnesses.counts("impressions"),
+        **witnesses.counts(SKIP_ABOVE),
+        **drops_of_sampling(witnesses.counts("sampling")),
+    }
     impressions = counted.pop("impressions", 0)
     written = sum(shard.records for receipt in receipts for shard in receipt.shards)
     return Accounting(impressions, counted, witnesses.counts("joined").get("rows", 0), written)
@@ -296,6 +318,29 @@ def versions() -> dict[str, str]:
         "pyarrow": pyarrow.__version__,
         "numpy": numpy.__version__,
     }
+
+
+def labels_of(
+    config: JobConfig, witnesses: Witnesses, flips: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """For each label what was counted of its actions and, where it was compared, what flipped since the generation before."""
+    counted = labels_counted(plan_labels(config), witnesses.counts("labels"), witnesses.lists("labels"))
+    return {name: {**counts, **({"flips": flips[name]} if name in flips else {})} for name, counts in counted.items()}
+
+
+def views_counted(
+    config: JobConfig, witnesses: Witnesses, canaries: Mapping[str, Mapping[str, int]]
+) -> dict[str, dict[str, float]]:
+    """For each view how many samples found a row, how old those were, and what the view's rows were like."""
+    clocks, joined = witnesses.counts("clocks"), witnesses.counts("joined")
+    views: dict[str, dict[str, float]] = {}
+    for name, counted in _by_first_part(joined, config.views).items():
+        matched = counted.pop("matched", 0)
+        rate = round(matched / joined["rows"], 6) if joined.get("rows") else 0.0
+        ages = counted if matched else {}
+        views[name] = {"matched": matched, "match_rate": rate, **ages, **counts_of_view(clocks, name)}
+        views[name].update(canaries.get(name, {}))
+    return views
 
 
 def _by_first_part(counts: Mapping[str, int], names: Mapping[str, Any]) -> dict[str, dict[str, int]]:

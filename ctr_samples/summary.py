@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -21,6 +22,8 @@ _REASONS = {
     "no_time": "had no readable time",
     "no_article": "named no article",
     "repeated": "repeated the one before",
+    "skip_above": "stood below the last click of their list",
+    "down_sampled": "were negatives of train beyond the share that stays",
 }
 
 
@@ -96,6 +99,7 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
         orphans = counts.get("orphans", 0)
         note = "actions on the day" + (f", {orphans:,} outside any label window" if orphans else "")
         rows.append((name, f"{counts.get('actions', 0):,}", note))
+        rows += _flips(counts.get("flips"))
     yield _grid("Labels", rows)
     for name, source in manifest.inputs.items():
         if source.get("malformed"):
@@ -106,6 +110,21 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
             yield Text(f"  {name} had no data for {_some(source['missing_days'])}.")
     if not manifest.label_mature:
         yield Text("  The labels are not final: a window was open, or reaches into a day without data.", style="yellow")
+
+
+def _flips(flips: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
+    """What became of a label since the generation before."""
+    if flips is None:
+        return
+    since = f"since generation {flips['against']}"
+    if "not_compared" in flips:
+        yield "", "", f"not compared with generation {flips['against']}: {flips['not_compared']}"
+        return
+    flipped = flips["flipped_to_1"] + flips["flipped_to_0"]
+    changed = f", {flips['changed']:,} have another value" if flips.get("changed") else ""
+    others = f"; {flips['new']:,} samples are new, {flips['gone']:,} gone" if flips["new"] or flips["gone"] else ""
+    to = f"{flips['flipped_to_1']:,} to 1, {flips['flipped_to_0']:,} to 0"
+    yield "", f"{flipped:,}", f"flipped {since}: {to}{changed}{others}"
 
 
 def _some(days: list[str]) -> str:

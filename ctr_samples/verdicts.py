@@ -22,10 +22,20 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action of the kind that a label counts, of the same key and article as the impression."""
+    """An action of the kind that a label counts, of the same article; ``keys`` are its request and its user."""
 
     time: datetime | None
     value: float | None = None
+    keys: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRules:
+    """How actions find their impression: the kinds of key that are tried, in order, and how far apart both may be."""
+
+    window: timedelta
+    skew: timedelta = timedelta()
+    kinds: Sequence[str] = ("user",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,26 +68,47 @@ class Verdict:
 
 
 def judge_actions(
-    shown: Shown, others: Sequence[Shown], actions: Sequence[Action], window: timedelta
+    shown: Shown, others: Sequence[Shown], actions: Sequence[Action], rules: LabelRules
 ) -> Iterator[Verdict]:
-    """One verdict for each action, in order of time. ``others`` are further impressions of the same key and article."""
+    """One verdict for each action, in order of time. ``others`` are further impressions of the same article."""
     for action in sorted(actions, key=lambda a: (a.time is not None, a.time)):
-        yield Verdict(action, *_judge_action(shown, others, action, window))
+        yield Verdict(action, *_judge_action(shown, others, action, rules))
 
 
-def _judge_action(shown: Shown, others: Sequence[Shown], action: Action, window: timedelta) -> tuple[bool, str]:
+def _judge_action(shown: Shown, others: Sequence[Shown], action: Action, rules: LabelRules) -> tuple[bool, str]:
     if action.time is None:
         return False, "its time cannot be read"
-    if action.time < shown.time:
-        return False, f"it came {in_words(shown.time - action.time)} before the impression"
-    before = [one for one in (shown, *others) if one.time <= action.time]
-    owner = max(before, key=lambda one: (one.time, one.id))
-    if owner.id != shown.id:
-        return False, f"it belongs to impression {owner.id}, which is the last before it ({owner.time.isoformat(' ')})"
-    since = action.time - shown.time
-    if since > window:
-        return False, f"it came {in_words(since)} after the impression; the window is {in_words(window)}"
-    return True, f"it came {in_words(since)} after the impression, within {in_words(window)}"
+    for kind in rules.kinds:
+        same = [one for one in (shown, *others) if _same_key(one, action, kind)]
+        owner = _owner(same, action.time, rules)
+        if owner is not None and owner.id != shown.id:
+            place = "last before it" if owner.time <= action.time else "next after it"
+            return False, f"it belongs to impression {owner.id} by {kind}, the {place} ({owner.time.isoformat(' ')})"
+        if owner is not None:
+            return True, f"{_when(action.time, shown)}, within {_limit(action.time, shown, rules)} (by {kind})"
+    return False, f"{_when(action.time, shown)}; the limit is {_limit(action.time, shown, rules)}"
+
+
+def _same_key(shown: Shown, action: Action, kind: str) -> bool:
+    key = action.keys.get(kind)
+    return key is not None and shown.values.get(kind) is not None and str(key) == str(shown.values[kind])
+
+
+def _owner(same: Sequence[Shown], at: datetime, rules: LabelRules) -> Shown | None:
+    """The last impression before an action takes it, if it is near enough; else the next one, if clocks may differ so much."""
+    last = max((one for one in same if one.time <= at), key=lambda one: (one.time, one.id), default=None)
+    if last is not None and at - last.time <= rules.window:
+        return last
+    following = min((one for one in same if one.time > at), key=lambda one: (one.time, one.id), default=None)
+    return following if following is not None and following.time - at <= rules.skew else None
+
+
+def _when(at: datetime, shown: Shown) -> str:
+    return f"it came {in_words(at - shown.time)} {'before' if at < shown.time else 'after'} the impression"
+
+
+def _limit(at: datetime, shown: Shown, rules: LabelRules) -> str:
+    return in_words(rules.skew if at < shown.time else rules.window)
 
 
 def judge_rows(at: datetime, rows: Sequence[FeatureRow], rules: ViewRules) -> Iterator[Verdict]:

@@ -111,11 +111,11 @@ def test_an_explanation_says_what_was_taken_and_why_all_else_was_not(witness: Wi
 
 [bold]Label clicked[/bold]: 1 of 4 action(s) of the same key and article count
   The same was shown 1 more time(s) near this day.
-  [dim]✗[/dim] 2019-06-05 09:59:00+02:00: it came 1m 0s before the impression
-  [green]✓[/green] 2019-06-05 10:10:00+02:00: it came 10m 0s after the impression, within 30m 0s
-  [dim]✗[/dim] 2019-06-05 10:40:00+02:00: it came 40m 0s after the impression; the window is 30m 0s
-  [dim]✗[/dim] 2019-06-05 11:01:00+02:00: it belongs to impression {other(made, first[0])}, which is the last before it \
-(2019-06-05 09:00:00+00:00)
+  [dim]✗[/dim] 2019-06-05 09:59:00+02:00: it came 1m 0s before the impression; the limit is 0s
+  [green]✓[/green] 2019-06-05 10:10:00+02:00: it came 10m 0s after the impression, within 30m 0s (by user)
+  [dim]✗[/dim] 2019-06-05 10:40:00+02:00: it came 40m 0s after the impression; the limit is 30m 0s
+  [dim]✗[/dim] 2019-06-05 11:01:00+02:00: it belongs to impression {other(made, first[0])} by user, the last before \
+it (2019-06-05 09:00:00+00:00)
 
 [bold]View profile[/bold], key 'u1': 4 row(s)
   [dim]✗[/dim] 2019-06-05 10:05:00+02:00, known 2019-06-05 10:15:00+02:00: it became true 5m 0s after the impression
@@ -141,7 +141,7 @@ def test_an_explanation_agrees_with_the_samples_of_a_run(witness: Witness) -> No
     for impression_id, score, clicked in samples(witness).values():
         evidence = witness.gather(impression_id)
         label, view = evidence.labels["clicked"], evidence.views["profile"]
-        taken = [v for v in judge_actions(evidence.shown, label.others, label.actions, label.window) if v.taken]
+        taken = [v for v in judge_actions(evidence.shown, label.others, label.actions, label.rules) if v.taken]
         assert view.rules is not None
         rows = [v.what.values["score"] for v in judge_rows(evidence.shown.time, view.rows, view.rules) if v.taken]
         assert (int(bool(taken)), (rows or [0])[0]) == (clicked, score)

@@ -428,6 +428,12 @@ def test_names_of_a_configuration_never_meet_names_of_the_job(spark: SparkSessio
     assert all((found[name] == found.position).all() for name in [*names, "split"])
 
 
+def test_the_callers_session_is_the_active_one_after_a_run(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:
+    output, _ = tuesday
+    pipeline.run(spark, open_bandit(output), TUESDAY)
+    assert SparkSession.getActiveSession() is spark
+
+
 def test_the_callers_session_keeps_its_settings(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.caseSensitive") == "false"

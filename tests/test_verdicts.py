@@ -6,46 +6,73 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ctr_samples.verdicts import Action, FeatureRow, Shown, ViewRules, in_words, judge_actions, judge_rows
+from ctr_samples.verdicts import Action, FeatureRow, LabelRules, Shown, ViewRules, in_words, judge_actions, judge_rows
 
 TEN = datetime(2019, 6, 5, 10, tzinfo=UTC)
-SHOWN = Shown(1, TEN)
-WINDOW = timedelta(minutes=30)
+U, R = {"user": "u"}, {"user": "u", "request": "r"}
+SHOWN = Shown(1, TEN, R)
+WINDOW = LabelRules(timedelta(minutes=30))
 
 
 def at(seconds: float) -> datetime:
     return TEN + timedelta(seconds=seconds)
 
 
+def act(seconds: float, **keys: object) -> Action:
+    return Action(at(seconds), keys=keys or U)
+
+
 @pytest.mark.parametrize(
     ("seconds", "taken", "why"),
     [
-        (-3.2, False, "it came 3.2s before the impression"),
-        (0, True, "it came 0s after the impression, within 30m 0s"),
-        (1800, True, "it came 30m 0s after the impression, within 30m 0s"),
-        (1800.001, False, "it came 30m 0.001s after the impression; the window is 30m 0s"),
+        (-3.2, False, "it came 3.2s before the impression; the limit is 0s"),
+        (0, True, "it came 0s after the impression, within 30m 0s (by user)"),
+        (1800, True, "it came 30m 0s after the impression, within 30m 0s (by user)"),
+        (1800.001, False, "it came 30m 0.001s after the impression; the limit is 30m 0s"),
     ],
 )
 def test_an_action_counts_within_the_window(seconds: float, taken: bool, why: str) -> None:
-    (verdict,) = judge_actions(SHOWN, [], [Action(at(seconds))], WINDOW)
+    (verdict,) = judge_actions(SHOWN, [], [act(seconds)], WINDOW)
     assert (verdict.taken, verdict.why) == (taken, why)
 
 
 def test_an_action_belongs_to_the_last_impression_before_it() -> None:
-    again = Shown(2, at(600))
-    verdicts = list(judge_actions(SHOWN, [again], [Action(at(700)), Action(at(500)), Action(None)], WINDOW))
+    again = Shown(2, at(600), U)
+    verdicts = list(judge_actions(SHOWN, [again], [act(700), act(500), Action(None)], WINDOW))
     assert [(v.taken, v.why) for v in verdicts] == [
         (False, "its time cannot be read"),
-        (True, "it came 8m 20s after the impression, within 30m 0s"),
-        (False, "it belongs to impression 2, which is the last before it (2019-06-05 10:10:00+00:00)"),
+        (True, "it came 8m 20s after the impression, within 30m 0s (by user)"),
+        (False, "it belongs to impression 2 by user, the last before it (2019-06-05 10:10:00+00:00)"),
     ]
 
 
 def test_of_two_impressions_of_one_instant_the_greater_id_has_the_action() -> None:
-    (verdict,) = judge_actions(SHOWN, [Shown(-5, TEN)], [Action(at(1))], WINDOW)
+    (verdict,) = judge_actions(SHOWN, [Shown(-5, TEN, U)], [act(1)], WINDOW)
     assert verdict.taken
-    (verdict,) = judge_actions(SHOWN, [Shown(5, TEN)], [Action(at(1))], WINDOW)
+    (verdict,) = judge_actions(SHOWN, [Shown(5, TEN, U)], [act(1)], WINDOW)
     assert "belongs to impression 5" in verdict.why
+
+
+BOTH = LabelRules(timedelta(minutes=30), timedelta(seconds=2), ("request", "user"))
+
+
+def test_the_request_is_tried_before_the_user() -> None:
+    other = Shown(2, at(-60), {"user": "v", "request": "s"})
+    verdicts = judge_actions(SHOWN, [other], [act(5, user="u", request="s"), act(6, user="u", request="t")], BOTH)
+    assert [(v.taken, v.why) for v in verdicts] == [
+        (False, "it belongs to impression 2 by request, the last before it (2019-06-05 09:59:00+00:00)"),
+        (True, "it came 6s after the impression, within 30m 0s (by user)"),
+    ]
+
+
+def test_an_action_a_little_before_its_impression_counts_if_clocks_may_differ() -> None:
+    verdicts = judge_actions(SHOWN, [], [act(-2), act(-2.001)], BOTH)
+    assert [(v.taken, v.why) for v in verdicts] == [
+        (False, "it came 2.001s before the impression; the limit is 2s"),
+        (True, "it came 2s before the impression, within 2s (by user)"),
+    ]
+    (verdict,) = judge_actions(SHOWN, [Shown(2, at(-60), U)], [act(-1)], BOTH)
+    assert "belongs to impression 2 by user, the last before it" in verdict.why
 
 
 def row(event: float, known: float | None = None, **more: object) -> FeatureRow:

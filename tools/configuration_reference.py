@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -12,15 +14,19 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from ctr_samples.config.models import (
+    Aggregates,
     BadRecords,
     DailyCounts,
     Feature,
+    History,
     Impressions,
+    JdbcPartition,
     JobConfig,
     Label,
     Output,
     Rate,
     Retention,
+    Sampling,
     Source,
     Split,
     View,
@@ -31,13 +37,18 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("The file", JobConfig),
     ("sources.<name>", Source),
     ("sources.<name>.bad_records", BadRecords),
+    ("sources.<name>.partition", JdbcPartition),
     ("impressions", Impressions),
     ("labels.<name>", Label),
     ("views.<name>", View),
     ("views.<name>.daily_counts", DailyCounts),
     ("views.<name>.daily_counts.rates.<name>", Rate),
+    ("views.<name>.aggregates", Aggregates),
+    ("views.<name>.aggregates.rates.<name>", Rate),
+    ("histories.<name>", History),
     ("features.<name>", Feature),
     ("split", Split),
+    ("sampling", Sampling),
     ("output", Output),
     ("output.retention", Retention),
 ]
@@ -58,8 +69,10 @@ words, `--set a.b=value` changes one key for one run. Unknown and duplicate keys
 - Each view also has `matched` (whether a row was found) and `age_s` (its age in seconds), which hide columns of the source
   with those names.
 - A *duration* is a number with `ms`, `s`, `m`, `h` or `d`; a *size* one with `B`, `KB`, `KiB`, `MB`, `MiB`, `GB` or `GiB`.
-- Times: text is read in `timezone`; a timestamp is taken as it is; a bare number must say its unit, as in
-  `timestamp_millis(t)`.
+- Times: text is read in `timezone`, unless it has an offset or a zone of its own; a timestamp is taken as it is; a bare number
+  must say its unit, as in `timestamp_millis(t)`. A local time that was skipped when the clocks went forward is read an hour
+  later, one that came twice is the first of the two. Times of 1970 and 1971 and from 2200 on are taken for a wrong unit, and
+  refused beyond `bad_records.max_rate`.
 """
 
 
@@ -68,7 +81,7 @@ def page() -> Iterator[str]:
     yield INTRODUCTION
     for title, model in SECTIONS:
         yield f"## {title if model is JobConfig else f'`{title}`'}\n"
-        yield f"{(model.__doc__ or '').strip()}\n"
+        yield f"{inspect.getdoc(model) or ''}\n"
         yield "| key | value | default | meaning |"
         yield "|---|---|---|---|"
         for name, field in model.model_fields.items():
@@ -80,8 +93,12 @@ def _value(field: FieldInfo) -> str:
     text = _type(field.annotation, field.metadata)
     limits = [m for m in field.metadata if isinstance(m, Ge | Gt | Le | Lt)]
     words = {Ge: ("ge", "≥"), Gt: ("gt", ">"), Le: ("le", "≤"), Lt: ("lt", "<")}
-    parts = [f"{words[type(m)][1]} {getattr(m, words[type(m)][0])}" for m in limits]
+    parts = [f"{words[type(m)][1]} {_limit(getattr(m, words[type(m)][0]))}" for m in limits]
     return ", ".join([text, *parts])
+
+
+def _limit(value: Any) -> Any:
+    return format_duration(value) if isinstance(value, timedelta) else value
 
 
 def _type(kind: Any, metadata: Any = ()) -> str:
@@ -97,7 +114,7 @@ def _type(kind: Any, metadata: Any = ()) -> str:
     if get_origin(kind) is dict:
         return f"name → {_type(get_args(kind)[1])}"
     if get_origin(kind) is tuple:
-        return "list of integers"
+        return f"list of {_type(get_args(kind)[0])}s"
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return "see below"
     if kind is str and any(getattr(m, "func", None).__name__ == "_as_text" for m in metadata if hasattr(m, "func")):

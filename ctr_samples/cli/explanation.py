@@ -66,7 +66,7 @@ def report(evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
 
 
 def _label(name: str, label: LabelEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
-    verdicts = list(judge_actions(evidence.shown, label.others, label.actions, label.window))
+    verdicts = list(judge_actions(evidence.shown, label.others, label.actions, label.rules))
     taken = sum(verdict.taken for verdict in verdicts)
     yield f"\n[bold]Label {name}[/bold]: {taken} of {len(verdicts)} action(s) of the same key and article count"
     if label.others:

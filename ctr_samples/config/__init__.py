@@ -3,25 +3,31 @@
 from ctr_samples.config.explain import explain
 from ctr_samples.config.loading import LoadedConfig, load_config
 from ctr_samples.config.models import (
+    Aggregates,
     DailyCounts,
     Feature,
+    History,
     Impressions,
     JobConfig,
     Label,
     Output,
+    Sampling,
     Source,
     Split,
     View,
 )
 
 __all__ = [
+    "Aggregates",
     "DailyCounts",
     "Feature",
+    "History",
     "Impressions",
     "JobConfig",
     "Label",
     "LoadedConfig",
     "Output",
+    "Sampling",
     "Source",
     "Split",
     "View",

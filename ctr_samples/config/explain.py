@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import date, timedelta
 
 from ctr_samples.config.models import Feature, JobConfig, Label, Source, View
+from ctr_samples.config.references import inherited, keys_of
 from ctr_samples.config.units import format_duration, format_size
 
 
@@ -19,7 +20,7 @@ def _sources(config: JobConfig, run_date: date | None) -> Iterator[str]:
     yield ""
     yield "It reads"
     for name, source in config.sources.items():
-        place = source.path or source.table
+        place = source.path or source.table or "a query"
         yield f"  {name}: {source.format} at {place}{_days(source, run_date)}"
 
 
@@ -41,45 +42,57 @@ def _samples(config: JobConfig) -> Iterator[str]:
         yield f"  the list in {shown.article} becomes one impression for each article, with its position"
     if shown.dedup:
         yield f"  one that follows another of the same user and article within {format_duration(shown.dedup)} is a repeat"
+    if shown.skip_above:
+        yield f"  of a list with {shown.skip_above}, those below its last position are dropped"
     for name, label in config.labels.items():
         yield f"  label {name}: {_label(label, config)}"
 
 
 def _label(label: Label, config: JobConfig) -> str:
-    shown = config.impressions
-    by_request = shown.request is not None and (label.request is not None or label.source == shown.source)
-    key = "request and article" if by_request else "user and article"
+    first, *others = [f"{kind} and article" for kind, _ in keys_of(label, config.impressions)]
+    key = first + "".join(f", else of the same {other}" for other in others)
     what = "1 if there is" if label.reduce == "any" else f"{label.reduce} of {label.value} over"
+    early = f" (up to {format_duration(label.skew)} before it, if none was shown before)" if label.skew else ""
     where = f" where {label.where}" if label.where else ""
     return (
         f"{what} a row of {label.source}{where}, within {format_duration(label.window)} "
-        f"after the last impression of the same {key}"
+        f"after the last impression of the same {key}{early}"
     )
 
 
 def _views(config: JobConfig) -> Iterator[str]:
-    if config.views:
+    if config.views or config.histories:
         yield ""
         yield "To each impression it joins"
     for name, view in config.views.items():
         yield f"  {name}: {_view(view)}"
+    yield from _histories(config)
 
 
 def _view(view: View) -> str:
     if view.static:
-        return f"the one row of {view.source} with the same {view.entity} (a table without times)"
+        return f"the one row of {view.source} with the same {_ENTITIES[view.entity]} (a table without times)"
     if view.snapshot is not None:
         delay = (
             f", once {format_duration(view.publish_delay)} have passed since its day ended"
             if view.publish_delay
             else ""
         )
-        what = f"the row of the same {view.entity} in the latest snapshot of {view.source} that was there{delay}"
+        what = f"the row of the same {_ENTITIES[view.entity]} in the latest snapshot of {view.source} that was there{delay}"
         return f"{what}, {_age(view)}"
+    if view.aggregates is not None:
+        lengths = ", ".join(format_duration(window) for window in view.aggregates.windows)
+        delay = f" and {format_duration(view.available_after)} more" if view.available_after else ""
+        step = format_duration(view.aggregates.step)
+        return (
+            f"counts of {view.source} for the same {_ENTITIES[view.entity]} over the {lengths} before the impression, in steps "
+            f"of {step}: an action counts once its step{delay} is over"
+        )
     if view.daily_counts is not None:
-        what = f"counts of {view.source} over the last {view.daily_counts.days} full day(s) for the same {view.entity}"
+        days = view.daily_counts.days
+        what = f"counts of {view.source} over the last {days} full day(s) for the same {_ENTITIES[view.entity]}"
     else:
-        what = f"the last row of {view.source} for the same {view.entity}"
+        what = f"the last row of {view.source} for the same {_ENTITIES[view.entity]}"
     before = "not after" if view.inclusive else "before"
     known = ""
     if view.available_after is not None:
@@ -87,6 +100,23 @@ def _view(view: View) -> str:
     elif view.available_time is not None:
         known = f", once known ({view.available_time})"
     return f"{what} that became true {before} the impression{known}, {_age(view)}"
+
+
+_ENTITIES = {"user": "user", "article": "article", "user_article": "user and article"}
+
+
+def _histories(config: JobConfig) -> Iterator[str]:
+    for name, history in config.histories.items():
+        resolved = inherited(history, config.impressions)
+        where = f" where {history.where}" if history.where else ""
+        age = f" of at most {format_duration(history.within)}" if isinstance(history.within, timedelta) else ""
+        delay = f", once {format_duration(history.available_after)} have passed" if history.available_after else ""
+        by_request = resolved.request is not None and config.impressions.request is not None
+        other = ", without those of its own request" if by_request else ""
+        yield (
+            f"  {name}: the last {history.last} different {resolved.item} that the user had in {history.source}{where} before "
+            f"the impression{age and f', with an age{age}'}{delay}{other}; newest first"
+        )
 
 
 def _age(view: View) -> str:
@@ -103,15 +133,24 @@ def _features(config: JobConfig) -> Iterator[str]:
     yield f"It writes {output.record} records to {output.path}"
     size = format_size(output.shard_size)
     yield f"  in {output.partitions} task(s), shards of about {size}, compression {output.compression}"
-    yield f"  {split.eval:.0%} of the hash range of each {split.by} goes to eval, the rest to train"
+    if split.by == "time":
+        yield f"  impressions from {split.eval_from} on go to eval, those before to train"
+    else:
+        third = f", {split.test:.0%} to test" if split.test else ""
+        yield f"  {split.eval:.0%} of the hash range of each {split.by} goes to eval{third}, the rest to train"
+    if config.sampling is not None:
+        rate = config.sampling.negatives
+        yield f"  of train's negatives a share of {rate:.3g} stays, each with a weight of {1 / rate:.3g}"
 
 
 def _feature(feature: Feature) -> str:
-    shape = f"[{feature.shape[0]}]" if feature.shape else ""
+    shape = f"[{feature.shape[0]}]" if feature.shape else " list of any length" if feature.ragged else ""
     parts = [f"{feature.dtype}{shape} from {feature.from_ or feature.expr}"]
     if feature.top_k:
         parts.append(f"the {feature.top_k} greatest")
     if feature.hash_buckets:
         parts.append(f"hashed to {feature.hash_buckets} ids")
+    if feature.ragged:
+        return ", ".join([*parts, "missing: empty"])
     parts.append("missing: an id of its own" if feature.hash_buckets else f"missing: {feature.default_value!r}")
     return ", ".join(parts)

@@ -13,9 +13,9 @@ from zoneinfo import available_timezones
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from ctr_samples.config.units import Duration, Size
+from ctr_samples.config.units import Duration, Size, format_duration
 
-Entity = Literal["user", "article"]
+Entity = Literal["user", "article", "user_article"]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
 _GREATEST_FLOAT32 = 3.4028234663852886e38
 
@@ -56,25 +56,47 @@ class BadRecords(_Model):
         0.0,
         ge=0,
         le=1,
-        description="Greatest share of malformed lines, and of impressions without a readable time or article, from 0 to 1.",
+        description="Greatest share of malformed lines, of impressions without a readable time or article, of impossible "
+        "times, and of rows of a view without key or time, from 0 to 1.",
     )
 
 
-class Source(_Model):
-    """One input: files of a format under a path, or a table that the catalog knows."""
+class JdbcPartition(_Model):
+    """How a table of a database is read by several tasks: by ranges of a column. All rows are read, whatever the bounds."""
 
-    format: Literal["json", "csv", "parquet", "orc", "table"] = Field(description="How the input is stored.")
+    column: str = Field(min_length=1, description="A number, date or timestamp that is spread evenly.")
+    lower: Scalar = Field(description="Where the first range ends, roughly; as the database writes it.")
+    upper: Scalar = Field(description="Where the last range begins, roughly.")
+    count: int = Field(ge=2, le=1000, description="How many tasks, and connections, read it.")
+
+
+class Source(_Model):
+    """One input: files of a format under a path, a table that the catalog knows, or a table of a database."""
+
+    format: Literal["json", "csv", "parquet", "orc", "table", "jdbc"] = Field(description="How the input is stored.")
     path: str | None = Field(
         None, min_length=1, description="A file or directory; `{date}` stands for each day that is read."
     )
     table: str | None = Field(
-        None, min_length=1, description="For `format: table`: `db.name` of a Hive, Iceberg or Delta table."
+        None,
+        min_length=1,
+        description="For `format: table`: `db.name` of a Hive, Iceberg or Delta table. jdbc: its name.",
     )
     date_column: str | None = Field(
         None,
         min_length=1,
-        description="For `format: table`: a column that holds the day as yyyy-MM-dd; only the days needed are read.",
+        description="For `table` and `jdbc`: a column that holds the day, a date or yyyy-MM-dd; only the days needed are read.",
     )
+    url: str | None = Field(
+        None, pattern=r"^jdbc:", description="jdbc: the database, such as `jdbc:postgresql://db/shop`."
+    )
+    query: str | None = Field(None, min_length=1, description="jdbc: instead of `table`, a SELECT for the database.")
+    user: str | None = Field(None, min_length=1, description="jdbc: who reads it.")
+    password: str | None = Field(
+        None, min_length=1, description="jdbc: only as `${NAME}`, from the environment; it is written nowhere."
+    )
+    driver: str | None = Field(None, min_length=1, description="jdbc: the driver's class, if its jar does not say it.")
+    partition: JdbcPartition | None = Field(None, description="jdbc: read it by several tasks.")
     schema_: str | None = Field(
         None, alias="schema", description="Columns and types as in `CREATE TABLE`; required for json and csv."
     )
@@ -94,15 +116,26 @@ class Source(_Model):
 
     @model_validator(mode="after")
     def _place_fits_format(self) -> Source:
+        if self.format == "jdbc":
+            return self._of_a_database()
+        if any(v is not None for v in (self.url, self.query, self.user, self.password, self.driver, self.partition)):
+            raise ValueError("`url`, `query`, `user`, `password`, `driver` and `partition` are for `format: jdbc`")
         if self.format == "table":
             if self.table is None or self.path is not None:
                 raise ValueError("`format: table` needs `table` and no `path`")
         elif self.path is None or self.table is not None:
             raise ValueError(f"`format: {self.format}` needs `path` and no `table`")
         elif self.date_column is not None:
-            raise ValueError("`date_column` is for `format: table`; for files put `{date}` into the path")
+            raise ValueError("`date_column` is for `table` and `jdbc`; for files put `{date}` into the path")
         if self.format in ("json", "csv") and self.schema_ is None:
             raise ValueError(f"`format: {self.format}` needs `schema`, so that types never depend on one day's data")
+        return self
+
+    def _of_a_database(self) -> Source:
+        if self.url is None or (self.table is None) == (self.query is None) or self.path is not None:
+            raise ValueError("`format: jdbc` needs `url` and either `table` or `query`, and no `path`")
+        if self.schema_ is not None:
+            raise ValueError("`format: jdbc` takes no `schema`: the database knows its types; cast them in `query`")
         return self
 
     @property
@@ -128,6 +161,11 @@ class Impressions(_Model):
         None,
         description="Without `request`: an impression this soon after the one before of the same user and article is a repeat.",
     )
+    skip_above: Name | None = Field(
+        None,
+        description="A label of `reduce: any`: in a list with one, impressions below the last such position are dropped, since "
+        "the user may never have come so far.",
+    )
     columns: dict[Name, Expression] = Field({}, description="More columns to carry along, as `impression.<name>`.")
 
     @model_validator(mode="after")
@@ -138,6 +176,8 @@ class Impressions(_Model):
             raise ValueError("`explode` gives the position; remove `position`")
         if self.request is not None and self.dedup is not None:
             raise ValueError("`dedup` has no effect with `request`: within a request an article counts once; remove it")
+        if self.skip_above is not None and self.explode is None and self.position is None:
+            raise ValueError("`skip_above` needs to know positions: set `explode` or `position`")
         return self
 
 
@@ -151,13 +191,26 @@ class Label(_Model):
     user: Expression | None = Field(None, description="Default: as under `impressions`.")
     article: Expression | None = Field(None, description="Default: as under `impressions`.")
     request: Expression | None = Field(None, description="Default: as under `impressions`.")
-    value: Expression | None = Field(None, description="A number to reduce; needed by `sum` and `max`.")
-    reduce: Literal["any", "sum", "max"] = Field("any", description="`any`: 1 if there was one; else of `value`.")
+    skew: Duration = Field(
+        timedelta(),
+        description="How long before its impression an action may come, since clocks disagree; only one that no earlier "
+        "impression takes.",
+    )
+    value: Expression | None = Field(None, description="A number to reduce; needed by `sum`, `max` and `first`.")
+    reduce: Literal["any", "sum", "max", "first"] = Field(
+        "any", description="`any`: 1 if there was one; else of `value`. `first`: that of the earliest action."
+    )
+    orphans: Literal["drop", "quarantine"] = Field(
+        "quarantine",
+        description="Actions without an impression are counted; `quarantine` also keeps up to 100 of them in the manifest.",
+    )
 
     @model_validator(mode="after")
     def _value_fits_reduce(self) -> Label:
+        if self.skew > timedelta(hours=1):
+            raise ValueError("found more than 1h in `skew`, expected the seconds by which clocks disagree")
         if (self.value is None) != (self.reduce == "any"):
-            raise ValueError("`reduce: sum` and `reduce: max` need `value`; `reduce: any` takes none")
+            raise ValueError("`reduce: sum`, `max` and `first` need `value`; `reduce: any` takes none")
         return self
 
 
@@ -183,12 +236,74 @@ class DailyCounts(_Model):
         return [*self.counts, *self.rates]
 
 
+class Aggregates(_Model):
+    """Features counted from a log over sliding windows: `<name>_<window>`, such as `clicks_1h` or `ctr_7d`.
+
+    A window ends with the last step that was over, and known, before the impression: an action of a step that is still running
+    is not counted. Without any action in a window, counts, sums and distinct values are 0 and a rate is its prior.
+    """
+
+    windows: tuple[Duration, ...] = Field(min_length=1, description="Lengths, such as `[1h, 7d]`.")
+    step: Duration = Field(
+        timedelta(minutes=1),
+        ge=timedelta(milliseconds=1),
+        description="How finely time is cut: windows are whole steps, and a step divides a day. `1d` is a day of `timezone`.",
+    )
+    counts: dict[Name, Expression] = Field({}, description="Name -> which rows are counted.")
+    sums: dict[Name, Expression] = Field(
+        {}, description="Name -> a number to add up, exact to nine places; rows without one add nothing."
+    )
+    distinct: dict[Name, Expression] = Field(
+        {}, description="Name -> text or integers of which each counts once; exact."
+    )
+    rates: dict[Name, Rate] = Field({}, description="Name -> smoothed rate of two counts.")
+
+    @field_validator("windows")
+    @classmethod
+    def _each_once(cls, value: tuple[timedelta, ...]) -> tuple[timedelta, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("a window stands there twice; remove one")
+        return value
+
+    @model_validator(mode="after")
+    def _windows_are_steps(self) -> Aggregates:
+        if timedelta(days=1) % self.step:
+            raise ValueError(
+                f"`step: {format_duration(self.step)}` does not divide a day; take one such as 1m, 15m, 1h or 1d"
+            )
+        for window in self.windows:
+            if window % self.step or not window:
+                raise ValueError(
+                    f"the window {format_duration(window)} is not a whole number of steps of {format_duration(self.step)}"
+                )
+        if not (self.counts or self.sums or self.distinct):
+            raise ValueError("needs `counts`, `sums` or `distinct`")
+        return self
+
+    @property
+    def longest(self) -> timedelta:
+        """How far back the longest window reaches."""
+        return max(self.windows)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns that features can be made from."""
+        names = [*self.counts, *self.sums, *self.distinct, *self.rates]
+        return [windowed(name, window) for name in names for window in self.windows]
+
+
+def windowed(name: str, window: timedelta) -> str:
+    """The column of an aggregate over a window: ``clicks_7d``."""
+    return f"{name}_{format_duration(window)}"
+
+
 class View(_Model):
     """A timestamped feature table of one entity, joined as of each impression."""
 
     source: Name = Field(description="A name under `sources`.")
     entity: Entity = Field(description="Whose features they are.")
-    key: Expression = Field(description="The entity's key in the source.")
+    key: Expression = Field(description="The entity's key in the source; of `user_article` the user's.")
+    article_key: Expression | None = Field(None, description="For `entity: user_article`: the article's key.")
     where: Expression | None = Field(None, description="Which rows to use.")
     event_time: Expression | None = Field(None, description="When a row became true.")
     available_time: Expression | None = Field(None, description="When a row was known to the system.")
@@ -216,9 +331,16 @@ class View(_Model):
     )
     static: bool = Field(False, description="The table has no times; you vouch that it never changes.")
     daily_counts: DailyCounts | None = Field(None, description="Count the source by day instead of using its rows.")
+    aggregates: Aggregates | None = Field(
+        None, description="Count the source over sliding windows instead of using its rows."
+    )
 
     @model_validator(mode="after")
     def _times_are_complete(self) -> View:
+        if (self.entity == "user_article") != (self.article_key is not None):
+            raise ValueError("`entity: user_article` needs `article_key` beside `key`, and no other entity takes it")
+        if self.aggregates is not None:
+            return self._of_windows()
         if self.static:
             return self._without_times()
         if self.snapshot is not None:
@@ -260,10 +382,48 @@ class View(_Model):
             )
         return self._with_ttl()
 
+    def _of_windows(self) -> View:
+        others = (self.available_time, self.ttl, self.sequence, self.tombstone, self.snapshot, self.publish_delay)
+        if self.event_time is None:
+            raise ValueError("`aggregates` needs `event_time`, when an action happened")
+        if any(o is not None for o in others) or self.inclusive or self.static or self.daily_counts is not None:
+            raise ValueError(
+                "`aggregates` takes `event_time` and `available_after` and no other clock, order, `ttl` or `daily_counts`: its "
+                "windows say what counts"
+            )
+        if self.method == "snapshots":
+            raise ValueError("`method: snapshots` is for views with `snapshot`")
+        return self
+
     def _with_ttl(self) -> View:
         if self.ttl is None:
             raise ValueError("`ttl` is missing; say how old a row may be, or `ttl: unbounded`")
         return self
+
+
+class History(_Model):
+    """The user's last actions before an impression, newest first, each item once, without those of the impression's request.
+
+    It has `items`, `ages_s` (seconds from the action to the impression), one list for each of `columns`, `length` and `matched`
+    (whether there is any). A feature made from a list has a `shape`, for which it is cut or padded at the end, or is `ragged`.
+    """
+
+    source: Name = Field(description="A name under `sources`.")
+    where: Expression | None = Field(None, description="Which rows are these actions.")
+    time: Expression | None = Field(
+        None, description="When it happened. Default, in the impressions' source: as there."
+    )
+    user: Expression | None = Field(None, description="Default, in the impressions' source: as there.")
+    item: Expression | None = Field(
+        None, description="What was acted on: text or an integer. Default, in the impressions' source: the article."
+    )
+    request: Expression | None = Field(
+        None, description="To leave out the impression's own request. Default, in the impressions' source: as there."
+    )
+    last: int = Field(ge=1, le=1000, description="How many items.")
+    within: Duration | Literal["unbounded"] = Field(description="The greatest age of an action (inclusive).")
+    available_after: Duration | None = Field(None, description="How long after it happened an action is known.")
+    columns: dict[Name, Expression] = Field({}, description="More lists: name -> one value of each action.")
 
 
 class Feature(_Model):
@@ -278,6 +438,7 @@ class Feature(_Model):
     default: Scalar | None = Field(
         None, description="For missing values and to pad; 0 or an empty string if not given."
     )
+    ragged: bool = Field(False, description="A list of any length instead of `shape`; a missing one is empty.")
     top_k: int | None = Field(None, ge=1, le=2**16, description="Of an array or of a map's values: the k greatest.")
     hash_buckets: int | None = Field(None, ge=2, le=2**62, description="Hash the value to an id below this number.")
 
@@ -293,6 +454,8 @@ class Feature(_Model):
             raise ValueError("`top_k` takes the greatest numbers: set `dtype: int64` or `dtype: float32`")
         if self.top_k is not None and self.shape != (self.top_k,):
             raise ValueError(f"`top_k: {self.top_k}` needs `shape: [{self.top_k}]`")
+        if self.ragged and (self.shape or self.top_k or self.hash_buckets or self.default is not None):
+            raise ValueError("`ragged` takes no `shape`, `top_k`, `hash_buckets` or `default`: the list is as it is")
         if len(self.shape) > 1:
             raise ValueError("a shape has at most one dimension here, such as `shape: [100]`")
         if self.default is not None and not _is_of(self.default, self.dtype):
@@ -321,12 +484,36 @@ def _is_of(value: Scalar, dtype: str) -> bool:
 
 
 class Split(_Model):
-    """Which samples are kept apart for evaluation, by a stable hash."""
+    """Which samples are kept apart for evaluation, by a stable hash or by time."""
 
     eval: float = Field(0.1, ge=0, lt=1, description="Share of the hash range that goes to eval.")
-    by: Literal["user", "article", "request", "impression"] = Field(
-        "impression", description="All samples of one such key go to the same split."
+    test: float = Field(0.0, ge=0, lt=1, description="Share of the hash range that goes to a third split, test.")
+    by: Literal["user", "article", "request", "impression", "time"] = Field(
+        "impression",
+        description="All samples of one such key go to the same split. `time`: the last hours of the day go to eval.",
     )
+    eval_from: str | None = Field(
+        None,
+        pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$",
+        description="With `by: time`: from when on, such as `20:00`, in the zone of the configuration.",
+    )
+
+    @model_validator(mode="after")
+    def _shares_or_time(self) -> Split:
+        if (self.by == "time") != (self.eval_from is not None):
+            raise ValueError("`by: time` needs `eval_from`, such as `eval_from: '20:00'`; other splits take none")
+        if self.by == "time" and self.model_fields_set & {"eval", "test"}:
+            raise ValueError("`by: time` takes no shares: remove `eval` and `test`")
+        if self.eval + self.test >= 1:
+            raise ValueError("`eval` and `test` leave nothing to train on; their sum must be less than 1")
+        return self
+
+
+class Sampling(_Model):
+    """Leaves out negatives of train: samples all of whose labels are 0. Adds the feature `sample_weight`."""
+
+    negatives: float = Field(gt=0, le=1, description="Share of the negatives that stays; each then weighs 1 / share.")
+    salt: str = Field("negatives", description="Another text chooses other negatives.")
 
 
 class Retention(_Model):
@@ -372,8 +559,10 @@ class JobConfig(_Model):
     impressions: Impressions = Field(description="What was shown: the grain of a sample.")
     labels: dict[Name, Label] = Field(min_length=1, description="What shall be predicted.")
     views: dict[Name, View] = Field({}, description="The feature tables to join, as of each impression.")
+    histories: dict[Name, History] = Field({}, description="The user's last actions before each impression.")
     features: dict[Name, Feature] = Field(min_length=1, description="What a sample has, in this order.")
-    split: Split = Field(Split(), description="Train and eval.")
+    split: Split = Field(Split(), description="Train, eval and test.")
+    sampling: Sampling | None = Field(None, description="Fewer negatives to train on.")
     output: Output = Field(description="Where the samples go.")
 
     @field_validator("timezone")

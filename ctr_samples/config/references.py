@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Iterator
-from datetime import timedelta
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
-from ctr_samples.config.models import JobConfig, Label, View
+from ctr_samples.config.models import Aggregates, History, Impressions, JobConfig, Label, Rate, View
 from ctr_samples.config.units import format_duration
 
 IMPRESSION_COLUMNS = ("impression_id", "impression_time", "user", "article", "request", "position")
@@ -18,7 +19,13 @@ IMPRESSION_COLUMNS = ("impression_id", "impression_time", "user", "article", "re
 VIEW_METADATA = ("age_s", "matched")
 """What the as-of join adds to every view."""
 
-RESERVED_FEATURES = ("impression_id",)
+HISTORY_COLUMNS = ("items", "ages_s", "length", "matched")
+"""What every history has, besides its ``columns``."""
+
+SAMPLE_WEIGHT = "sample_weight"
+"""The feature that down-sampling adds."""
+
+RESERVED_FEATURES = ("impression_id", SAMPLE_WEIGHT)
 """Names on the wire that the job writes itself."""
 
 
@@ -48,14 +55,29 @@ def mask_of(label: str) -> str:
     return f"{label}__mask"
 
 
+def keys_of(label: Label, shown: Impressions) -> tuple[tuple[str, str], ...]:
+    """The kinds of key that find an action's impression, in the order in which they are tried, with the action's expression.
+
+    A label inherits keys from ``impressions`` where both are cut out of one log.
+    """
+    inherits = label.source == shown.source
+    own = {
+        "request": (shown.request, label.request or (shown.request if inherits else None)),
+        "user": (shown.user, label.user or (shown.user if inherits else None)),
+    }
+    return tuple((kind, text) for kind, (there, text) in own.items() if there is not None and text is not None)
+
+
 def check_references(config: JobConfig) -> list[Problem]:
     """All problems that can be seen without reading any data."""
     # A wrong source name would make labels and views look wrong too; say the first thing first.
     return list(_sources(config)) or [
         *_days_after(config),
+        *_days_of_skew(config),
         *_impressions(config),
         *_labels(config),
         *_views(config),
+        *_histories(config),
         *_features(config),
         *_case(config),
     ]
@@ -65,6 +87,7 @@ def _sources(config: JobConfig) -> Iterator[Problem]:
     named = [("impressions", config.impressions.source)]
     named += [(f"labels.{name}", label.source) for name, label in config.labels.items()]
     named += [(f"views.{name}", view.source) for name, view in config.views.items()]
+    named += [(f"histories.{name}", history.source) for name, history in config.histories.items()]
     for place, wanted in named:
         if wanted not in config.sources:
             what = f"there is no source {wanted!r}{nearest(wanted, config.sources)}"
@@ -76,6 +99,18 @@ def _sources(config: JobConfig) -> Iterator[Problem]:
             yield Problem(("sources", name, key), what)
         if name not in {used for _, used in named}:
             yield Problem(("sources", name), "is never used; remove it, or use it in a view or label")
+
+
+def check_secrets(document: Mapping[str, Any]) -> list[Problem]:
+    """Passwords that stand in the file itself, and would go into every manifest. ``document`` has ``${NAME}`` unfilled."""
+    problems = []
+    for name, source in (document.get("sources") or {}).items():
+        password, url = str(source.get("password") or "${}"), str(source.get("url") or "")
+        in_url = re.search(r"(?i)(?:password|pwd|secret|token)=(?!\$\{)|//[^/@:]*:(?!\$\{)[^/@]*@", url)
+        if not re.fullmatch(r"\$\{\w*\}", password) or in_url:
+            what = "holds a secret, which would be written into every manifest; put it into the environment and write `${NAME}`"
+            problems.append(Problem(("sources", name, "url" if in_url else "password"), what))
+    return problems
 
 
 def _days_after(config: JobConfig) -> Iterator[Problem]:
@@ -93,6 +128,20 @@ def _days_after(config: JobConfig) -> Iterator[Problem]:
             yield Problem(("sources", name, "days_after"), f"{what}; set `sources.{name}.days_after: {needed}`")
 
 
+def _days_of_skew(config: JobConfig) -> Iterator[Problem]:
+    """An action may come before its impression, thus before midnight, and an earlier impression may take it."""
+    for label_name, label in config.labels.items():
+        needed = _whole_days(label.skew)
+        for name in dict.fromkeys((label.source, config.impressions.source)):
+            source = config.sources[name]
+            if source.is_dated and needed > source.days_before:
+                what = (
+                    f"found {source.days_before}, but with `labels.{label_name}.skew: {format_duration(label.skew)}` an action "
+                    f"may come before the midnight that begins the run date; set `sources.{name}.days_before: {needed}`"
+                )
+                yield Problem(("sources", name, "days_before"), what)
+
+
 def _whole_days(span: timedelta) -> int:
     return math.ceil(span / timedelta(days=1))
 
@@ -104,11 +153,17 @@ def _impressions(config: JobConfig) -> Iterator[Problem]:
     if config.split.by in ("user", "request") and getattr(config.impressions, config.split.by) is None:
         what = f"samples cannot be split by {config.split.by}, since `impressions.{config.split.by}` is not set"
         yield Problem(("split", "by"), what)
+    skip = config.impressions.skip_above
+    if skip is not None and skip not in config.labels:
+        what = f"there is no label {skip!r}{nearest(skip, config.labels)}"
+        yield Problem(("impressions", "skip_above"), what)
+    elif skip is not None and config.labels[skip].reduce != "any":
+        yield Problem(("impressions", "skip_above"), f"label {skip!r} is a value; expected one of `reduce: any`")
 
 
 def _labels(config: JobConfig) -> Iterator[Problem]:
     shown = config.impressions
-    taken = {"impression", *IMPRESSION_COLUMNS, *shown.columns, *config.views}
+    taken = {"impression", *IMPRESSION_COLUMNS, *shown.columns, *config.views, *config.histories}
     others = {*taken, *config.labels, *config.features}
     for name, label in config.labels.items():
         where = ("labels", name)
@@ -126,10 +181,7 @@ def _labels(config: JobConfig) -> Iterator[Problem]:
                 if getattr(label, key) is None:
                     what = f"needs `{key}`, since its source is not the one of `impressions`"
                     yield Problem(where, what)
-        inherited = label.source == shown.source
-        has_request = shown.request is not None and (label.request is not None or inherited)
-        has_user = shown.user is not None and (label.user is not None or inherited)
-        if not (has_request or has_user):
+        if not keys_of(label, shown):
             yield Problem(where, "needs `request` or `user`, set here and under `impressions`, to find its impression")
 
 
@@ -142,16 +194,19 @@ def _views(config: JobConfig) -> Iterator[Problem]:
     for name, view in config.views.items():
         if name == "impression":
             yield Problem(("views", name), "'impression' names the impression itself; rename the view")
-        if view.entity == "user" and config.impressions.user is None:
-            yield Problem(("views", name, "entity"), "is user, but `impressions.user` is not set")
+        if view.entity != "article" and config.impressions.user is None:
+            yield Problem(("views", name, "entity"), f"is {view.entity}, but `impressions.user` is not set")
         if view.daily_counts is not None:
-            yield from _daily_counts(name, view)
+            yield from _counted(("views", name, "daily_counts"), view.daily_counts.counts, view.daily_counts.rates)
+        if view.aggregates is not None:
+            yield from _aggregates(("views", name, "aggregates"), view.aggregates)
         if config.sources[view.source].is_dated:
-            yield from _days_before(name, view, config.sources[view.source].days_before)
+            yield from _days_before(name, view, config)
 
 
-def _days_before(name: str, view: View, read: int) -> Iterator[Problem]:
+def _days_before(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
     """Days that are not read would be counted as empty, and rows that are not read as if they had never been."""
+    read = config.sources[view.source].days_before
     if view.daily_counts is not None:
         after = view.available_after or timedelta()
         needed = view.daily_counts.days + _whole_days(after)
@@ -160,6 +215,11 @@ def _days_before(name: str, view: View, read: int) -> Iterator[Problem]:
             f" with `available_after: {format_duration(after)}`" if after else ""
         )
         less = "fewer `days`"
+    elif view.aggregates is not None:
+        longest = view.aggregates.longest
+        needed = _whole_days(longest + _since_last_step(view.aggregates, view.available_after, config.timezone))
+        key = ("aggregates", "windows")
+        found, less = f"found {format_duration(longest)}", "shorter windows"
     elif isinstance(view.ttl, timedelta):
         # The day of a snapshot ends a day after it begins.
         needed = _whole_days(view.ttl) + (view.snapshot is not None)
@@ -172,17 +232,75 @@ def _days_before(name: str, view: View, read: int) -> Iterator[Problem]:
         yield Problem(("views", name, *key), f"{what}; set `sources.{view.source}.days_before: {needed}`, or {less}")
 
 
-def _daily_counts(name: str, view: View) -> Iterator[Problem]:
-    counted = view.daily_counts
-    assert counted is not None
-    for rate_name, rate in counted.rates.items():
+def _since_last_step(aggregates: Aggregates, delay: timedelta | None, timezone: str) -> timedelta:
+    """How long before the first moment of a day the last step that was known then was over, at most."""
+    lag = math.ceil((delay or timedelta()) / aggregates.step) * aggregates.step
+    zone, seasons = ZoneInfo(timezone), (datetime(2020, 1, 1), datetime(2020, 7, 1))
+    offsets = [zone.utcoffset(when) or timedelta() for when in seasons]
+    # Steps shorter than a day are counted from midnight in UTC.
+    aligned = aggregates.step == timedelta(days=1) or not any(offset % aggregates.step for offset in offsets)
+    return lag if aligned else lag + aggregates.step
+
+
+def _aggregates(where: tuple[str, ...], aggregates: Aggregates) -> Iterator[Problem]:
+    yield from _counted(where, aggregates.counts, aggregates.rates)
+    first: dict[str, str] = {}
+    for kind in ("counts", "sums", "distinct"):
+        for name in getattr(aggregates, kind):
+            if name in first:
+                yield Problem((*where, kind, name), f"{name!r} is also one of `{first[name]}`; rename one")
+            first.setdefault(name, kind)
+    for name in aggregates.rates:
+        if first.get(name, "counts") != "counts":
+            yield Problem((*where, "rates", name), f"{name!r} is also one of `{first[name]}`; rename one")
+
+
+def _counted(where: tuple[str, ...], counts: Mapping[str, str], rates: Mapping[str, Rate]) -> Iterator[Problem]:
+    for name, rate in rates.items():
         for key, used in (("count", rate.count), ("of", rate.of)):
-            if used not in counted.counts:
-                what = f"there is no count {used!r}{nearest(used, counted.counts)}"
-                yield Problem(("views", name, "daily_counts", "rates", rate_name, key), what)
-        if rate_name in counted.counts:
-            where = ("views", name, "daily_counts", "rates", rate_name)
-            yield Problem(where, f"{rate_name!r} is a count too; rename one")
+            if used not in counts:
+                yield Problem((*where, "rates", name, key), f"there is no count {used!r}{nearest(used, counts)}")
+        if name in counts:
+            yield Problem((*where, "rates", name), f"{name!r} is a count too; rename one")
+
+
+def inherited(history: History, shown: Impressions) -> History:
+    """A history with the keys that it takes from ``impressions``, where both are cut out of one log."""
+    if history.source != shown.source:
+        return history
+    defaults = {"time": shown.time, "user": shown.user, "item": shown.article, "request": shown.request}
+    return history.model_copy(update={key: getattr(history, key) or value for key, value in defaults.items()})
+
+
+def _histories(config: JobConfig) -> Iterator[Problem]:
+    for name, history in config.histories.items():
+        where = ("histories", name)
+        if name == "impression" or name in config.views:
+            yield Problem(where, f"{name!r} names the impression or a view; rename the history")
+        if config.impressions.user is None:
+            yield Problem(where, "is of a user, but `impressions.user` is not set")
+            continue
+        for key in ("time", "user", "item"):
+            if getattr(inherited(history, config.impressions), key) is None:
+                yield Problem(where, f"needs `{key}`, since its source is not the one of `impressions`")
+        if history.request is not None and config.impressions.request is None:
+            yield Problem((*where, "request"), "has no effect, since `impressions.request` is not set; remove it")
+        for column in history.columns:
+            if column in (*HISTORY_COLUMNS, *_OF_AN_ACTION):
+                yield Problem((*where, "columns", column), f"{column!r} is a name that every history has; rename it")
+        source = config.sources[history.source]
+        if source.is_dated and isinstance(history.within, timedelta):
+            needed = _whole_days(history.within)
+            if needed > source.days_before:
+                what = f"found {format_duration(history.within)}, which needs {needed} day(s) before the run date"
+                yield Problem(
+                    (*where, "within"),
+                    f"{what}, but {source.days_before} are read; set `sources.{history.source}.days_before: {needed}`, or a "
+                    "shorter `within`",
+                )
+
+
+_OF_AN_ACTION = ("user", "time", "item", "request")
 
 
 def _features(config: JobConfig) -> Iterator[Problem]:
@@ -196,7 +314,7 @@ def _features(config: JobConfig) -> Iterator[Problem]:
             yield Problem(where, f"{feature.from_!r} is not of the form `<view>.<column>` or `impression.<column>`")
             continue
         code = _without_strings(text)
-        parameters = _lambda_parameters(code) - set(config.views)
+        parameters = _lambda_parameters(code) - set(config.views) - set(config.histories)
         for view, column in re.findall(r"(?<![\w.`'])([A-Za-z]\w*)\.([A-Za-z]\w*)", code):
             if view in parameters:
                 continue
@@ -205,6 +323,9 @@ def _features(config: JobConfig) -> Iterator[Problem]:
     for name in config.views:
         if name not in used_views:
             yield Problem(("views", name), "is used by no feature; remove it, or make a feature from it")
+    for name in config.histories:
+        if name not in used_views:
+            yield Problem(("histories", name), "is used by no feature; remove it, or make a feature from it")
 
 
 def _without_strings(text: str) -> str:
@@ -226,10 +347,16 @@ def _case(config: JobConfig) -> Iterator[Problem]:
     yield from _meeting([*samples, *labels, *[(name, ("features", name)) for name in config.features]])
     built_in = [(name, ()) for name in ("impression", *IMPRESSION_COLUMNS)]
     columns = [(name, ("impressions", "columns", name)) for name in config.impressions.columns]
-    yield from _meeting([*built_in, *columns, *labels, *[(name, ("views", name)) for name in config.views]])
+    views = [(name, ("views", name)) for name in config.views]
+    histories = [(name, ("histories", name)) for name in config.histories]
+    yield from _meeting([*built_in, *columns, *labels, *views, *histories])
     for name, view in config.views.items():
-        counted = view.daily_counts.column_names if view.daily_counts is not None else []
-        yield from _meeting([(column, ("views", name, "daily_counts")) for column in counted])
+        for key, counted in (("daily_counts", view.daily_counts), ("aggregates", view.aggregates)):
+            names = counted.column_names if counted is not None else []
+            yield from _meeting([(column, ("views", name, key)) for column in names])
+    for name, history in config.histories.items():
+        own = [(column, ("histories", name, "columns", column)) for column in history.columns]
+        yield from _meeting([*[(column, ()) for column in (*HISTORY_COLUMNS, *_OF_AN_ACTION)], *own])
 
 
 def _meeting(names: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[Problem]:
@@ -246,10 +373,15 @@ def _unknown_column(config: JobConfig, view: str, column: str) -> Iterator[str]:
         if column not in valid:
             yield f"impressions have no column {column!r}{nearest(column, valid)}"
         return
-    if view not in config.views:
-        yield f"there is no view {view!r}{nearest(view, [*config.views, 'impression'])}"
+    if view in config.histories:
+        valid = [*HISTORY_COLUMNS, *config.histories[view].columns]
+        if column not in valid:
+            yield f"history {view!r} has no column {column!r}{nearest(column, valid)}"
         return
-    counted = config.views[view].daily_counts
+    if view not in config.views:
+        yield f"there is no view {view!r}{nearest(view, [*config.views, *config.histories, 'impression'])}"
+        return
+    counted = config.views[view].daily_counts or config.views[view].aggregates
     if counted is not None:
         valid = [*counted.column_names, *VIEW_METADATA]
         if column not in valid:

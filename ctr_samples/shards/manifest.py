@@ -68,12 +68,13 @@ class Manifest:
     inputs: Mapping[str, Any]
     shards: tuple[Shard, ...]
     accounting: Mapping[str, int]
-    views: Mapping[str, Mapping[str, int]]
+    views: Mapping[str, Mapping[str, float]]
     labels: Mapping[str, Mapping[str, Any]]
     label_mature: bool
     versions: Mapping[str, str]
     seconds: float = 0.0
     plan: tuple[str, ...] = ()
+    sampling: Mapping[str, Any] = field(default_factory=dict)
     format: int = MANIFEST_FORMAT
 
     @property

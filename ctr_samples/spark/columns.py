@@ -105,6 +105,12 @@ def stable_hash(salt: str, parts: Sequence[Column]) -> Column:
     return F.xxhash64(F.concat_ws("\x1f", F.lit(salt), *texts))
 
 
+def pair_key(user: Column, article: Column) -> Column:
+    """One key of two, null if either is. The length keeps ("1", "23") apart from ("12", "3")."""
+    first = user.cast("string")
+    return F.concat(F.length(first).cast("string"), F.lit(":"), first, article.cast("string"))
+
+
 def content_hash(rows: DataFrame) -> Column:
     """A hash of a whole row, the last resort that makes an order total. Null and its place count too."""
     return hash_of_fields(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -19,7 +20,7 @@ from ctr_samples.spark.impressions import DROPPED, cut_impressions
 from ctr_samples.spark.labels import ACTION, LabelPlan, actions_of, longest_window, plan_label
 from ctr_samples.spark.sources import SourceFrame
 from ctr_samples.spark.views import usable, view_rows
-from ctr_samples.verdicts import Action, FeatureRow, Shown, ViewRules
+from ctr_samples.verdicts import Action, FeatureRow, LabelRules, Shown, ViewRules
 
 MOST = 1000
 """Rows of one kind that are collected; the newest, where there are more."""
@@ -27,11 +28,11 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class LabelEvidence:
-    """What a label looks at: impressions with the same key and article, and the actions of that key."""
+    """What a label looks at: impressions of the same article, and the actions that share a key with the impression."""
 
     others: Sequence[Shown]
     actions: Sequence[Action]
-    window: timedelta
+    rules: LabelRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +87,37 @@ class Witness:
         return Evidence(shown, row[DROPPED], labels, self._views(shown, impressions.sparkSession))
 
     def _label(self, plan: LabelPlan, shown: Shown, impressions: DataFrame) -> LabelEvidence:
-        key, article = shown.values[plan.by], shown.values["article"]
-        if key is None:
-            return LabelEvidence((), (), plan.label.window)
-        same = _same(F.col(plan.by), key) & _same(F.col("article"), article) & F.col(DROPPED).isNull()
-        others = impressions.where(same & (F.col("impression_id") != shown.id)).limit(MOST).collect()
+        rules = LabelRules(plan.label.window, plan.label.skew, plan.tried)
+        article = shown.values["article"]
+        mine = {kind: shown.values[kind] for kind in plan.tried if shown.values[kind] is not None}
+        columns = dict(zip(plan.tried, ("key", "fallback"), strict=False))
+        same_key = [_same(F.col(columns[kind]), key) for kind, key in mine.items()]
+        if article is None or not same_key:
+            return LabelEvidence((), (), rules)
         actions = actions_of(self._frame(plan.label.source), [plan])
-        mine = actions.where(_same(F.col("key"), key) & _same(F.col("article"), article))
-        near = self.day.reaches(F.col(f"{ACTION}.time"), plan.label.window, plan.label.window)
-        rows = mine.where(near | F.col(f"{ACTION}.time").isNull()).select(f"{ACTION}.*").limit(MOST).collect()
-        return LabelEvidence(
-            [_shown(one) for one in others], [Action(_utc(one.time), one.value) for one in rows], plan.label.window
+        time = F.col(f"{ACTION}.time")
+        near = self.day.reaches(time, plan.label.window, plan.label.window) | time.isNull()
+        rows = (
+            actions.where(_same(F.col("article"), article) & reduce(Column.__or__, same_key) & near)
+            .select(*[F.col(column).alias(f"by_{kind}") for kind, column in columns.items()], f"{ACTION}.*")
+            .limit(MOST)
+            .collect()
         )
+        found = [Action(_utc(r.time), r.value, {kind: r[f"by_{kind}"] for kind in columns}) for r in rows]
+        return LabelEvidence(self._others(shown, impressions, mine, found), found, rules)
+
+    def _others(
+        self, shown: Shown, impressions: DataFrame, mine: Mapping[str, Any], actions: Sequence[Action]
+    ) -> list[Shown]:
+        """Impressions of the same article that one of the actions may belong to."""
+        wanted = {kind: {str(key)} for kind, key in mine.items()}
+        for action in actions:
+            for kind, key in action.keys.items():
+                wanted.setdefault(kind, set()).update({str(key)} if key is not None else ())
+        some_key = [F.col(kind).cast("string").isin(*sorted(keys)) for kind, keys in wanted.items() if keys]
+        article = _same(F.col("article"), shown.values["article"])
+        rows = impressions.where(article & reduce(Column.__or__, some_key) & F.col(DROPPED).isNull()).limit(MOST)
+        return [_shown(row) for row in rows.collect() if row.impression_id != shown.id]
 
     def _views(self, shown: Shown, spark: Any) -> dict[str, ViewEvidence]:
         needed = view_columns(spark, self.config)
@@ -105,7 +125,7 @@ class Witness:
 
     def _view(self, name: str, columns: Sequence[str], shown: Shown) -> ViewEvidence:
         view = self.config.views[name]
-        key = shown.values[view.entity]
+        key = _pair(shown) if view.entity == "user_article" else shown.values[view.entity]
         rows = usable(view_rows(self._frame(view.source), name, view, columns))
         mine = rows.where(_same(F.col(KEY), key)) if key is not None else rows.limit(0)
         if view.static:
@@ -121,6 +141,12 @@ class Witness:
 
     def _frame(self, source: str) -> DataFrame:
         return self.sources[source].frame
+
+
+def _pair(shown: Shown) -> str | None:
+    """As ``columns.pair_key``: one key of user and article."""
+    user, article = shown.values["user"], shown.values["article"]
+    return None if user is None or article is None else f"{len(str(user))}:{user}{article}"
 
 
 def _same(column: Column, value: Any) -> Column:

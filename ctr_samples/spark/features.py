@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -19,11 +19,11 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.config import Feature, JobConfig
-from ctr_samples.config.references import VIEW_METADATA, mask_of
+from ctr_samples.config.references import SAMPLE_WEIGHT, VIEW_METADATA, mask_of
 from ctr_samples.contract import DType, ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 from ctr_samples.spark.columns import INTEGERS, stable_hash
-from ctr_samples.spark.expressions import referenced_paths, typed_expression
+from ctr_samples.spark.expressions import referenced_columns, referenced_paths, typed_expression
 
 IMPRESSION = "impression"
 """Column that holds an impression as a struct while views are joined to it."""
@@ -51,7 +51,7 @@ def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]
 def contract_of(config: JobConfig) -> ExampleContract:
     """What the configuration promises to readers: features, labels with their masks, and the impression's id."""
     features = [
-        FeatureSpec(name, _WIRE[feature.dtype], feature.shape, nulls="fail", buckets=feature.hash_buckets)
+        FeatureSpec(name, _WIRE[feature.dtype], _shape(feature), nulls="fail", buckets=feature.hash_buckets)
         for name, feature in config.features.items()
     ]
     labels = []
@@ -60,28 +60,37 @@ def contract_of(config: JobConfig) -> ExampleContract:
         if label.reduce != "any":
             labels.append(FeatureSpec(mask_of(name), "int64", role="mask", nulls="fail"))
     key = FeatureSpec("impression_id", "int64", role="key", nulls="fail")
-    return ExampleContract((*features, *labels, key))
+    weight = [FeatureSpec(SAMPLE_WEIGHT, "float32", role="weight", nulls="fail")] if config.sampling else []
+    return ExampleContract((*features, *labels, *weight, key))
 
 
-def make_samples(joined: DataFrame, config: JobConfig, contract: ExampleContract) -> DataFrame:
+def make_samples(
+    joined: DataFrame, config: JobConfig, contract: ExampleContract, split: Column, weight: Column | None = None
+) -> DataFrame:
     """Columns of the contract in its order, then ``_split`` and ``_shuffle``. Column expressions only."""
     # What a feature may be made from, and no label. Only the schema matters for checking expressions, and an empty table
     # is analysed faster than the joins below.
-    blank = joined.sparkSession.createDataFrame([], joined.select(IMPRESSION, *config.views).schema)
-    columns = [feature_column(blank, name, feature).alias(name) for name, feature in config.features.items()]
+    blank = joined.sparkSession.createDataFrame([], joined.select(IMPRESSION, *config.views, *config.histories).schema)
+    columns = [
+        feature_column(blank, name, feature, config.histories).alias(name) for name, feature in config.features.items()
+    ]
     labels = [F.col(name) for name in contract.names("label", "mask")]
     impression_id = F.col(f"{IMPRESSION}.impression_id")
     return joined.select(
         *columns,
         *labels,
+        *([] if weight is None else [weight.alias(SAMPLE_WEIGHT)]),
         impression_id.alias("impression_id"),
-        _split(config).alias(SPLIT),
+        split.alias(SPLIT),
         stable_hash("shuffle", [impression_id]).alias(SHUFFLE),
     )
 
 
-def feature_column(joined: DataFrame, name: str, feature: Feature) -> Column:
-    """The column of one feature; InputError if the data have another type or form than the configuration says."""
+def feature_column(joined: DataFrame, name: str, feature: Feature, histories: Collection[str] = ()) -> Column:
+    """The column of one feature; InputError if the data have another type or form than the configuration says.
+
+    The lists of ``histories`` have any length, so a shape cuts them or pads them at the end.
+    """
     where = f"features.{name}"
     text = feature.from_ or feature.expr or ""
     column, kind = typed_expression(joined, text, where)
@@ -90,6 +99,12 @@ def feature_column(joined: DataFrame, name: str, feature: Feature) -> Column:
     if feature.top_k is not None:
         column = _greatest(column, kind, feature, where)
         return F.coalesce(column, _defaults(feature))
+    if feature.ragged:
+        items = _list_items(column, kind, feature, where, "ragged: true")
+        return F.coalesce(items, F.array().cast(f"array<{_SQL[feature.dtype]}>"))
+    if feature.shape and any(root in histories for root in referenced_columns(joined.sparkSession, text, where)):
+        items = _list_items(column, kind, feature, where, f"shape: {list(feature.shape)}")
+        return F.slice(F.concat(F.coalesce(items, F.array()), _defaults(feature)), 1, feature.shape[0])
     if feature.shape:
         return _vector(column, kind, feature, where)
     return F.coalesce(_converted(column, kind, feature, where), _default(feature))
@@ -115,9 +130,14 @@ def _greatest(column: Column, kind: DataType, feature: Feature, where: str) -> C
 
 def _vector(column: Column, kind: DataType, feature: Feature, where: str) -> Column:
     """A list of the declared length; a missing one is all default, one of another length fails when it is written."""
+    items = _list_items(column, kind, feature, where, f"shape: {list(feature.shape)}")
+    return F.coalesce(items, _defaults(feature))
+
+
+def _list_items(column: Column, kind: DataType, feature: Feature, where: str, asked: str) -> Column:
     if not isinstance(kind, ArrayType):
-        raise InputError(f"{where}: `shape: {list(feature.shape)}` needs an array, found {kind.simpleString()}.")
-    return F.coalesce(_converted_items(column, kind, feature, where), _defaults(feature))
+        raise InputError(f"{where}: `{asked}` needs an array, found {kind.simpleString()}.")
+    return _converted_items(column, kind, feature, where)
 
 
 def _converted_items(column: Column, kind: ArrayType, feature: Feature, where: str) -> Column:
@@ -137,13 +157,18 @@ def _converted(column: Column, kind: DataType, feature: Feature, where: str) -> 
         expected = {"int64": "an integer or boolean", "float32": "a number", "string": "text or binary"}[feature.dtype]
         hint = ""
         if isinstance(kind, ArrayType):
-            hint = "; say its length with `shape: [n]`"
+            hint = "; say its length with `shape: [n]`, or that it has any with `ragged: true`"
         elif feature.dtype == "int64":
             hint = "; use `hash_buckets`, or an `expr` that casts it"
         raise InputError(
             f"{where}: found {kind.simpleString()}, expected {expected} for `dtype: {feature.dtype}`{hint}."
         )
     return column if isinstance(kind, BinaryType) else column.cast(_SQL[feature.dtype])
+
+
+def _shape(feature: Feature) -> tuple[int, ...] | None:
+    """The shape in the contract: None for a list of any length."""
+    return None if feature.ragged else feature.shape
 
 
 def _default(feature: Feature) -> Column:
@@ -153,15 +178,3 @@ def _default(feature: Feature) -> Column:
 def _defaults(feature: Feature) -> Column:
     """As many defaults as the shape says."""
     return F.array_repeat(_default(feature), feature.shape[0])
-
-
-def _split(config: JobConfig) -> Column:
-    """train or eval by a stable hash; a missing user or request is split by impression."""
-    own = F.col(f"{IMPRESSION}.impression_id").cast("string")
-    key = F.coalesce(F.col(f"{IMPRESSION}.{_split_key(config)}").cast("string"), own)
-    place = F.shiftrightunsigned(stable_hash("split", [key]), 11) / F.lit(float(2**53))
-    return F.when(place < config.split.eval, "eval").otherwise("train")
-
-
-def _split_key(config: JobConfig) -> str:
-    return "impression_id" if config.split.by == "impression" else config.split.by

@@ -21,6 +21,9 @@ from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import compile_expression
 from ctr_samples.spark.sources import MALFORMED
 
+SKIP_ABOVE = "skip_above"
+"""The reason that is found last, once the labels are known."""
+
 DROPPED = "_dropped"
 """Column with the reason why an impression becomes no sample; null for those that do."""
 
@@ -113,6 +116,24 @@ def _is_repeat(rows: DataFrame, within: timedelta | None) -> Column:
     first = F.row_number().over(in_request) == 1
     same_request = F.col("request").isNotNull()
     return ~first & (same_request | (gap <= F.lit(within or timedelta())))
+
+
+def is_below(label: str) -> Column:
+    """Whether an impression stands below the last position of its list that has a label; never in a list without one.
+
+    The skip-above model of clicks: who clicked has looked at everything above and perhaps at nothing below. A list is what
+    has the same request and user or, without a request, the same user and moment, among the rows given: those of a day. What
+    has neither, or no position, is below nothing. Costs a shuffle by list.
+    """
+    request, user = F.col("request"), F.col("user")
+    moment = F.when(request.isNull(), F.col("impression_time"))
+    # Without either key nothing can have a label; a key of its own keeps such rows from gathering on one task.
+    alone = F.when(request.isNull() & user.isNull(), F.col("impression_id"))
+    whole = Window.partitionBy("request", "user", moment, alone).rowsBetween(
+        Window.unboundedPreceding, Window.unboundedFollowing
+    )
+    last = F.max(F.when(F.col(label) == 1, F.col("position"))).over(whole)
+    return F.coalesce(F.col("position") > last, F.lit(False))
 
 
 def _identity() -> Column:

@@ -8,13 +8,16 @@ from datetime import timedelta
 from typing import Literal
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig, View
+from ctr_samples.spark.aggregates import filled, in_reach, reach
 from ctr_samples.spark.as_of import KEY, AsOf, Join, JoinStep, Limits, ViewFacts, join_static, plan_joins
 from ctr_samples.spark.as_of.hot_keys import HotKeys, measure_hot_keys
 from ctr_samples.spark.as_of.intervals import join_by_intervals, most_rows_of_a_key
 from ctr_samples.spark.as_of.snapshots import join_snapshots
 from ctr_samples.spark.as_of.union import join_by_union
+from ctr_samples.spark.columns import pair_key
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import IMPRESSION, view_columns
 from ctr_samples.spark.impressions import keys_shown
@@ -22,6 +25,9 @@ from ctr_samples.spark.sources import SourceFrame
 from ctr_samples.spark.views import usable, view_rows, within_reach
 
 LIMITS = Limits()
+
+_PAIR = "_pair"
+"""The key of user and article together, while views are joined."""
 
 
 def declared_facts(name: str, view: View) -> ViewFacts:
@@ -50,10 +56,16 @@ class ViewJoiner:
         """
         needed = view_columns(impressions.sparkSession, self.config)
         rows = impressions
+        if any(view.article_key for view in self.config.views.values()):
+            pair = pair_key(F.col(f"{IMPRESSION}.user"), F.col(f"{IMPRESSION}.article"))
+            rows = rows.withColumn(_PAIR, pair)
         for step in steps:
             joins = [self._view(name, needed[name], read(self.config.views[name].source)) for name in step.views]
             rows = self._joined(rows, step, joins)
-        return rows
+        for name, view in self.config.views.items():
+            if view.aggregates is not None:
+                rows = rows.withColumn(name, filled(rows, name, view.aggregates))
+        return rows.drop(_PAIR)
 
     def _joined(self, rows: DataFrame, step: JoinStep, joins: Sequence[Join]) -> DataFrame:
         first = joins[0]
@@ -68,8 +80,12 @@ class ViewJoiner:
     def _view(self, name: str, columns: Sequence[str], source: DataFrame) -> Join:
         view = self.config.views[name]
         ttl = view.ttl if isinstance(view.ttl, timedelta) else None
-        near = within_reach(usable(view_rows(source, name, view, columns)), self.day, ttl)
-        return Join(AsOf(name, f"{IMPRESSION}.{view.entity}", ttl, view.inclusive, view.snapshot is not None), near)
+        if view.aggregates is not None:
+            source = in_reach(source, view, self.day, f"views.{name}")
+        back = ttl if view.aggregates is None else reach(view)
+        near = within_reach(usable(view_rows(source, name, view, columns)), self.day, back)
+        on = _PAIR if view.article_key else f"{IMPRESSION}.{view.entity}"
+        return Join(AsOf(name, on, ttl, view.inclusive, view.snapshot is not None), near)
 
     def _keys(self, name: str) -> DataFrame:
         """The rows of a view without any column, from a source that nobody counts."""
@@ -77,7 +93,7 @@ class ViewJoiner:
 
     def _facts(self, name: str) -> ViewFacts:
         view = self.config.views[name]
-        size = None if view.daily_counts else self.sources[view.source].bytes
+        size = None if view.daily_counts or view.aggregates else self.sources[view.source].bytes
         rows = None
         if size is not None and size <= LIMITS.broadcast_bytes and not view.static and view.method is None:
             rows = most_rows_of_a_key(self._keys(name))
@@ -88,6 +104,8 @@ class ViewJoiner:
         source = self.sources[self.config.impressions.source]
         if source.bytes is not None and source.bytes < LIMITS.measured_bytes:
             return None
+        if step.entity == "user_article":
+            return None  # no user sees one article so often
         shown = keys_shown(source.frame, self.config.impressions, self.day, step.entity)
         views = [(self._keys(name), KEY) for name in step.views]
         keys = measure_hot_keys([(shown, step.entity), *views], LIMITS.rows_of_a_hot_key)

@@ -5,32 +5,41 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import reduce
-from itertools import groupby
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import History, JobConfig
+from ctr_samples.config.references import inherited
 from ctr_samples.contract import ExampleContract
 from ctr_samples.spark.as_of import JoinStep
+from ctr_samples.spark.canary import CanaryWitness
+from ctr_samples.spark.carry import HistoryPlan
+from ctr_samples.spark.clocks import Use, clock_counts, clocks_of, of_interest
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import IMPRESSION, make_samples
-from ctr_samples.spark.impressions import DROPPED, cut_impressions, drop_counts, impression_columns
+from ctr_samples.spark.history import actions_of_history, join_history
+from ctr_samples.spark.impressions import (
+    DROPPED,
+    SKIP_ABOVE,
+    cut_impressions,
+    drop_counts,
+    impression_columns,
+    is_below,
+)
 from ctr_samples.spark.joining import ViewJoiner
 from ctr_samples.spark.labels import (
-    ACTION,
     IS_ACTION,
-    ORPHAN,
-    LabelPlan,
-    action_on_day,
-    actions_near,
-    actions_of,
+    action_counts,
+    actions_by_key,
     attribute,
     label_columns,
-    longest_window,
-    plan_label,
+    label_reach,
+    plan_labels,
+    with_numbers,
 )
+from ctr_samples.spark.sampling import sampled, split_column, weight_column
 from ctr_samples.spark.sources import MALFORMED, SourceFrame
 from ctr_samples.spark.witnesses import Witnesses
 
@@ -43,63 +52,79 @@ class SampleBuilder:
     sources: Mapping[str, SourceFrame]
     day: Day
     witnesses: Witnesses
+    canaries: CanaryWitness | None = None
 
     def build(self, contract: ExampleContract, steps: Sequence[JoinStep]) -> DataFrame:
         """Samples with the columns of the contract, ``_split`` and ``_shuffle``; ``steps`` joins the views."""
-        labelled = self.labelled_impressions()
-        joined = ViewJoiner(self.config, self.sources, self.day).join(labelled, steps, self._source)
+        labelled = sampled(self.labelled_impressions(), self.config, self.day, self.witnesses)
+        if self.canaries is not None:
+            labelled = self.canaries.watch(labelled)
+        joined = ViewJoiner(self.config, self.sources, self.day).join(labelled, steps, partial(self._source, "views"))
+        for name, history in self.config.histories.items():
+            joined = self._with_history(joined, name, inherited(history, self.config.impressions))
         counted = self.witnesses.watch(joined, "joined", {"rows": F.count(F.lit(1)), **self._matches()})
-        return make_samples(counted, self.config, contract)
+        split, weight = split_column(self.config, self.day), weight_column(self.config, self.day)
+        return make_samples(counted, self.config, contract, split, weight)
 
     def labelled_impressions(self) -> DataFrame:
         """The day's impressions as a struct ``impression``, with a column for each label."""
         shown = self.config.impressions
-        plans = [plan_label(name, label, shown) for name, label in self.config.labels.items()]
-        reach = max(longest_window(plans), shown.dedup or timedelta())
-        impressions = cut_impressions(self._source(shown.source), shown, self.day, reach)
+        plans = plan_labels(self.config)
+        reach = max(label_reach(plans), shown.dedup or timedelta())
+        impressions = cut_impressions(self._source("impressions", shown.source), shown, self.day, reach)
         counted = self.witnesses.watch(impressions, "impressions", drop_counts(self.day))
-        rows = counted.where(F.col(DROPPED).isNull()).drop(DROPPED)
-        for by, of_key in groupby(sorted(plans, key=lambda p: p.by), key=lambda p: p.by):
-            rows = self._attributed(rows, by, list(of_key))
+        kept = counted.where(F.col(DROPPED).isNull()).drop(DROPPED)
+        both = attribute(kept, actions_by_key(plans, self.day, partial(self._source, "labels")), plans)
+        watched = self.witnesses.watch(with_numbers(both, self.day, plans), "labels", action_counts(plans))
         own = [F.col(c) for c in impression_columns(shown)]
         labels = [F.col(c) for c in label_columns(self.config.labels)]
-        mine = rows.where(self.day.contains(F.col("impression_time")))
-        return mine.select(F.struct(*own).alias(IMPRESSION), *labels)
+        mine = watched.where(~F.col(IS_ACTION) & self.day.contains(F.col("impression_time")))
+        return self._looked_at(mine).select(F.struct(*own).alias(IMPRESSION), *labels)
 
-    def _attributed(self, impressions: DataFrame, by: str, plans: list[LabelPlan]) -> DataFrame:
-        """Impressions with the labels whose actions are matched by one kind of key."""
-        tables: dict[tuple[str, str, str], list[LabelPlan]] = {}
-        for plan in plans:
-            tables.setdefault((plan.label.source, plan.by_key, plan.article), []).append(plan)
-        frames = [actions_of(self._source(source), group) for (source, _, _), group in tables.items()]
-        actions = actions_near(_stacked(frames), self.day, plans)
-        both = attribute(impressions, actions, by, plans)
-        counts = {}
-        for plan in plans:
-            this = action_on_day(self.day) & (F.col(f"{ACTION}.label") == plan.name)
-            counts[f"{plan.name}.actions"] = F.count_if(this)
-            counts[f"{plan.name}.orphans"] = F.count_if(this & F.col(ORPHAN))
-            counts[f"{plan.name}.without_value"] = F.count_if(this & F.col(f"{ACTION}.value").isNull())
-        counted = self.witnesses.watch(both, "labels", counts)
-        return counted.where(~F.col(IS_ACTION)).drop(IS_ACTION, ORPHAN, ACTION)
+    def _looked_at(self, labelled: DataFrame) -> DataFrame:
+        """Without what stands below the last click of its list, where the configuration says so."""
+        label = self.config.impressions.skip_above
+        if label is None:
+            return labelled
+        marked = labelled.withColumn(DROPPED, is_below(label))
+        counts = {SKIP_ABOVE: F.count_if(DROPPED)}
+        return self.witnesses.watch(marked, SKIP_ABOVE, counts).where(~F.col(DROPPED)).drop(DROPPED)
+
+    def _with_history(self, rows: DataFrame, name: str, history: History) -> DataFrame:
+        frame = self.sources[history.source].frame
+        actions, again = (
+            actions_of_history(source, name, history, self.day)
+            for source in (self._lines(history.source, frame), frame)
+        )
+        by_request = history.request is not None and self.config.impressions.request is not None
+        within = history.within if isinstance(history.within, timedelta) else None
+        delay = history.available_after or timedelta()
+        plan = HistoryPlan(name, history.last, within, delay, by_request, tuple(history.columns))
+        return join_history(rows, actions, plan, again)
 
     def _matches(self) -> dict[str, Column]:
-        return {f"{name}.matched": F.count_if(F.col(f"{name}.matched")) for name in self.config.views}
+        """For each view how many samples found a row, and how old those rows were, in whole seconds."""
+        counts = {}
+        for name, view in self.config.views.items():
+            counts[f"{name}.matched"] = F.count_if(F.col(f"{name}.matched"))
+            if not view.static:
+                age = F.col(f"{name}.age_s")
+                counts[f"{name}.age_s_min"] = F.min(age)
+                counts[f"{name}.age_s_median"] = F.percentile_approx(age, 0.5, 100)
+                counts[f"{name}.age_s_p90"] = F.percentile_approx(age, 0.9, 100)
+                counts[f"{name}.age_s_max"] = F.max(age)
+        return counts
 
-    def _source(self, name: str) -> DataFrame:
-        """A source; of text, the lines and the malformed ones are counted as they are read."""
+    def _source(self, use: Use, name: str) -> DataFrame:
+        """A source as it is read for one use: its malformed lines and its times that cannot be right are counted."""
         frame = self.sources[name].frame
+        clocks = clocks_of(self.config, self.day, name, use, frame)
+        frame = self._lines(name, frame) if MALFORMED in frame.columns else frame.where(of_interest(clocks))
+        return self.witnesses.watch(frame, "clocks", clock_counts(clocks))
+
+    def _lines(self, name: str, frame: DataFrame) -> DataFrame:
+        """A source of text with its lines and its malformed lines counted."""
         if MALFORMED not in frame.columns:
             return frame
         counts = {"lines": F.count(F.lit(1)), "malformed": F.count(MALFORMED)}
         return self.witnesses.watch(frame, f"source {name}", counts)
-
-
-def _stacked(frames: list[DataFrame]) -> DataFrame:
-    """Actions of several logs in one frame; keys of different types become text."""
-    if len({tuple(f.schema[c].dataType.simpleString() for c in ("key", "article")) for f in frames}) > 1:
-        frames = [
-            f.withColumn("key", F.col("key").cast("string")).withColumn("article", F.col("article").cast("string"))
-            for f in frames
-        ]
-    return reduce(DataFrame.unionByName, frames)

@@ -10,12 +10,13 @@ from functools import reduce
 from typing import Any, cast
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import DateType, StringType, StructType
 
 from ctr_samples.config import Source
 from ctr_samples.errors import ConfigError, InputError
+from ctr_samples.spark.databases import open_database_table, place_of, without_secrets
 from ctr_samples.spark.expressions import first_sentence
 from ctr_samples.spark.listing import Found, InputFile, find_files, told
 
@@ -65,6 +66,9 @@ def read_source(spark: SparkSession, name: str, source: Source, run_date: date) 
 
     Raises InputError when the run date is missing or empty; other days may be missing and are reported.
     """
+    if source.format == "jdbc":
+        with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
+            return _of_days(name, open_database_table(spark, name, source), source, run_date, place_of(source))
     if source.format == "table":
         return _read_table(spark, name, source, run_date)
     found, missing = _find_days(spark, name, source, run_date)
@@ -85,21 +89,32 @@ def _read_table(spark: SparkSession, name: str, source: Source, run_date: date) 
         unknown = error.getCondition() in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
         hint = _HIVE_HINT if unknown and spark.conf.get("spark.sql.catalogImplementation") == "in-memory" else ""
         raise InputError(f"sources.{name}: the table {table} cannot be read: {first_sentence(error)}{hint}") from None
+    with told(f"sources.{name}: the table {table} cannot be read"):
+        return _of_days(name, frame, source, run_date, f"the table {table}")
+
+
+def _of_days(name: str, frame: DataFrame, source: Source, run_date: date, place: str) -> SourceFrame:
+    """The days of a table that the run needs; all of it without a ``date_column``. Looks for one row of each later day."""
     if source.date_column is None:
         return SourceFrame(name, frame, (), None)
-    if source.date_column not in frame.columns:
-        raise InputError(f"sources.{name}: the table {table} has no column {source.date_column!r}.")
-    column = F.col(source.date_column).cast("string")
-    with told(f"sources.{name}: the table {table} cannot be read"):
-        later = [run_date + timedelta(days=n) for n in range(source.days_after + 1)]
-        missing = [day for day in later if frame.where(column == day.isoformat()).isEmpty()]
+    found = {column.lower(): frame.schema[column].dataType for column in frame.columns}
+    if source.date_column.lower() not in found:
+        raise InputError(f"sources.{name}: {place} has no column {source.date_column!r}.")
+    column = F.col(source.date_column)
+    # A date is compared as one, so that a database can look it up; anything else by its text.
+    as_dates = isinstance(found[source.date_column.lower()], DateType)
+    written = column if as_dates else column.cast("string")
+
+    def on(days: list[date]) -> Column:
+        return written.isin(days if as_dates else [day.isoformat() for day in days])
+
+    later = [run_date + timedelta(days=n) for n in range(source.days_after + 1)]
+    missing = [day for day in later if frame.where(on([day])).isEmpty()]
     if run_date in missing:
         raise InputError(
-            f"sources.{name}: the table {table} has no rows with {source.date_column} = {run_date}; wait for the job that "
-            "writes it."
+            f"sources.{name}: {place} has no rows with {source.date_column} = {run_date}; wait for the job that writes it."
         )
-    days = [day.isoformat() for day in days_needed(source, run_date)]
-    return SourceFrame(name, frame.where(column.isin(days)), tuple(missing), None)
+    return SourceFrame(name, frame.where(on(days_needed(source, run_date))), tuple(missing), None)
 
 
 def _find_days(

@@ -9,11 +9,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType
 
-from ctr_samples.config import DailyCounts, View
+from ctr_samples.config import View
 from ctr_samples.config.references import VIEW_METADATA, end_sentence, nearest
 from ctr_samples.errors import InputError
+from ctr_samples.spark.aggregates import daily_rows, windowed_rows
 from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE
-from ctr_samples.spark.columns import boolean_column, key_column, order_column, time_column
+from ctr_samples.spark.columns import boolean_column, key_column, order_column, pair_key, time_column
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import typed_expression
 from ctr_samples.spark.impressions import matching_rows
@@ -26,16 +27,16 @@ def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) 
     """
     where = f"views.{name}"
     rows = matching_rows(source, view.where, f"{where}.where")
-    if view.static:
-        return rows.select(
-            key_column(source, view.key, f"{where}.key").alias(KEY), _payload(source, columns, where).alias(PAYLOAD)
-        )
     key = key_column(source, view.key, f"{where}.key")
+    if view.article_key is not None:
+        key = pair_key(key, key_column(source, view.article_key, f"{where}.article_key"))
+    if view.static:
+        return rows.select(key.alias(KEY), _payload(source, columns, where).alias(PAYLOAD))
+    if view.aggregates is not None:
+        return windowed_rows(source, rows, key, view, columns, where)
     if view.daily_counts is not None:
-        assert view.event_time is not None
-        time = time_column(source, view.event_time, f"{where}.event_time")
-        counted = _count_days(source, rows, key, time, view.daily_counts, where)
-        return counted.select(KEY, EVENT_TIME, _available(view, F.col(EVENT_TIME)), F.struct(*columns).alias(PAYLOAD))
+        counted = daily_rows(source, rows, key, view, columns, where)
+        return counted.select(KEY, EVENT_TIME, _available(view, F.col(EVENT_TIME)), PAYLOAD)
     event_time, available_time = (
         _snapshot_clocks(source, view, where) if view.snapshot else _clocks(source, view, where)
     )
@@ -124,29 +125,3 @@ def _payload(source: DataFrame, columns: Sequence[str], where: str) -> Column:
             valid = [*source.columns, *VIEW_METADATA]
             raise InputError(end_sentence(f"{where}: its source has no column {column!r}{nearest(column, valid)}"))
     return F.struct(*[F.col(f"`{c}`") for c in columns])
-
-
-def _count_days(
-    source: DataFrame, rows: DataFrame, key: Column, time: Column, counted: DailyCounts, where: str
-) -> DataFrame:
-    """One row for each key and day on whose last midnight something lay in the window; true as of that midnight."""
-    conditions = {n: boolean_column(source, e, f"{where}.daily_counts.counts.{n}") for n, e in counted.counts.items()}
-    by_day = (
-        rows.select(key.alias(KEY), time.alias("_time"), *[c.alias(n) for n, c in conditions.items()])
-        .where(F.col(KEY).isNotNull() & F.col("_time").isNotNull())
-        .groupBy(KEY, F.to_date("_time").alias("_day"))
-        .agg(*[F.count_if(F.col(n)).alias(n) for n in conditions])
-    )
-    # A day counts towards each of the `days` windows that it lies in, and adds nothing to the next one: so that a key
-    # whose window becomes empty has a row that says so.
-    windows = by_day.withColumn("_ends", F.explode(F.sequence(F.col("_day"), F.date_add("_day", counted.days))))
-    inside = F.col("_ends") < F.date_add("_day", counted.days)
-    sums = windows.groupBy(KEY, "_ends").agg(
-        *[F.sum(F.when(inside, F.col(n)).otherwise(0)).alias(n) for n in conditions]
-    )
-    rates = [
-        ((F.col(r.count) + F.lit(r.prior * r.strength)) / (F.col(r.of) + F.lit(r.strength))).alias(n)
-        for n, r in counted.rates.items()
-    ]
-    midnight = F.date_add("_ends", 1).cast("timestamp")
-    return sums.select(KEY, midnight.alias(EVENT_TIME), *conditions, *rates)

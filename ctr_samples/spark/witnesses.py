@@ -31,13 +31,19 @@ class Witnesses:
         for own_name, observation in self._observations:
             if own_name == name:
                 for count, value in _values(observation).items():
-                    found[count] = max(found.get(count, 0), value)
+                    if not isinstance(value, list):
+                        found[count] = max(found.get(count, 0), int(value or 0))
         return found
 
+    def lists(self, name: str) -> dict[str, list[Any]]:
+        """What was gathered under a name by aggregates that give arrays; call it after the action."""
+        observed = [_values(observation) for own_name, observation in self._observations if own_name == name]
+        return {key: value for values in observed for key, value in values.items() if isinstance(value, list)}
 
-def _values(observation: Observation) -> dict[str, int]:
+
+def _values(observation: Observation) -> dict[str, Any]:
     try:
         values: dict[str, Any] = observation.get
     except Py4JJavaError:  # no values at all: the observed part of the plan was optimised away
         return {}
-    return {key: int(value or 0) for key, value in values.items()}
+    return values

@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -27,6 +28,8 @@ from ctr_samples.reading import damage_of
 from ctr_samples.shards import Table, open_storage
 from ctr_samples.spark.features import SPLIT
 from ctr_samples.spark.sink import Progress, SinkPlan, write_shards
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
 
 ROWS = int(os.environ.get("CTR_SAMPLES_BENCH_ROWS", "1000000"))
 ROUNDS = int(os.environ.get("CTR_SAMPLES_BENCH_ROUNDS", "5"))
@@ -67,6 +70,7 @@ def spark() -> Iterator[SparkSession]:
 def generated(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
     """Rows of 121 floats, 3 ids, a history of 0 to 19 ids and a label; a tenth is for eval."""
     base = spark.range(rows, numPartitions=partitions)
+    share = max(1, rows // partitions)
     noise = F.array([((F.xxhash64("id", F.lit(i)) % 2048) / 1024.0).cast("float") for i in range(11)])
     return base.select(
         F.flatten(F.array_repeat(noise, 11)).alias("article_vector"),
@@ -75,7 +79,8 @@ def generated(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
         (F.col("id") % 25).alias("channel_id"),
         F.transform(F.sequence(F.lit(1), (F.col("id") % 20).cast("int")), lambda i: F.col("id") + i).alias("history"),
         (F.col("id") % 20 == 0).cast("long").alias("clicked"),
-        F.when(F.col("id") % 100 < 90, "train").otherwise("eval").alias(SPLIT),
+        # In each partition one split after the other, as the job sorts them.
+        F.when(F.col("id") % share < share * 9 // 10, "train").otherwise("eval").alias(SPLIT),
     )
 
 

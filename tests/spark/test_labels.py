@@ -47,7 +47,7 @@ def orphans(shown: DataFrame, log: DataFrame, **wanted: Label) -> int:
 
 def _attributed(shown: DataFrame, log: DataFrame, wanted: dict[str, Label]) -> DataFrame:
     plans = [plan_label(name, label, SHOWN) for name, label in wanted.items()]
-    return attribute(shown, actions_near(actions_of(log, plans), DAY, plans), "user", plans)
+    return attribute(shown, {"user": [actions_near(actions_of(log, plans), DAY, plans)]}, plans)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_request_id_beats_the_clock(frame: Frame) -> None:
     by_request = Impressions(source="log", time="at", article="article_id", request="request_id")
     plans = [plan_label("clicked", Label(source="log", window="30m"), by_request)]
     assert plans[0].by == "request"
-    rows = attribute(shown, actions_of(log, plans), "request", plans).where(~F.col(IS_ACTION)).collect()
+    rows = attribute(shown, {"request": [actions_of(log, plans)]}, plans).where(~F.col(IS_ACTION)).collect()
     assert {r.impression_id: r.clicked for r in rows} == {1: 1, 2: 0}
 
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError
+from pydantic import ValidationError
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from ctr_samples.config import Source
+from ctr_samples import pipeline
+from ctr_samples.config import LoadedConfig, Source, explain, load_config
 from ctr_samples.errors import ConfigError, InputError
+from ctr_samples.spark.columns import time_column
+from ctr_samples.spark.session import run_session
 from ctr_samples.spark.sources import MALFORMED, InputFile, read_source
 
 DAY = date(2019, 6, 5)
@@ -378,3 +383,172 @@ def test_a_table_or_date_column_that_is_not_there_is_named(spark: SparkSession) 
     undated = Source.model_validate({"format": "table", "table": "v2", "date_column": "dt"})
     with pytest.raises(InputError, match="the table v2 has no column 'dt'"):
         read_source(spark, "t", undated, DAY)
+
+
+def test_orc_is_read_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql("select 1 a, timestamp '2019-06-05 10:00:00' t").write.orc(f"{tmp_path}/t/dt=2019-06-05")
+    source = Source.model_validate({"format": "orc", "path": f"{tmp_path}/t/dt={{date}}"})
+    found = read_source(spark, "t", source, DAY)
+    assert found.frame.select("a", F.col("t").cast("string")).collect() == [(1, "2019-06-05 10:00:00")]
+    assert found.snapshot["files"] == 1
+
+
+SHOP = "jdbc:derby:memory:shop"
+
+
+@pytest.fixture(scope="module")
+def shop(spark: SparkSession) -> str:
+    """A database in this process with a table of ten rows on two days."""
+    jvm = spark._jvm
+    jvm.java.lang.Class.forName("org.apache.derby.iapi.jdbc.AutoloadedDriver")
+    connection = jvm.java.sql.DriverManager.getConnection(f"{SHOP};create=true")
+    statement = connection.createStatement()
+    statement.execute("create table items (id bigint, seen timestamp, day date, dt varchar(10), city varchar(20))")
+    insert = connection.prepareStatement("insert into items values (?, ?, ?, ?, ?)")
+    for i in range(10):
+        day = f"2019-06-0{4 + i % 2}"
+        for place, value in enumerate((str(i), f"{day} 10:00:00", day, day, f"city {i}"), 1):
+            insert.setString(place, value)
+        insert.executeUpdate()
+    connection.close()
+    return SHOP
+
+
+def jdbc(**more: object) -> Source:
+    return Source.model_validate({"format": "jdbc", "url": SHOP, **more})
+
+
+def test_a_table_or_query_of_a_database_is_read_by_one_or_more_tasks(spark: SparkSession, shop: str) -> None:
+    whole = read_source(spark, "items", jdbc(table="items"), DAY)
+    assert whole.frame.count() == 10
+    assert whole.snapshot["fingerprint"] is None
+    cut = {"column": "id", "lower": 2, "upper": 8, "count": 3}
+    some = jdbc(query="select id, city from items where id > 3", partition=cut)
+    rows = read_source(spark, "items", some, DAY).frame
+    assert rows.rdd.getNumPartitions() == 3
+    assert sorted((r.ID, r.CITY) for r in rows.collect()) == [(i, f"city {i}") for i in range(4, 10)]
+
+
+@pytest.mark.parametrize("column", ["day", "DT"])
+def test_only_the_days_needed_are_read_from_a_database(spark: SparkSession, shop: str, column: str) -> None:
+    source = jdbc(table="items", date_column=column, days_after=1)
+    found = read_source(spark, "items", source, DAY)
+    assert sorted(r.ID for r in found.frame.collect()) == [1, 3, 5, 7, 9]
+    assert found.missing_days == (date(2019, 6, 6),)
+    with pytest.raises(InputError, match=f"the table items of {SHOP} has no rows with {column} = 2019-06-07; wait"):
+        read_source(spark, "items", source, date(2019, 6, 7))
+    if column == "day":
+        plan = found.frame._jdf.queryExecution().executedPlan().toString()
+        assert re.search(r"PushedFilters: \[[^]]*DAY", plan), "the database looks the days up"
+
+
+def test_a_time_of_a_database_is_one_of_the_configured_zone(spark: SparkSession, shop: str) -> None:
+    session = run_session(spark, "Asia/Shanghai")
+    frame = read_source(session, "items", jdbc(table="items"), DAY).frame.where("id = 1")
+    micros = frame.select(F.unix_micros(time_column(frame, "seen", "here"))).collect()[0][0]
+    assert micros == datetime(2019, 6, 5, 2, tzinfo=UTC).timestamp() * 1_000_000
+
+
+def test_no_error_of_a_database_tells_a_secret(spark: SparkSession, shop: str) -> None:
+    for url, more in (
+        ("jdbc:nosuch://u:hush@db:5432/shop?password=hush", {"table": "items"}),
+        ("jdbc:derby:memory:nosuch;user=sa;password=hush", {"table": "items"}),
+        (f"{SHOP};password=hush", {"table": "nosuch", "user": "sa", "password": "hush"}),
+        (f"{SHOP};password=hush", {"query": "selekt 'hush'", "user": "sa", "password": "hush"}),
+    ):
+        with pytest.raises(InputError, match="^sources.items: the (table|query)") as caught:
+            read_source(spark, "items", jdbc(url=url, **more), DAY)
+        assert "hush" not in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+SHOP_CONFIG = """
+name: shop
+timezone: UTC
+sources: {log: {format: jdbc, url: "URL", table: APP.items, user: sa, password: "PASSWORD"}}
+impressions: {source: log, time: seen, user: city, article: id}
+labels: {clicked: {source: log, where: false, window: 1m}}
+features: {position: {from: impression.position, dtype: int64}}
+output: {path: OUT, partitions: 1}
+"""
+
+
+def shop_config(root: Path, url: str, password: str) -> LoadedConfig:
+    text = SHOP_CONFIG.replace("URL", url).replace("PASSWORD", password).replace("OUT", str(root / "out"))
+    (root / "c.yaml").write_text(text)
+    return load_config(root / "c.yaml", environ={"SECRET": "hush-hush"})
+
+
+def test_a_password_of_the_environment_is_written_nowhere(spark: SparkSession, shop: str, tmp_path: Path) -> None:
+    loaded = shop_config(tmp_path, f"{SHOP};password=${{SECRET}}", "${SECRET}")
+    assert loaded.config.sources["log"].password == "hush-hush"
+    assert pipeline.run(spark, loaded, DAY).manifest.records == 5
+    assert "hush" not in explain(loaded.config)
+    for file in (tmp_path / "out").rglob("*"):
+        assert file.is_dir() or b"hush" not in file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("url", "password", "key"),
+    [
+        (SHOP, "hush", "password"),
+        (f"{SHOP};password=hush", "${SECRET}", "url"),
+        ("jdbc:postgresql://sa:hush@db/shop", "${SECRET}", "url"),
+    ],
+)
+def test_a_password_that_stands_in_the_file_is_refused(
+    spark: SparkSession, tmp_path: Path, url: str, password: str, key: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"sources.log.{key} holds a secret, which would be written") as caught:
+        pipeline.run(spark, shop_config(tmp_path, url, password), DAY)
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ({"format": "jdbc", "table": "t"}, "needs `url` and either `table` or `query`"),
+        (
+            {"format": "jdbc", "url": SHOP, "table": "t", "query": "select 1"},
+            "needs `url` and either `table` or `query`",
+        ),
+        ({"format": "jdbc", "url": SHOP, "table": "t", "schema": "a INT"}, "takes no `schema`"),
+        ({"format": "jdbc", "url": "http://db", "table": "t"}, "String should match pattern"),
+        ({"format": "parquet", "path": "p", "user": "sa"}, "are for `format: jdbc`"),
+    ],
+)
+def test_a_database_needs_an_address_and_one_thing_to_read(source: dict[str, object], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Source.model_validate(source)
+
+
+LATE_CONFIG = """
+name: late
+timezone: UTC
+sources:
+  log: {format: json, path: "LOG/dt={date}", schema: "at STRING, act STRING, who STRING, what INT", days_after: 1}
+impressions: {source: log, where: act = 'shown', time: at, user: who, article: what, dedup: 1s}
+labels: {clicked: {source: log, where: act = 'click', window: 30m}}
+features: {position: {from: impression.position, dtype: int64}}
+output: {path: OUT, partitions: 1}
+"""
+
+
+def test_late_lines_are_found_in_the_next_days_file_and_doubled_ones_count_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    shown = '{"at": "2019-06-05 23:50:00", "act": "shown", "who": "u1", "what": 7}'
+    click = '{"at": "2019-06-05 23:52:00", "act": "click", "who": "u1", "what": 7}'
+    late = '{"at": "2019-06-05 23:40:00", "act": "shown", "who": "u2", "what": 8}'
+    lines(tmp_path / "dt=2019-06-05/x.json", shown, shown)
+    lines(tmp_path / "dt=2019-06-06/x.json", click, click, late)
+    text = LATE_CONFIG.replace("LOG", str(tmp_path)).replace("OUT", str(tmp_path / "out"))
+    (tmp_path / "c.yaml").write_text(text)
+    manifest = pipeline.run(spark, load_config(tmp_path / "c.yaml"), DAY).manifest
+    assert {key: manifest.accounting[key] for key in ("impressions", "samples", "repeated")} == {
+        "impressions": 3,
+        "samples": 2,
+        "repeated": 1,
+    }
+    assert manifest.label_sum("clicked") == 1
+    assert manifest.labels["clicked"]["actions"] == 2

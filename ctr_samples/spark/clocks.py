@@ -1,0 +1,257 @@
+"""Times that cannot be right: a number read with the wrong unit lands in 1970, or in a year that nobody has seen.
+
+The clocks of a source are looked at as its rows are read, before anything is filtered by time: an impression of 1970 would
+otherwise just belong to another day, and a feature row of 1970 would be visible to every impression.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from ctr_samples.config import JobConfig, View
+from ctr_samples.errors import InputError
+from ctr_samples.spark.columns import boolean_column, key_column, time_column
+from ctr_samples.spark.day import Day
+from ctr_samples.spark.expressions import typed_expression
+from ctr_samples.spark.labels import label_reach, plan_labels
+from ctr_samples.spark.sources import MALFORMED
+
+Use = Literal["impressions", "labels", "views"]
+
+_EARLY = (datetime(1970, 1, 1, tzinfo=UTC), datetime(1972, 1, 1, tzinfo=UTC))
+_LATE = datetime(2200, 1, 1, tzinfo=UTC)
+_NO_TIMES = datetime(2000, 1, 1, tzinfo=UTC)
+"""Stands for the time of tables without any."""
+_MICROS_OF_A_YEAR = 365.2425 * 86_400e6
+_UNITS = {"seconds": 1_000_000, "millis": 1_000, "micros": 1}
+"""Microseconds of one step of ``timestamp_<unit>``."""
+_AROUND_NOW = (1.0e15, 4.1e15)  # microseconds since 1970: the years 2001 to 2099
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A time of the configuration: its key there, its text, the instant, and the rows for which it is read.
+
+    ``looked_at`` are the rows that the run needs or has to count; ``needed`` are further columns without which a row is of no
+    use, such as the key of a view.
+    """
+
+    name: str
+    text: str
+    time: Column
+    applies: Column
+    looked_at: Column
+    needed: tuple[Column, ...] = ()
+
+    @property
+    def is_missing(self) -> Column:
+        """Whether a row has no such time, or nothing to use it for."""
+        return reduce(Column.__or__, [column.isNull() for column in (self.time, *self.needed)])
+
+    @property
+    def is_implausible(self) -> Column:
+        """Whether a row's time cannot be right."""
+        return is_early(self.time) | is_late(self.time)
+
+
+def clocks_of(config: JobConfig, day: Day, source: str, use: Use, frame: DataFrame) -> list[Clock]:
+    """The clocks that are read from a source for one use. Planning only."""
+    found = {"impressions": _of_impressions, "labels": _of_labels, "views": _of_views}[use]
+    return list(found(config, day, source, frame))
+
+
+def of_interest(clocks: Sequence[Clock]) -> Column:
+    """The rows that a run needs or has to count. Spark passes it on to the files, so that they are still pruned."""
+    return reduce(Column.__or__, [clock.applies & clock.looked_at for clock in clocks])
+
+
+def clock_counts(clocks: Sequence[Clock]) -> dict[str, Column]:
+    """Aggregates over the rows of a source: for each clock the rows that have it, those without a use, and those too early
+    and too late with the greatest time of each kind in microseconds."""
+    counts: dict[str, Column] = {}
+    for clock in clocks:
+        early, late = is_early(clock.time), is_late(clock.time)
+        counts |= {
+            f"{clock.name}|rows": F.count_if(clock.applies),
+            f"{clock.name}|unusable": F.count_if(clock.applies & clock.is_missing),
+            f"{clock.name}|early": F.count_if(clock.applies & early),
+            f"{clock.name}|late": F.count_if(clock.applies & late),
+            f"{clock.name}|latest early": F.max(F.when(clock.applies & early, F.unix_micros(clock.time))),
+            f"{clock.name}|latest late": F.max(F.when(clock.applies & late, F.unix_micros(clock.time))),
+        }
+    return counts
+
+
+def is_early(time: Column) -> Column:
+    """In 1970 or 1971. Earlier times are no mistake of a unit: some tables say 1900 for `always`."""
+    return (time >= F.lit(_EARLY[0])) & (time < F.lit(_EARLY[1]))
+
+
+def is_late(time: Column) -> Column:
+    """In 2200 or later."""
+    return time >= F.lit(_LATE)
+
+
+def by_clock(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """``{"impressions.time|rows": 3}`` -> ``{"impressions.time": {"rows": 3}}``."""
+    found: dict[str, dict[str, int]] = {}
+    for key, value in counts.items():
+        clock, _, what = key.partition("|")
+        found.setdefault(clock, {})[what] = value
+    return found
+
+
+def implausible(counts: Mapping[str, int]) -> int:
+    """How many times of one clock cannot be right."""
+    return counts.get("early", 0) + counts.get("late", 0)
+
+
+def check_clocks(config: JobConfig, counts: Mapping[str, int]) -> None:
+    """Refuse a run in which more times cannot be right, or more rows of a view cannot be used, than their source may have
+    bad records."""
+    found = by_clock(counts)
+    for name, (text, source) in _clocks_by_name(config).items():
+        _check_times(name, text, found.get(name, {}), config.sources[source].bad_records.max_rate, source)
+    for name, view in config.views.items():
+        counted = found.get(f"views.{name}.event_time", {})
+        rows, unusable = counted.get("rows", 0), counted.get("unusable", 0)
+        allowed = config.sources[view.source].bad_records.max_rate
+        if unusable > allowed * rows:
+            raise InputError(
+                f"views.{name}: {unusable:,} of {rows:,} rows have no key or no time, more than `bad_records.max_rate: "
+                f"{allowed:g}` of sources.{view.source} allows. Leave them out with `where`, or raise the rate."
+            )
+
+
+def counts_of_view(counts: Mapping[str, int], name: str) -> dict[str, int]:
+    """What the manifest keeps of a view's rows: how many could not be used, and how many had impossible times."""
+    found = by_clock(counts)
+    clocks = [found.get(f"views.{name}.{clock}", {}) for clock in ("event_time", "available_time")]
+    return {"unusable": clocks[0].get("unusable", 0), "implausible": sum(map(implausible, clocks))}
+
+
+def _clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
+    """The expression and the source of each clock."""
+    shown = config.impressions
+    found = {"impressions.time": (shown.time, shown.source)}
+    found |= {f"labels.{name}.time": (label.time or shown.time, label.source) for name, label in config.labels.items()}
+    for name, view in config.views.items():
+        found[f"views.{name}.event_time"] = (view.event_time or view.snapshot or "", view.source)
+        if view.available_time is not None:
+            found[f"views.{name}.available_time"] = (view.available_time, view.source)
+    return found
+
+
+def _check_times(name: str, text: str, counts: Mapping[str, int], allowed: float, source: str) -> None:
+    rows = counts.get("rows", 0)
+    if implausible(counts) <= allowed * rows:
+        return
+    kind = "early" if counts["early"] >= counts["late"] else "late"
+    latest = counts[f"latest {kind}"]
+    when = f"in {_year(latest)}" if kind == "early" else f"in years such as {_year(latest)}"
+    raise InputError(
+        f"{name}: {counts[kind]:,} of {rows:,} times lie {when}{_hint(text, latest)} Correct the expression or, if only those "
+        f"rows are wrong, raise `sources.{source}.bad_records.max_rate` ({allowed:g})."
+    )
+
+
+def _year(micros: int) -> str:
+    """A year that Python's calendar may not have."""
+    year = 1970 + int(micros / _MICROS_OF_A_YEAR)
+    return str(year) if year < 10_000 else f"{year:,}"
+
+
+def _hint(text: str, micros: int) -> str:
+    """The function that would have read the number right, judged by how far off it is."""
+    factor = next((f for f in (1e3, 1e6, 1e-3, 1e-6) if _AROUND_NOW[0] <= micros * f < _AROUND_NOW[1]), None)
+    if factor is None:
+        return "."
+    said = re.fullmatch(r"\s*timestamp_(seconds|millis|micros)\s*\((.*)\)\s*", text, re.IGNORECASE | re.DOTALL)
+    cast = re.fullmatch(r"\s*(?:timestamp\s*\((.*)\)|cast\s*\((.*)\s+as\s+timestamp\s*\))\s*", text, re.I | re.DOTALL)
+    if said or cast:
+        unit, number = (said[1].lower(), said[2]) if said else ("seconds", (cast[1] or cast[2]) if cast else "")
+        right = next((name for name, size in _UNITS.items() if size == round(_UNITS[unit] * factor)), None)
+        return f"; did you mean timestamp_{right}({number.strip()})?" if right else "."
+    off = f"{round(max(factor, 1 / factor)):,} times too {'small' if factor > 1 else 'great'}"
+    return f": the numbers behind {text} were read {off}, with the wrong unit."
+
+
+def _of_impressions(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
+    shown = config.impressions
+    if shown.source == source:
+        time = time_column(frame, shown.time, "impressions.time")
+        reach = max(label_reach(plan_labels(config)), shown.dedup or timedelta())
+        applies = _applies(frame, shown.where, "impressions.where")
+        yield Clock("impressions.time", shown.time, time, applies, _or_wrong(day.reaches(time, reach, reach), time))
+
+
+def _of_labels(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
+    plans = plan_labels(config)
+    reach = label_reach(plans)
+    for plan in plans:
+        if plan.label.source == source:
+            where = f"labels.{plan.name}"
+            time = time_column(frame, plan.time, f"{where}.time")
+            applies = _applies(frame, plan.label.where, f"{where}.where")
+            yield Clock(f"{where}.time", plan.time, time, applies, _or_wrong(day.reaches(time, reach, reach), time))
+
+
+def _of_views(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
+    for name, view in config.views.items():
+        if view.source == source:
+            yield from _of_view(name, view, day, frame)
+
+
+def _of_view(name: str, view: View, day: Day, frame: DataFrame) -> Iterator[Clock]:
+    """The event time comes last and needs all that a row must have to be used."""
+    where = f"views.{name}"
+    applies = _applies(frame, view.where, f"{where}.where")
+    text, time = view.event_time or view.snapshot or "", _event_time(frame, view, where)
+    looked_at = _or_wrong(_near(view, day, time), time)
+    needed = [key_column(frame, view.key, f"{where}.key")]
+    if view.article_key is not None:
+        needed.append(key_column(frame, view.article_key, f"{where}.article_key"))
+    if view.available_time is not None:
+        known = time_column(frame, view.available_time, f"{where}.available_time")
+        yield Clock(f"{where}.available_time", view.available_time, known, applies, looked_at)
+        needed.append(known)
+    yield Clock(f"{where}.event_time", text, time, applies, looked_at, tuple(needed))
+
+
+def _event_time(frame: DataFrame, view: View, where: str) -> Column:
+    if view.event_time is not None:
+        return time_column(frame, view.event_time, f"{where}.event_time")
+    if view.snapshot is not None:
+        column, kind = typed_expression(frame, view.snapshot, f"{where}.snapshot")
+        day = F.try_to_date(column) if isinstance(kind, StringType) else column.cast("date")
+        return F.date_add(day, 1).cast("timestamp")
+    return F.lit(_NO_TIMES)
+
+
+def _or_wrong(near: Column, time: Column) -> Column:
+    """What is near, and what has no time or an impossible one. Of no other column, so that it prunes what the time prunes."""
+    return near | time.isNull() | is_early(time) | is_late(time)
+
+
+def _near(view: View, day: Day, time: Column) -> Column:
+    """The rows that some impression of the day can see; of what is counted first, all."""
+    without_times = view.event_time is None and view.snapshot is None
+    if without_times or view.daily_counts is not None or view.aggregates is not None:
+        return F.lit(True)
+    before_end = time < F.lit(day.end)
+    return before_end & (time >= F.lit(day.start - view.ttl)) if isinstance(view.ttl, timedelta) else before_end
+
+
+def _applies(frame: DataFrame, condition: str | None, where: str) -> Column:
+    """Whether a row is read at all: of what is no malformed line, that which a ``where`` selects."""
+    readable = F.col(MALFORMED).isNull() if MALFORMED in frame.columns else F.lit(True)
+    return readable if condition is None else readable & boolean_column(frame, condition, where)

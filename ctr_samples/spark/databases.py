@@ -1,0 +1,84 @@
+"""Tables of databases, read over JDBC. The driver's jar must be on Spark's class path; passwords appear in no message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampNTZType
+
+from ctr_samples.config import Source
+from ctr_samples.errors import InputError
+
+_ROWS_AT_ONCE = 10_000
+"""Some drivers, PostgreSQL's among them, would otherwise read a whole table into memory."""
+
+
+def open_database_table(spark: SparkSession, name: str, source: Source) -> DataFrame:
+    """The lazy frame of a JDBC source. Runs on the driver; asks the database for the columns and reads no row."""
+    reader = spark.read.format("jdbc").option("url", cast(str, source.url)).option("fetchsize", _ROWS_AT_ONCE)
+    # A time without a zone is one of the configuration's zone, and must not become an instant of the machine's.
+    reader = reader.option("preferTimestampNTZ", True).option("dbtable", _relation(source))
+    for key, value in (("user", source.user), ("password", source.password), ("driver", source.driver)):
+        if value is not None:
+            reader = reader.option(key, value)
+    if source.partition is not None:
+        cut = source.partition
+        reader = reader.option("partitionColumn", cut.column).option("numPartitions", cut.count)
+        reader = reader.option("lowerBound", str(cut.lower)).option("upperBound", str(cut.upper))
+    with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
+        return _with_wall_clocks(spark, reader.load(), cast(str, source.url))
+
+
+def place_of(source: Source) -> str:
+    """The table or query and the database, without anything that may be a secret."""
+    what = f"the table {source.table}" if source.table else "the query"
+    return f"{what} of {shown_url(cast(str, source.url))}"
+
+
+def shown_url(url: str) -> str:
+    """A JDBC address up to its parameters, without user and password: ``jdbc:postgresql://db:5432/shop``."""
+    return re.sub(r"//[^/@]*@", "//", re.split(r"[?;]", url)[0])
+
+
+@contextmanager
+def without_secrets(what: str, source: Source) -> Iterator[None]:
+    """Let an error of the database be an InputError of one sentence that tells no address and no password."""
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise InputError(f"{what}: {_reason(error, source)}.") from None
+
+
+def _with_wall_clocks(spark: SparkSession, frame: DataFrame, url: str) -> DataFrame:
+    """Times without a zone as the database shows them: most dialects of Spark move them by the offset of Java's zone."""
+    jvm = cast(Any, spark)._jvm
+    noon = jvm.java.sql.Timestamp.valueOf("2019-06-05 12:00:00")
+    dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(url)
+    if dialect.convertJavaTimestampToTimestampNTZ(noon).getHour() == noon.getHours():
+        return frame
+    zone = F.lit(jvm.java.util.TimeZone.getDefault().getID())
+    moved = [f.name for f in frame.schema if isinstance(f.dataType, TimestampNTZType)]
+    return frame.withColumns({name: F.convert_timezone(F.lit("UTC"), zone, F.col(f"`{name}`")) for name in moved})
+
+
+def _relation(source: Source) -> str:
+    return source.table if source.table is not None else f"({source.query}) ctr_samples_query"
+
+
+def _reason(error: PySparkException | Py4JJavaError, source: Source) -> str:
+    """The first line, or nothing of it if it says a part of what must not be told."""
+    text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
+    line = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", (text.strip().splitlines() or [""])[0])
+    line = re.split(r"\s*SQLSTATE: ", line)[0].rstrip(".; ")
+    line = line.replace(cast(str, source.url), shown_url(cast(str, source.url)))
+    parameters = re.findall(r"=([^;&?]+)", cast(str, source.url)) + re.findall(r"//([^/@]*)@", cast(str, source.url))
+    if any(secret and secret in line for secret in (source.password, *parameters)):
+        return "the database refused, with a message that holds a secret"
+    return line

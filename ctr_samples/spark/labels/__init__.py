@@ -1,0 +1,38 @@
+"""Attributes actions to impressions and reduces them to labels. Labels look forward, features look backward."""
+
+from ctr_samples.spark.labels.actions import ACTION, actions_by_key, actions_near, actions_of
+from ctr_samples.spark.labels.attribution import DELAY, IS_ACTION, ORPHAN, attribute
+from ctr_samples.spark.labels.counting import action_counts, delay_ends, labels_counted, with_numbers
+from ctr_samples.spark.labels.plans import (
+    LabelPlan,
+    label_columns,
+    label_reach,
+    longest_skew,
+    longest_window,
+    plan_label,
+    plan_labels,
+)
+from ctr_samples.spark.labels.versions import flips_since
+
+__all__ = [
+    "ACTION",
+    "DELAY",
+    "IS_ACTION",
+    "ORPHAN",
+    "LabelPlan",
+    "action_counts",
+    "actions_by_key",
+    "actions_near",
+    "actions_of",
+    "attribute",
+    "delay_ends",
+    "flips_since",
+    "label_columns",
+    "label_reach",
+    "labels_counted",
+    "longest_skew",
+    "longest_window",
+    "plan_label",
+    "plan_labels",
+    "with_numbers",
+]
