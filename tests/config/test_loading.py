@@ -84,7 +84,7 @@ def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> Non
         (
             "format: parquet",
             "format: parket",
-            "c.yaml:4: sources.log.format: found 'parket', expected 'json', 'csv', 'parquet', 'orc' or 'table'.",
+            "c.yaml:4: sources.log.format: found 'parket', expected 'json', 'csv', 'parquet', 'orc', 'table' or 'jdbc'.",
         ),
         (
             "dtype: int64",
@@ -292,7 +292,7 @@ def test_a_window_of_nothing_needs_no_further_day(tmp_path: Path) -> None:
         (
             "path: log.parquet",
             "path: log.parquet, date_column: dt",
-            "sources.log: `date_column` is for `format: table`; for files put `{date}` into the path.",
+            "sources.log: `date_column` is for `table` and `jdbc`; for files put `{date}` into the path.",
         ),
         ("path: log.parquet", "path: ''", "sources.log.path: found '', expected some text."),
         (
