@@ -36,10 +36,12 @@ test-nightly: setup  ## the codec's property tests at full size, about an hour
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/codec
 
 test-storage: setup  ## real servers: S3 by Ceph's gateway, HDFS; and the kill harness
-	$(BIN)/python -m pytest tests/storage
+	@tools/test-servers
+	$(BIN)/python -m pytest tests/storage -rs
 
 test-faults: setup  ## Spark on a cluster and disks, failing in every way; dying after every call
-	$(BIN)/python -m pytest tests/faults tests/disk_faults
+	@command -v fusermount >/dev/null || tools/apt-install fuse "a disk that fails on demand is a FUSE file system" || true
+	$(BIN)/python -m pytest tests/faults tests/disk_faults -rs
 	CRASH_POINTS=all $(BIN)/python -m pytest tests/shards/test_crash_points.py
 
 coverage: setup  ## branches of publishing, storage and framing that no test takes; there are none
