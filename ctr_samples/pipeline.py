@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy
 import pyarrow
 import pyspark
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
@@ -43,7 +43,7 @@ from ctr_samples.spark.canary import CanaryWitness, check_canaries
 from ctr_samples.spark.clocks import check_clocks, counts_of_view
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.evidence import Evidence, Witness
-from ctr_samples.spark.failures import SPARK_FAILURES, as_expected_error
+from ctr_samples.spark.failures import expected_errors
 from ctr_samples.spark.features import contract_of
 from ctr_samples.spark.impressions import NO_ARTICLE, NO_TIME, SKIP_ABOVE, UNREADABLE
 from ctr_samples.spark.joining import ViewJoiner
@@ -104,7 +104,8 @@ def run(
     errors of :mod:`ctr_samples.errors`; when it raises, nothing was published (but see PublishUnknown).
     """
     try:
-        return _run(spark, loaded, run_date, force, reporter or Silent())
+        with expected_errors():
+            return _run(spark, loaded, run_date, force, reporter or Silent())
     finally:
         make_active(spark)
 
@@ -144,7 +145,7 @@ def _run(spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool,
     output, directory = config.output, run_directory(run_date, this_run)
     check_store(storage, directory)
     plan = SinkPlan(storage, directory, contract, output.compression, output.shard_size, output.engine)
-    receipts = write(samples, output.partitions, plan, progress)
+    receipts = write_shards(in_final_order(samples, output.partitions), plan, progress)
 
     told.stage("checking and publishing")
     accounting = account(witnesses, receipts)
@@ -216,13 +217,8 @@ def evidence_of(
     told.stage("looking at the inputs")
     sources = {name: read_source(session, name, source, run_date) for name, source in config.sources.items()}
     told.stage("looking for the impression")
-    try:
+    with expected_errors():
         return Witness(config, sources, Day.of(run_date, config.timezone)).gather(impression_id)
-    except SPARK_FAILURES as error:
-        expected = as_expected_error(error)
-        if expected is None:
-            raise
-        raise expected from error
 
 
 def labels_are_mature(config: JobConfig, sources: Mapping[str, SourceFrame], run_date: date, now: datetime) -> bool:
@@ -245,17 +241,6 @@ def run_fingerprint(
         said["output"].pop(key)
     parts = [said, run_date.isoformat(), contract.fingerprint, inputs, mature, versions()["ctr_samples"]]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-
-
-def write(samples: DataFrame, partitions: int, plan: SinkPlan, progress: Progress) -> list[Receipt]:
-    """Run the action; what a worker or a damaged input raised comes back as one expected error."""
-    try:
-        return write_shards(in_final_order(samples, partitions), plan, progress)
-    except SPARK_FAILURES as error:
-        expected = as_expected_error(error)
-        if expected is None:
-            raise
-        raise expected from error
 
 
 def account(witnesses: Witnesses, receipts: list[Receipt]) -> Accounting:

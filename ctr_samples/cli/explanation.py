@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from ctr_samples.cli.errors import Debug, errors_in_words
-from ctr_samples.cli.generation import ConfigPath, Day, Overrides
+from ctr_samples.cli.generation import ConfigPath, Day, Overrides, spark_for
 from ctr_samples.config import load_config
-from ctr_samples.progress import RunProgress, stderr_console
+from ctr_samples.progress import stderr_console
 from ctr_samples.verdicts import FeatureRow, Verdict, judge_actions, judge_rows
 
 if TYPE_CHECKING:
@@ -38,14 +38,10 @@ def explain(
 
         run_date = parse_day(date)
         loaded = load_config(config, set_ or ())
-        with RunProgress(console) as progress:
+        with spark_for(loaded.config, f"explain {impression_id}", console) as (spark, progress):
             from ctr_samples import pipeline
-            from ctr_samples.spark.session import session_of_command
 
-            tables = any(source.format == "table" for source in loaded.config.sources.values())
-            with session_of_command(f"explain {impression_id}", hive=tables) as spark:
-                progress.follow(spark)
-                evidence = pipeline.evidence_of(spark, loaded.config, run_date, impression_id, reporter=progress)
+            evidence = pipeline.evidence_of(spark, loaded.config, run_date, impression_id, reporter=progress)
         out = Console(highlight=False, soft_wrap=True)
         for line in report(evidence, ZoneInfo(loaded.config.timezone)):
             out.print(line)

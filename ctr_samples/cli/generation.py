@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from ctr_samples.cli.errors import Debug, errors_in_words
-from ctr_samples.config import explain, load_config
+from ctr_samples.config import JobConfig, explain, load_config
 from ctr_samples.progress import RunProgress, stderr_console
 
 ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="The YAML file of the sample set.")]
 Overrides = Annotated[list[str] | None, typer.Option("--set", help="Change one key, as in output.path=/tmp/x.")]
 Day = Annotated[str, typer.Option("--date", "-d", help="The run date, as in 2019-11-26.")]
+
+
+@contextmanager
+def spark_for(config: JobConfig, name: str, console: Console) -> Iterator[tuple[Any, RunProgress]]:
+    """A session for what a configuration reads, and the progress that shows what it does."""
+    with RunProgress(console) as progress:
+        from ctr_samples.spark.session import session_of_command
+
+        tables = any(source.format == "table" for source in config.sources.values())
+        with session_of_command(name, hive=tables) as spark:
+            progress.follow(spark)
+            yield spark, progress
 
 
 def generate(
@@ -30,14 +45,10 @@ def generate(
 
         run_date = parse_day(date)
         loaded = load_config(config, set_ or ())
-        with RunProgress(console) as progress:
+        with spark_for(loaded.config, f"ctr-samples {loaded.config.name} {run_date}", console) as (spark, progress):
             from ctr_samples import pipeline
-            from ctr_samples.spark.session import session_of_command
 
-            tables = any(source.format == "table" for source in loaded.config.sources.values())
-            with session_of_command(f"ctr-samples {loaded.config.name} {run_date}", hive=tables) as spark:
-                progress.follow(spark)
-                result = pipeline.run(spark, loaded, run_date, force=force, reporter=progress)
+            result = pipeline.run(spark, loaded, run_date, force=force, reporter=progress)
 
         from ctr_samples.shards import open_storage
         from ctr_samples.shards.naming import manifest_path

@@ -83,7 +83,7 @@ def plan_table(
 
 def cleanups_of(storage: Storage, day: date | None, retention: Retention, now: datetime) -> Iterator[Cleanup]:
     """What may go of a day, or of all days, or of a table; InputError if nothing is there."""
-    if day is None and Table(storage).current() is not None:
+    if day is None and generations.latest(storage, MANIFESTS_OF_TABLE):
         yield cleanup_of_table(storage, retention, now)
         return
     days = [day] if day is not None else [found for found in map(day_of, storage.names("")) if found is not None]

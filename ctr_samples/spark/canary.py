@@ -21,11 +21,8 @@ from pyspark.sql.types import DataType, StructType
 
 from ctr_samples.config import JobConfig
 from ctr_samples.errors import AccountingError
-from ctr_samples.spark.as_of import AsOf, Join, JoinStep
+from ctr_samples.spark.as_of import AsOf, Join, JoinStep, join_by
 from ctr_samples.spark.as_of.hot_keys import HotKeys
-from ctr_samples.spark.as_of.intervals import join_by_intervals
-from ctr_samples.spark.as_of.snapshots import join_snapshots
-from ctr_samples.spark.as_of.union import join_by_union
 from ctr_samples.spark.columns import pair_key, stable_hash
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import IMPRESSION
@@ -133,21 +130,16 @@ def _joined(
     rows = flat.select(F.struct(F.col("id").alias("impression_id"), time, *types).alias(IMPRESSION), "user_article")
     for step in steps:
         joins = [Join(_how(config, name), _canaries(flat, config, name)) for name in step.views]
-        keys = [str(one.key(step.entity)) for one in chosen]
-        rows = _step(rows, step, joins, day, keys)
+        rows = join_by(step.method, rows, joins, _hot_keys(step, chosen, day))
     return rows
 
 
-def _step(rows: DataFrame, step: JoinStep, joins: Sequence[Join], day: Day, keys: Sequence[str]) -> DataFrame:
-    if step.method == "intervals":
-        return join_by_intervals(rows, joins[0])
-    if step.method == "snapshots":
-        return join_snapshots(rows, joins[0])
-    if step.entity == "user_article":
-        return join_by_union(rows, joins)
-    # Every key is hot, so that the rows that are carried from slice to slice are looked at too.
-    hot = HotKeys(tuple(keys), day.start, (day.end - day.start) / _SLICES, _SLICES)
-    return join_by_union(rows, joins, hot)
+def _hot_keys(step: JoinStep, chosen: Sequence[Canary], day: Day) -> HotKeys | None:
+    """Every key is hot where one may be, so that the rows that are carried from slice to slice are looked at too."""
+    if step.method != "union" or step.entity == "user_article":
+        return None
+    keys = tuple(str(one.key(step.entity)) for one in chosen)
+    return HotKeys(keys, day.start, (day.end - day.start) / _SLICES, _SLICES)
 
 
 def _how(config: JobConfig, name: str) -> AsOf:

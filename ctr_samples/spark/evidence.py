@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from ctr_samples.config import JobConfig
 from ctr_samples.errors import InputError
 from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE
+from ctr_samples.spark.columns import pair_key
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import view_columns
 from ctr_samples.spark.impressions import DROPPED, cut_impressions
@@ -125,9 +126,9 @@ class Witness:
 
     def _view(self, name: str, columns: Sequence[str], shown: Shown) -> ViewEvidence:
         view = self.config.views[name]
-        key = _pair(shown) if view.entity == "user_article" else shown.values[view.entity]
+        key, same = _key_of(shown, view.entity)
         rows = usable(view_rows(self._frame(view.source), name, view, columns))
-        mine = rows.where(_same(F.col(KEY), key)) if key is not None else rows.limit(0)
+        mine = rows.where(same)
         if view.static:
             found = [FeatureRow(shown.time, shown.time, r[PAYLOAD].asDict()) for r in mine.limit(MOST).collect()]
             return ViewEvidence(key, found, None)
@@ -143,10 +144,13 @@ class Witness:
         return self.sources[source].frame
 
 
-def _pair(shown: Shown) -> str | None:
-    """As ``columns.pair_key``: one key of user and article."""
-    user, article = shown.values["user"], shown.values["article"]
-    return None if user is None or article is None else f"{len(str(user))}:{user}{article}"
+def _key_of(shown: Shown, entity: str) -> tuple[Any, Column]:
+    """The impression's key of an entity, and whether a row of a view has it."""
+    if entity != "user_article":
+        key = shown.values[entity]
+        return key, _same(F.col(KEY), key) if key is not None else F.lit(False)
+    pair = (shown.values["user"], shown.values["article"])
+    return pair, F.col(KEY) == pair_key(*map(F.lit, pair))
 
 
 def _same(column: Column, value: Any) -> Column:

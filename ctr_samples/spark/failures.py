@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -28,6 +30,18 @@ _FILE = re.compile(r"(?:file|hdfs|s3a?|gs|abfss?):/+[^\s,;)]+|/[^\s,;)]+\.\w+")
 
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
 """What a failed action raises: PySpark translates some Java exceptions and passes on the others."""
+
+
+@contextmanager
+def expected_errors() -> Iterator[None]:
+    """What Spark throws in the block comes out as the expected error behind it, where there is one."""
+    try:
+        yield
+    except SPARK_FAILURES as error:
+        expected = as_expected_error(error)
+        if expected is None:
+            raise
+        raise expected from error
 
 
 def as_expected_error(error: Exception) -> CtrSamplesError | None:

@@ -12,11 +12,9 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig, View
 from ctr_samples.spark.aggregates import filled, in_reach, reach
-from ctr_samples.spark.as_of import KEY, AsOf, Join, JoinStep, Limits, ViewFacts, join_static, plan_joins
+from ctr_samples.spark.as_of import KEY, AsOf, Join, JoinStep, Limits, ViewFacts, join_by, plan_joins
 from ctr_samples.spark.as_of.hot_keys import HotKeys, measure_hot_keys
-from ctr_samples.spark.as_of.intervals import join_by_intervals, most_rows_of_a_key
-from ctr_samples.spark.as_of.snapshots import join_snapshots
-from ctr_samples.spark.as_of.union import join_by_union
+from ctr_samples.spark.as_of.intervals import most_rows_of_a_key
 from ctr_samples.spark.columns import pair_key
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import IMPRESSION, view_columns
@@ -61,21 +59,12 @@ class ViewJoiner:
             rows = rows.withColumn(_PAIR, pair)
         for step in steps:
             joins = [self._view(name, needed[name], read(self.config.views[name].source)) for name in step.views]
-            rows = self._joined(rows, step, joins)
+            hot = self._hot_keys(step) if step.method == "union" else None
+            rows = join_by(step.method, rows, joins, hot)
         for name, view in self.config.views.items():
             if view.aggregates is not None:
                 rows = rows.withColumn(name, filled(rows, name, view.aggregates))
         return rows.drop(_PAIR)
-
-    def _joined(self, rows: DataFrame, step: JoinStep, joins: Sequence[Join]) -> DataFrame:
-        first = joins[0]
-        if step.method == "static":
-            return join_static(rows, first.features, first.how.name, first.how.on)
-        if step.method == "intervals":
-            return join_by_intervals(rows, first)
-        if step.method == "snapshots":
-            return join_snapshots(rows, first)
-        return join_by_union(rows, joins, self._hot_keys(step))
 
     def _view(self, name: str, columns: Sequence[str], source: DataFrame) -> Join:
         view = self.config.views[name]

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import os
 import statistics
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
@@ -43,25 +42,6 @@ HOW = AsOf("profile", "impression.user", TTL)
 HOT = HotKeys(("0",), START, timedelta(minutes=15), 96)
 
 Way = Callable[[DataFrame, DataFrame], DataFrame]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """A session with room for the rows: two cores, 6 GB."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("join benchmark")
-    for key, value in {
-        "spark.driver.memory": "6g",
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "16",
-    }.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
 
 
 def number(salt: str, below: int) -> Column:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -46,25 +45,6 @@ CONTRACT = ExampleContract(
         FeatureSpec("clicked", "int64", role="label", nulls="fail"),
     )
 )
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    """A session with room for the rows: two cores, 6 GB."""
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("sink benchmark")
-    for key, value in {
-        "spark.driver.memory": "6g",
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.session.timeZone": "UTC",
-    }.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    ctr_samples.register(session)
-    yield session
-    session.stop()
 
 
 def generated(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
@@ -118,6 +98,7 @@ def with_tensorflow(directory: str) -> Callable[[Iterator[Any]], Iterator[int]]:
 
 
 def test_the_sink_against_handing_over_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+    ctr_samples.register(spark)
     rows = generated(spark, ROWS, PARTITIONS).persist()
     rows.count()
     out = tmp_path / "out"
@@ -164,6 +145,7 @@ def test_the_sink_against_handing_over_the_same_rows(spark: SparkSession, tmp_pa
 
 
 def test_what_the_data_source_wrote_is_whole(spark: SparkSession, tmp_path: Path) -> None:
+    ctr_samples.register(spark)
     rows = generated(spark, 10_000, 4).drop(SPLIT)
     rows.write.format("tfrecord").mode("append").save(str(tmp_path / "out"))
     table = Table(open_storage(tmp_path / "out"))

@@ -10,9 +10,11 @@ row out for each impression in, always, whatever the method::
     hot_keys.py    keys with too many rows for one task, cut into slices of time that carry the best row along
     intervals.py   small views: when each row is the best, broadcast
     snapshots.py   daily snapshots: an equi-join on the latest that was there
+    methods.py     from the name of a method to its join
     planning.py    which method for which view, as a value
 """
 
+from ctr_samples.spark.as_of.methods import join_by
 from ctr_samples.spark.as_of.planning import JoinStep, Limits, ViewFacts, described, plan_joins
 from ctr_samples.spark.as_of.rows import (
     AVAILABLE_TIME,
@@ -39,6 +41,7 @@ __all__ = [
     "Limits",
     "ViewFacts",
     "described",
+    "join_by",
     "join_static",
     "plan_joins",
 ]

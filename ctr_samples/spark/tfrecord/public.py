@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.errors import ContractError, InputError, PublishConflict, UsageError
 from ctr_samples.shards import Table, open_storage
-from ctr_samples.spark.failures import SPARK_FAILURES, as_expected_error
+from ctr_samples.spark.failures import expected_errors
 from ctr_samples.spark.session import make_active
 from ctr_samples.spark.tfrecord.partitions import PARTITION_TYPES
 from ctr_samples.spark.tfrecord.source import TfrecordSource, TfrecordsSource
@@ -75,14 +75,11 @@ def write_tfrecord(
         "firstWrite": str(first_write).lower(),
     }
     try:
-        writer.options(**settings).save(str(path))
-    except SPARK_FAILURES as error:
-        expected = as_expected_error(error)
-        if expected is None:
+        with expected_errors():
+            writer.options(**settings).save(str(path))
+    except PublishConflict:
+        if mode != "ignore":  # else another writer was faster: there is something now, and it stays
             raise
-        if mode == "ignore" and isinstance(expected, PublishConflict):
-            return  # another writer was faster: there is something now, and it stays
-        raise expected from error
 
 
 def _partition_columns(schema: StructType, names: list[str]) -> StructType:
