@@ -17,6 +17,7 @@ def spark() -> Iterator[SparkSession]:
     for key, value in {
         "spark.driver.memory": "6g",
         "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",

@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.reading import damage_of
 from ctr_samples.shards import Table, open_storage
 from ctr_samples.spark.features import SPLIT
+from ctr_samples.spark.session import run_session
 from ctr_samples.spark.sink import Progress, SinkPlan, write_shards
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
@@ -159,7 +161,7 @@ def test_a_worker_stays_small_whatever_its_partition_holds(spark: SparkSession, 
     rows = int(GIB * 2**30 / 650)
     task = write_shards.__globals__["_Task"](plan(tmp_path / "out"), Progress.of(spark))
 
-    def peak(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def peak(batches: Iterator[pa.RecordBatch], write: bool) -> Iterator[pa.RecordBatch]:
         largest = 0
 
         def watched() -> Iterator[pa.RecordBatch]:
@@ -168,17 +170,23 @@ def test_a_worker_stays_small_whatever_its_partition_holds(spark: SparkSession, 
                 largest = max(largest, batch.nbytes)
                 yield batch
 
-        for _ in task(watched()):
+        for _ in task(watched()) if write else watched():
             pass
         kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         yield pa.RecordBatch.from_pydict({"peak": [kilobytes], "batch": [largest]})
 
-    for batch_rows in (10_000, 10**6):  # Spark's default, and as many as fit into 64 MiB
-        spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", batch_rows)
-        (found,) = generated(spark, rows, 1).mapInArrow(peak, "peak long, batch long").collect()
-        print(
-            f"\n{GIB:g} GiB in one partition, batches of at most {found['batch'] / 2**20:.0f} MiB: "
-            f"the worker's peak is {found['peak'] / 1024:.0f} MiB (goal at most 256)"
-        )
-        shutil.rmtree(tmp_path / "out")
-    spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    limit = "spark.sql.execution.arrow.maxBytesPerBatch"
+    of_the_job = int(run_session(spark, "UTC").conf.get(limit) or 0)
+    for size, name in ((of_the_job, "the job's"), (64 * 2**20, "Spark's largest")):
+        session = spark.newSession()
+        session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 10**6)  # wide rows: only bytes limit a batch
+        session.conf.set(limit, size)
+        for write in (False, True):
+            gib = GIB if write else min(GIB, 0.25)
+            some = generated(session, int(rows * gib / GIB), 1)
+            (found,) = some.mapInArrow(partial(peak, write=write), "peak long, batch long").collect()
+            print(
+                f"\n{name} batches, {found['batch'] / 2**20:.0f} MiB, {gib:g} GiB in one partition: a worker that "
+                f"{'writes them' if write else 'drops them'} peaks at {found['peak'] / 1024:.0f} MiB (goal at most 256)"
+            )
+            shutil.rmtree(tmp_path / "out", ignore_errors=True)
