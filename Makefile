@@ -9,7 +9,7 @@ DAY    := 2019-11-26
 # HDFS is left out here, since its tests need a server (make test-storage).
 COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/reading.py,ctr_samples/writing.py
 
-.PHONY: help setup java demo simulate test test-storage test-faults test-nightly coverage bench fuzz lint format docs lock clean
+.PHONY: help setup java demo simulate test test-slow test-storage test-faults test-nightly coverage bench fuzz lint format docs lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -30,7 +30,10 @@ simulate: setup  ## simulated logs, then their samples
 	@tools/simulate 2019-06-05
 
 test: setup lint  ## all checks and tests, under five minutes
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not slow"
+
+test-slow: setup  ## the tests that `make test` leaves out: whole demos, weeks of logs, compiling anew
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m slow
 
 test-nightly: setup  ## the codec's property tests at full size, about an hour
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/codec

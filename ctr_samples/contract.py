@@ -4,19 +4,48 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
 from ctr_samples.errors import ContractError
 
-DType = Literal["int64", "float32", "bytes"]
+DType = Literal["int64", "float32", "float64", "bytes"]
 Role = Literal["feature", "label", "mask", "weight", "key"]
 NullPolicy = Literal["omit", "default", "fail"]
 RecordType = Literal["example", "sequence_example", "byte_array"]
 TimeUnit = Literal["D", "s", "ms", "us", "ns"]
 Encoding = Literal["list", "tensor", "raw"]
+Layout = Literal["columns", "dense", "sparse", "sequence", "legacy_121"]
 
 CONTRACT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSteps:
+    """What is left to the model: it applies these in this order to the value that the record holds.
+
+    ``clip`` is a least and a greatest number; ``log1p`` the natural logarithm of 1 + x; then ``(x - shift) / scale``, each one
+    number or one for each place of a vector. ``boundaries`` make an id: 0 for NaN, else 1 and one more for each boundary that
+    is not above x. ``vocabulary`` names the tokens that stand beside the contract in ``vocabularies/<name>.txt``, one a line:
+    0 is padding, 1 an empty text, 2 an unknown token, 3 the first line, and so on.
+    """
+
+    clip: tuple[float, float] | None = None
+    log1p: bool = False
+    shift: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+    boundaries: tuple[float, ...] = ()
+    vocabulary: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where a feature stands in a record that joins all of them: ``size`` numbers, or ids, from ``start`` on."""
+
+    name: str
+    start: int
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +58,8 @@ class FeatureSpec:
     ``unit`` is what an int64 made from a date or timestamp counts since 1970 (UTC). ``encoding`` other than ``list`` puts the
     values, of type ``dtype``, into one bytes value: a TensorProto or raw little-endian. ``sequence`` makes the feature a
     FeatureList of a SequenceExample; ``shape`` is then that of one step. ``buckets`` is the number of ids of an id feature,
-    0 to ``buckets - 1``: what an embedding table needs.
+    0 to ``buckets - 1``: what an embedding table needs. ``model`` is what the model has to do with the value. float64 is for
+    encodings other than ``list``: tf.train.Feature has no such list.
     """
 
     name: str
@@ -44,12 +74,17 @@ class FeatureSpec:
     encoding: Encoding = "list"
     sequence: bool = False
     buckets: int | None = None
+    model: ModelSteps | None = None
 
     def __post_init__(self) -> None:
         if not self.name:
             raise ContractError("A feature has an empty name; give each feature a name.")
         if self.shape is not None and any(n < 0 for n in self.shape):
             raise ContractError(f"Feature {self.name!r} has the shape {self.shape}; sizes cannot be negative.")
+        if self.dtype == "float64" and self.encoding == "list":
+            raise ContractError(
+                f"Feature {self.name!r} is a list of float64, which a record cannot hold; use float32, or the encoding 'raw'."
+            )
         if self.nulls == "default" and self.default is None:
             raise ContractError(f"Feature {self.name!r} writes a default for nulls but declares none; set `default`.")
         if self.role in ("label", "weight") and self.nonfinite:
@@ -68,11 +103,18 @@ class FeatureSpec:
 
 @dataclass(frozen=True, slots=True)
 class ExampleContract:
-    """The features of a record, in the order in which they were declared (the wire sorts them by name)."""
+    """The features of a record, in the order in which they were declared (the wire sorts them by name).
+
+    ``layout`` says how the features of a sample set were put into records, and ``parts`` where each stands in a layout that
+    joins them. ``state`` says which version of the fitted state the ids come from.
+    """
 
     features: tuple[FeatureSpec, ...]
     record: RecordType = "example"
     version: int = field(default=CONTRACT_VERSION)
+    layout: Layout = "columns"
+    parts: tuple[Part, ...] = ()
+    state: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         names = [f.name for f in self.features]
@@ -94,7 +136,14 @@ class ExampleContract:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready form that :meth:`from_dict` reads back."""
-        return {"version": self.version, "record": self.record, "features": [_spec_to_dict(f) for f in self.features]}
+        return {
+            "version": self.version,
+            "record": self.record,
+            "layout": self.layout,
+            "features": [_spec_to_dict(f) for f in self.features],
+            "parts": [asdict(part) for part in self.parts],
+            "state": None if self.state is None else dict(self.state),
+        }
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> Self:
@@ -104,12 +153,24 @@ class ExampleContract:
                 f"The contract has version {value.get('version')!r}; this release reads version {CONTRACT_VERSION}. "
                 "Install the ctr-samples release that wrote it, or a newer one."
             )
-        return cls(tuple(_spec_from_dict(f) for f in value["features"]), value["record"])
+        return cls(
+            tuple(_spec_from_dict(f) for f in value["features"]),
+            value["record"],
+            layout=value.get("layout", "columns"),
+            parts=tuple(Part(**part) for part in value.get("parts", ())),
+            state=value.get("state"),
+        )
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change whenever anything in the contract does."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        """Sixteen hex digits that change whenever records mean something else.
+
+        Of the fitted state only the lineage counts: within one, ids and moments never change, so that days which were written
+        with different versions can be read together.
+        """
+        said = self.to_dict()
+        said["state"] = None if self.state is None else self.state["lineage"]
+        text = json.dumps(said, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -120,5 +181,13 @@ def _spec_to_dict(spec: FeatureSpec) -> dict[str, Any]:
 
 
 def _spec_from_dict(value: dict[str, Any]) -> FeatureSpec:
-    shape = value["shape"]
-    return FeatureSpec(**{**value, "shape": None if shape is None else tuple(shape)})
+    shape, model = value["shape"], value.get("model")
+    known = {
+        "shape": None if shape is None else tuple(shape),
+        "model": None if model is None else ModelSteps(**{k: _hashable(v) for k, v in model.items()}),
+    }
+    return FeatureSpec(**{**value, **known})
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -19,9 +19,10 @@ from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
-from ctr_samples.config.references import check_secrets
 from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import ConfigError, DamagedFile, InputError, StorageError, UsageError
+from ctr_samples.descriptions import contract_json, schema_pbtxt
+from ctr_samples.errors import DamagedFile, InputError, StorageError, UsageError
+from ctr_samples.fitting import state_of_run
 from ctr_samples.quality.accounting import Accounting
 from ctr_samples.shards import (
     Manifest,
@@ -54,6 +55,7 @@ from ctr_samples.spark.session import make_active, run_session
 from ctr_samples.spark.sink import Progress, SinkPlan, in_final_order, write_shards
 from ctr_samples.spark.sources import SourceFrame, read_source
 from ctr_samples.spark.witnesses import Witnesses
+from ctr_samples.vocabulary import FittedState
 
 
 class Reporter(Protocol):
@@ -104,7 +106,7 @@ def run(
     errors of :mod:`ctr_samples.errors`; when it raises, nothing was published (but see PublishUnknown).
     """
     try:
-        with expected_errors():
+        with expected_errors(loaded.config.sources):
             return _run(spark, loaded, run_date, force, reporter or Silent())
     finally:
         make_active(spark)
@@ -113,15 +115,15 @@ def run(
 def _run(spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool, told: Reporter) -> RunResult:
     started = time.monotonic()
     config = loaded.config
-    for problem in check_secrets(loaded.document):
-        raise ConfigError(f"{loaded.path}: {'.'.join(problem.where)} {problem.what}.")
+    loaded.refuse_secrets()
     session = run_session(spark, config.timezone)
     storage = open_storage(config.output.path)
     day = Day.of(run_date, config.timezone)
 
     told.stage("looking at the inputs")
     sources = {name: read_source(session, name, source, run_date) for name, source in config.sources.items()}
-    contract = contract_of(config)
+    state = state_of_run(config, run_date)
+    contract = contract_of(config, state)
     mature = labels_are_mature(config, sources, run_date, datetime.now(UTC))
     fingerprint = run_fingerprint(config, run_date, contract, sources, mature)
     current = latest_manifest(storage, run_date)
@@ -133,10 +135,11 @@ def _run(spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool,
         return RunResult(current, published=False)
 
     told.stage("planning the joins")
-    witnesses = Witnesses()
+    witnesses, canaries = Witnesses(), CanaryWitness()
+    builder = SampleBuilder(config, sources, day, witnesses, canaries, state)
+    builder.check()
     steps = ViewJoiner(config, sources, day).plan()
-    canaries = CanaryWitness()
-    samples = SampleBuilder(config, sources, day, witnesses, canaries).build(contract, steps)
+    samples = builder.build(steps)
 
     told.stage("joining and writing")
     progress = Progress.of(session)
@@ -157,6 +160,7 @@ def _run(spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool,
     looked_at = check_canaries(session, config, day, steps, canaries)
     shards = tuple(shard for receipt in receipts for shard in receipt.shards)
     check_shards(storage, shards)
+    write_descriptions(storage, directory, contract, state)
     flips = flips_since(current, storage, shards, contract)
     manifest = Manifest(
         name=config.name,
@@ -182,6 +186,17 @@ def _run(spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool,
     )
     publish(storage, manifest)
     return RunResult(manifest, published=True)
+
+
+def write_descriptions(storage: Storage, directory: str, contract: ExampleContract, state: FittedState | None) -> None:
+    """What readers without this package need, beside the shards: the contract, TensorFlow's schema and the vocabularies."""
+    files = {"contract.json": contract_json(contract), "schema.pbtxt": schema_pbtxt(contract)}
+    for name, vocabulary in (state.vocabularies if state else {}).items():
+        if not any("\n" in token for token in vocabulary.tokens):
+            files[f"vocabularies/{name}.txt"] = "".join(f"{token}\n" for token in vocabulary.tokens)
+    for name, text in files.items():
+        with storage.new_file(f"{directory}/{name}") as file:
+            file.write(text.encode())
 
 
 def check_name(storage: Storage, current: Manifest | None, name: str) -> None:
@@ -217,7 +232,7 @@ def evidence_of(
     told.stage("looking at the inputs")
     sources = {name: read_source(session, name, source, run_date) for name, source in config.sources.items()}
     told.stage("looking for the impression")
-    with expected_errors():
+    with expected_errors(config.sources):
         return Witness(config, sources, Day.of(run_date, config.timezone)).gather(impression_id)
 
 
@@ -239,7 +254,8 @@ def run_fingerprint(
     said = config.model_dump(mode="json", by_alias=True)
     for key in ("path", "retention"):  # neither changes a byte of the samples
         said["output"].pop(key)
-    parts = [said, run_date.isoformat(), contract.fingerprint, inputs, mature, versions()["ctr_samples"]]
+    fitted = contract.state and contract.state["fingerprint"]
+    parts = [said, run_date.isoformat(), contract.fingerprint, fitted, inputs, mature, versions()["ctr_samples"]]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

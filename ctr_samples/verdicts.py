@@ -1,4 +1,5 @@
-"""Why an action counts for an impression or not, and why a feature row was chosen or not: the definitions, in plain Python.
+"""Why an action counts for an impression or not, why a feature row was chosen or not, and why an action is in a history or
+not: the definitions, in plain Python.
 
 They know nothing of how the job computes the same with columns, so that each can be checked against the other.
 """
@@ -56,6 +57,28 @@ class ViewRules:
     ttl: timedelta | None
     inclusive: bool = False
     snapshots: Sequence[tuple[datetime, datetime]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PastAction:
+    """An action of the impression's user that a history may list; ``tie`` orders those of one item and instant."""
+
+    time: datetime
+    item: Any
+    request: Any = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    tie: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRules:
+    """How many items a history has, how old they may be, how long after they happened actions are known, and the request
+    that is left out."""
+
+    last: int
+    within: timedelta | None = None
+    delay: timedelta = timedelta()
+    own_request: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +177,34 @@ def _invalid(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
 
 def _rank(row: FeatureRow) -> Any:
     return (row.event_time, row.available_time, row.sequence is not None, row.sequence)
+
+
+def judge_history(at: datetime, actions: Sequence[PastAction], rules: HistoryRules) -> Iterator[Verdict]:
+    """One verdict for each action, newest first; those that are taken are the history, in its order."""
+    items: list[str] = []
+    for action in sorted(actions, key=lambda a: (a.time, a.item, a.tie), reverse=True):
+        hidden = _not_in_history(at, action, rules)
+        if hidden is None and str(action.item) in items:
+            hidden = "a later action on the same item counts"
+        elif hidden is None and len(items) == rules.last:
+            hidden = f"the history has {rules.last} item(s), all of them later"
+        elif hidden is None:
+            items.append(str(action.item))
+        yield Verdict(action, hidden is None, hidden or f"number {len(items)}, {in_words(at - action.time)} old")
+
+
+def _not_in_history(at: datetime, action: PastAction, rules: HistoryRules) -> str | None:
+    """Why no history of an impression could have an action, or None if one could."""
+    if rules.own_request is not None and str(action.request) == str(rules.own_request):
+        return "it is of the impression's own request"
+    if action.time >= at:
+        when = "at the very instant of" if action.time == at else f"{in_words(action.time - at)} after"
+        return f"it happened {when} the impression"
+    if action.time + rules.delay > at:
+        return f"it was not known until {in_words(action.time + rules.delay - at)} after the impression"
+    if rules.within is not None and action.time < at - rules.within:
+        return f"it is {in_words(at - action.time)} old; the limit is {in_words(rules.within)}"
+    return None
 
 
 def in_words(span: timedelta) -> str:

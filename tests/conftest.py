@@ -1,4 +1,4 @@
-"""One tiny Spark session for all tests, and the two sample directories that many of them read."""
+"""One tiny Spark session for all tests of a process, and frames of literal rows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,9 @@ os.environ["TZ"] = "America/St_Johns"  # an odd zone: a test that leans on the m
 os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need this environment's pyarrow and numba
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a machine need not know its own name
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests with Spark share one worker of pytest-xdist, and so one session; of the others each file stays together."""
-    for item in items:
-        uses_spark = "spark" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("spark" if uses_spark else str(item.path)))
+# Every Spark that a test starts, spark-submit too. With the better compiler half of a JVM's time goes into compiling; the
+# other one's room for code is so small that a session of some minutes would spend its time in sweeping it.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m")
 
 
 @pytest.fixture(scope="session")

@@ -53,6 +53,7 @@ def comparable(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip() and set(line.strip()) != {"─"}]
 
 
+@pytest.mark.slow
 def test_the_demo_prints_what_the_readme_shows(demo_output: str) -> None:
     shown = re.search(r"```text\n(.*?)```", README, re.DOTALL)
     assert shown is not None
@@ -62,6 +63,7 @@ def test_the_demo_prints_what_the_readme_shows(demo_output: str) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_readmes_program_runs_on_the_demos_output(demo_output: str, checkout: Path) -> None:
     program = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert program is not None

@@ -12,13 +12,14 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "ctr_samples"
 
-LEAVES = {"errors", "contract", "crc32c"}
+LEAVES = {"errors", "contract", "crc32c", "vocabulary"}
 """Modules that everyone may import: they import none of the rooms."""
 
 MAY_IMPORT = {
     "errors": set(),
     "contract": {"errors"},
     "crc32c": set(),
+    "vocabulary": set(),
     "config": {"errors"},
     "codec": LEAVES,
     "shards": LEAVES,
@@ -29,20 +30,23 @@ MAY_IMPORT = {
     "writing": LEAVES | {"codec", "shards"},
     "spark": LEAVES | {"config", "codec", "shards", "quality", "reading", "verdicts", "writing"},
     "training": LEAVES | {"codec", "shards"},
-    "pipeline": LEAVES | {"config", "codec", "shards", "quality", "spark"},
+    "descriptions": {"contract"},
+    "fitting": LEAVES | {"config", "shards", "spark"},
+    "pipeline": LEAVES | {"config", "codec", "descriptions", "fitting", "shards", "quality", "spark"},
     "progress": {"spark"},
     "summary": {"config", "shards"},
-    "cli": LEAVES | {"config", "shards", "spark", "pipeline", "progress", "reading", "summary", "verdicts"},
+    "cli": LEAVES | {"config", "fitting", "shards", "spark", "pipeline", "progress", "reading", "summary", "verdicts"},
 }
 
 LIBRARIES = {
-    "pyspark": {"spark", "pipeline", "progress"},
+    "pyspark": {"spark", "fitting", "pipeline", "progress"},
     "py4j": {"spark"},
     "tensorflow": {"training", "codec/reference"},
     "keras": {"training"},
     "numba": {"codec", "crc32c"},
     "obstore": {"shards/storage/objects"},
     "hdfs_native": {"shards/storage/hdfs"},
+    "PIL": {"spark/images/decoding"},
 }
 """Heavy libraries and the only places that may import them."""
 
@@ -104,6 +108,7 @@ def loaded_by(statement: str) -> set[str]:
         ("import ctr_samples.cli", {"pyspark", "tensorflow", "numba", "pyarrow"}),
         ("import ctr_samples.codec, ctr_samples.shards", {"pyspark", "tensorflow", "pandas"}),
         ("import ctr_samples.spark.sink", {"tensorflow", "pydantic_settings"}),
+        ("import ctr_samples.spark.images, ctr_samples.spark.images.tasks", {"tensorflow", "PIL"}),
         (
             "import ctr_samples.spark.tfrecord.streams, ctr_samples.spark.tfrecord.source",
             {"tensorflow", "numba", "pydantic"},

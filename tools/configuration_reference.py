@@ -13,11 +13,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from ctr_samples.config.features import Feature, Fitted, Vocabulary
 from ctr_samples.config.models import (
     Aggregates,
     BadRecords,
     DailyCounts,
-    Feature,
     History,
     Impressions,
     JdbcPartition,
@@ -47,6 +47,8 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("views.<name>.aggregates.rates.<name>", Rate),
     ("histories.<name>", History),
     ("features.<name>", Feature),
+    ("vocabularies.<name>", Vocabulary),
+    ("fitted", Fitted),
     ("split", Split),
     ("sampling", Sampling),
     ("output", Output),

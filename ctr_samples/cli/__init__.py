@@ -2,6 +2,7 @@
 
 from ctr_samples.cli.app import app, main
 from ctr_samples.cli.errors import errors_in_words
+from ctr_samples.cli.fitted import fit
 from ctr_samples.cli.generation import generate
 
-__all__ = ["app", "errors_in_words", "generate", "main"]
+__all__ = ["app", "errors_in_words", "fit", "generate", "main"]

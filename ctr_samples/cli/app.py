@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ctr_samples.cli import explanation, generation, outputs
+from ctr_samples.cli import explanation, fitted, generation, outputs
 
 app = typer.Typer(
     help="Training-ready TFRecord shards from impression and click logs.",
@@ -13,6 +13,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(generation.generate)
+app.command()(fitted.fit)
 app.command(name="config")(generation.config_command)
 app.command()(explanation.explain)
 for command in (outputs.verify, outputs.show, outputs.paths, outputs.history, outputs.clean):

@@ -15,13 +15,13 @@ from ctr_samples.cli.errors import Debug, errors_in_words
 from ctr_samples.cli.generation import ConfigPath, Day, Overrides, spark_for
 from ctr_samples.config import load_config
 from ctr_samples.progress import stderr_console
-from ctr_samples.verdicts import FeatureRow, Verdict, judge_actions, judge_rows
+from ctr_samples.verdicts import FeatureRow, PastAction, Verdict, judge_actions, judge_history, judge_rows
 
 if TYPE_CHECKING:
-    from ctr_samples.spark.evidence import Evidence, LabelEvidence, ViewEvidence
+    from ctr_samples.spark.evidence import Evidence, HistoryEvidence, LabelEvidence, ViewEvidence
 
 _SHOWN_ROWS = 12
-"""Rejected rows of a view that are printed; the nearest ones."""
+"""Rows of a view, and actions that are not in a history, that are printed; the nearest ones."""
 
 
 def explain(
@@ -31,7 +31,7 @@ def explain(
     set_: Overrides = None,
     debug: Debug = False,
 ) -> None:
-    """Say of one impression which actions label it, which feature rows were chosen, and why all others were not."""
+    """Say of one impression which actions label it, which feature rows and past actions it sees, and why it sees no others."""
     console = stderr_console()
     with errors_in_words(console, debug):
         from ctr_samples.shards.naming import parse_day
@@ -59,6 +59,8 @@ def report(evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
         yield from _label(name, label, evidence, zone)
     for name, view in evidence.views.items():
         yield from _view(name, view, evidence, zone)
+    for name, history in evidence.histories.items():
+        yield from _history(name, history, evidence, zone)
 
 
 def _label(name: str, label: LabelEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
@@ -91,6 +93,23 @@ def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: ZoneInfo) -> 
     hidden = len(verdicts) - _SHOWN_ROWS
     if hidden > 0:
         yield f"  … and {hidden} further away"
+
+
+def _history(name: str, history: HistoryEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
+    verdicts = list(judge_history(evidence.shown.time, history.actions, history.rules))
+    taken = sum(verdict.taken for verdict in verdicts)
+    user = _value(evidence.shown.values["user"])
+    yield f"\n[bold]History {name}[/bold], user {user}: {taken} of {len(verdicts)} action(s), newest first"
+    others = [verdict for verdict in verdicts if not verdict.taken]
+    near = sorted(others, key=lambda verdict: abs(verdict.what.time - evidence.shown.time))[:_SHOWN_ROWS]
+    printed = {id(verdict) for verdict in near}
+    for verdict in verdicts:
+        if verdict.taken or id(verdict) in printed:
+            action: PastAction = verdict.what
+            more = f" {_value(dict(action.values))}" if verdict.taken and action.values else ""
+            yield f"  {_mark(verdict)} {_time(action.time, zone)} {_value(action.item)}: {verdict.why}{more}"
+    if len(others) > len(near):
+        yield f"  … and {len(others) - len(near)} further away"
 
 
 def _mark(verdict: Verdict) -> str:

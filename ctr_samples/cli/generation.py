@@ -72,6 +72,7 @@ def config_command(
 
         run_date = parse_day(date) if date is not None else None
         loaded = load_config(config, set_ or ())
+        loaded.refuse_secrets()
         if not explain_:
             typer.echo(f"{config} is valid.")
             return

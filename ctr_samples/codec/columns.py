@@ -138,7 +138,7 @@ class WireColumn:
         return replace(self, valid=valid)
 
     def fixed_buffer(self) -> npt.NDArray[np.uint8]:
-        """The bytes of int64 or float32 values, from the first one of this slice."""
+        """The bytes of numbers, from the first one of this slice."""
         width = self.values.type.bit_width // 8
         return _bytes(self.values.buffers()[1])[self.values.offset * width :]
 

@@ -128,7 +128,7 @@ class FeaturePlan:
             raise self._refuse(row_of(error.position), error.value, error.problem) from error
 
     def _check_finite(self, values: pa.Array, row_of: Callable[[int], int]) -> None:
-        if self.spec.nonfinite or self.spec.dtype != "float32":
+        if self.spec.nonfinite or self.spec.dtype not in ("float32", "float64"):
             return
         position = first_true(pc.invert(pc.is_finite(values)))
         if position is not None:

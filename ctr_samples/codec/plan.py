@@ -81,7 +81,7 @@ def check_record_type(contract: ExampleContract) -> None:
             )
         if spec.encoding != "list" and (spec.dtype == "bytes" or spec.sequence):
             raise ContractError(
-                f"Feature {spec.name!r} has the encoding {spec.encoding!r}, which is for int64 and float32 tensors "
+                f"Feature {spec.name!r} has the encoding {spec.encoding!r}, which is for tensors of numbers "
                 "outside sequences; use the encoding 'list'."
             )
 

@@ -217,6 +217,10 @@ def _wire_value(spec: FeatureSpec, value: Any, row: int) -> Any:
         if not -(2**63) <= number < 2**63:
             raise EncodeError(f"{where} does not fit into int64.")
         return number
+    if spec.dtype == "float64":
+        if not spec.nonfinite and not math.isfinite(value):
+            raise EncodeError(f"{where} is not finite.")
+        return float(value)
     with np.errstate(over="ignore"):
         narrow = float(np.float32(float(value) if isinstance(value, Decimal) else value))
     if math.isinf(narrow) and math.isfinite(value):

@@ -13,8 +13,10 @@ from ctr_samples.codec.columns import WireColumn, offsets_of, shaped
 from ctr_samples.contract import FeatureSpec
 from ctr_samples.errors import DamagedFile
 
-TENSOR_TYPES = {"float32": 1, "int64": 9}
+TENSOR_TYPES = {"float32": 1, "float64": 2, "int64": 9}
 """Numbers of tensorflow.DataType."""
+
+_NUMPY: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float64": np.dtype("<f8"), "int64": np.dtype("<i8")}
 
 
 def pack_tensors(wire: WireColumn, spec: FeatureSpec, rows: int) -> WireColumn:
@@ -34,7 +36,7 @@ def pack_tensors(wire: WireColumn, spec: FeatureSpec, rows: int) -> WireColumn:
 
 def tensor_prefix(spec: FeatureSpec, count: int) -> bytes:
     """A TensorProto of ``count`` values up to where its content begins."""
-    width = 4 if spec.dtype == "float32" else 8
+    width = _NUMPY[spec.dtype].itemsize
     dimensions = (count,) if spec.shape is None else spec.shape
     shape = b"".join(_field(0x12, b"\x08" + varint(n) if n else b"") for n in dimensions)
     content = b"\x22" + varint(count * width) if count else b""
@@ -57,7 +59,7 @@ def varint(number: int) -> bytes:
 
 def unpack_tensors(array: pa.Array, spec: FeatureSpec) -> pa.Array:
     """The tensors of :func:`pack_tensors` back as (nested) lists; DamagedFile for bytes that are no such tensor."""
-    width = 4 if spec.dtype == "float32" else 8
+    width = _NUMPY[spec.dtype].itemsize
     lengths = pc.fill_null(pc.binary_length(array), 0).to_numpy().astype(np.int64)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
     prefixes = {int(n): _prefix_of(spec, int(n), width) for n in np.unique(lengths[valid])}
@@ -72,7 +74,7 @@ def unpack_tensors(array: pa.Array, spec: FeatureSpec) -> pa.Array:
         pieces.append(content[len(prefix) :])
     counts = np.zeros(len(array), np.int64)
     counts[valid] = [len(p) // width for p in pieces]
-    values = np.frombuffer(b"".join(pieces), np.float32 if spec.dtype == "float32" else np.int64)
+    values = np.frombuffer(b"".join(pieces), _NUMPY[spec.dtype])
     return _as_lists(values, counts, spec, valid)
 
 

@@ -20,13 +20,14 @@ from ctr_samples.errors import ContractError
 
 Convert = Callable[[pa.Array], pa.Array]
 
-WIRE_TYPES = {"int64": pa.int64(), "float32": pa.float32(), "bytes": pa.large_binary()}
+WIRE_TYPES = {"int64": pa.int64(), "float32": pa.float32(), "float64": pa.float64(), "bytes": pa.large_binary()}
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 NANOSECONDS = {"D": 86_400_000_000_000, "s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 ACCEPTED = {
     "int64": "bool, int8 to int64, uint8 to uint64, date or timestamp",
     "float32": "float16, float32, float64 or decimal",
+    "float64": "float16, float32, float64 or decimal",
     "bytes": "string or binary",
 }
 
@@ -81,6 +82,14 @@ def _to_float32(spec: FeatureSpec, leaf: pa.DataType) -> Convert | None:
     return None
 
 
+def _to_float64(spec: FeatureSpec, leaf: pa.DataType) -> Convert | None:
+    if leaf == pa.float64():
+        return _unchanged
+    if pt.is_floating(leaf) or pt.is_decimal(leaf):
+        return lambda array: pc.cast(array, pa.float64())
+    return None
+
+
 def _to_bytes(spec: FeatureSpec, leaf: pa.DataType) -> Convert | None:
     if leaf == pa.large_binary():
         return _unchanged
@@ -93,6 +102,7 @@ def _to_bytes(spec: FeatureSpec, leaf: pa.DataType) -> Convert | None:
 _CONVERTERS: dict[str, Callable[[FeatureSpec, pa.DataType], Convert | None]] = {
     "int64": _to_int64,
     "float32": _to_float32,
+    "float64": _to_float64,
     "bytes": _to_bytes,
 }
 

@@ -14,7 +14,7 @@ from ctr_samples.contract import FeatureSpec
 from ctr_samples.errors import ContractError
 
 KINDS = {"int64": INT64, "float32": FLOAT, "bytes": BYTES}
-VALUE_TYPES = {"int64": pa.int64(), "float32": pa.float32(), "bytes": pa.binary()}
+VALUE_TYPES = {"int64": pa.int64(), "float32": pa.float32(), "float64": pa.float64(), "bytes": pa.binary()}
 NUMPY_TYPES = {"int64": np.int64, "float32": np.float32}
 OFFSET_LIMIT = 2**31 - 1
 

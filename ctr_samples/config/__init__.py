@@ -1,11 +1,11 @@
 """The YAML file that says everything about a sample set: its models, its loader and its plan in words."""
 
 from ctr_samples.config.explain import explain
+from ctr_samples.config.features import Feature, Fitted, Vocabulary
 from ctr_samples.config.loading import LoadedConfig, load_config
 from ctr_samples.config.models import (
     Aggregates,
     DailyCounts,
-    Feature,
     History,
     Impressions,
     JobConfig,
@@ -21,6 +21,7 @@ __all__ = [
     "Aggregates",
     "DailyCounts",
     "Feature",
+    "Fitted",
     "History",
     "Impressions",
     "JobConfig",
@@ -31,6 +32,7 @@ __all__ = [
     "Source",
     "Split",
     "View",
+    "Vocabulary",
     "explain",
     "load_config",
 ]

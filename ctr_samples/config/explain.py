@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from ctr_samples.config.models import Feature, JobConfig, Label, Source, View
+from ctr_samples.config.features import Feature
+from ctr_samples.config.models import JobConfig, Label, Source, View
 from ctr_samples.config.references import inherited, keys_of
 from ctr_samples.config.units import format_duration, format_size
 
@@ -130,7 +131,7 @@ def _features(config: JobConfig) -> Iterator[str]:
     for name, feature in config.features.items():
         yield f"  {name}: {_feature(feature)}"
     yield ""
-    yield f"It writes {output.record} records to {output.path}"
+    yield f"It writes records of the layout {output.layout} to {output.path}"
     size = format_size(output.shard_size)
     yield f"  in {output.partitions} task(s), shards of about {size}, compression {output.compression}"
     if split.by == "time":
@@ -144,13 +145,49 @@ def _features(config: JobConfig) -> Iterator[str]:
 
 
 def _feature(feature: Feature) -> str:
-    shape = f"[{feature.shape[0]}]" if feature.shape else " list of any length" if feature.ragged else ""
-    parts = [f"{feature.dtype}{shape} from {feature.from_ or feature.expr}"]
+    """Its type and shape on the wire, its source and changes, where they are computed, and what a missing value becomes."""
+    shape = f"{list(feature.shape)}" if feature.shape else " list of any length" if feature.ragged else ""
+    source = f"the cross of {' and '.join(feature.cross)}" if feature.cross else feature.from_ or feature.expr
+    parts = [f"{feature.dtype}{shape} from {source}", *_changes(feature)]
+    if feature.computed == "model":
+        parts.append("all of which the model does")
+    return ", ".join([*parts, f"missing: {_missing(feature)}"])
+
+
+def _changes(feature: Feature) -> Iterator[str]:
+    if feature.at:
+        yield f"at {feature.at}"
+    if feature.date_part:
+        yield f"its {feature.date_part.replace('_', ' ')}"
     if feature.top_k:
-        parts.append(f"the {feature.top_k} greatest")
+        yield f"{'the keys of ' if feature.part == 'keys' else ''}the {feature.top_k} {feature.order}"
+    if feature.clip:
+        yield f"clipped to {feature.clip[0]:g} and {feature.clip[1]:g}"
+    if feature.log1p:
+        yield "log1p"
+    if feature.scale:
+        yield {"standardise": "standardised", "min_max": "scaled to 0 and 1"}[feature.scale] + " by fitted moments"
+    if feature.boundaries:
+        yield f"in {len(feature.boundaries) + 1} buckets"
+    if feature.quantiles:
+        yield f"in {feature.quantiles} buckets by fitted quantiles"
     if feature.hash_buckets:
-        parts.append(f"hashed to {feature.hash_buckets} ids")
+        yield f"hashed to {feature.hash_buckets} ids"
+    if feature.vocabulary:
+        yield f"as ids of the vocabulary {feature.vocabulary}"
+    if feature.multi_hot:
+        yield "a vector with 1 at each id"
+    if feature.encoding != "list":
+        yield {"tensor": "as a serialized tensor", "raw": "as raw bytes"}[feature.encoding]
+
+
+def _missing(feature: Feature) -> str:
+    if feature.nulls != "default":
+        return {"omit": "left out", "fail": "ends the run"}[feature.nulls]
     if feature.ragged:
-        return ", ".join([*parts, "missing: empty"])
-    parts.append("missing: an id of its own" if feature.hash_buckets else f"missing: {feature.default_value!r}")
-    return ", ".join(parts)
+        return "empty"
+    if feature.multi_hot or (feature.makes_ids and feature.shape):
+        return "all 0"
+    if feature.makes_ids and feature.computed == "sample":
+        return "an id of its own"
+    return repr(feature.default_value)

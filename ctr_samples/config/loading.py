@@ -18,7 +18,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
 from ctr_samples.config.models import JobConfig
-from ctr_samples.config.references import check_references, end_sentence, nearest
+from ctr_samples.config.problems import end_sentence, nearest
+from ctr_samples.config.references import check_references, check_secrets
 from ctr_samples.errors import ConfigError
 
 _MOST_PROBLEMS = 8
@@ -61,6 +62,11 @@ class LoadedConfig:
     config: JobConfig
     document: dict[str, Any]
     path: str
+
+    def refuse_secrets(self) -> None:
+        """Raise ConfigError if a secret stands in the file itself, from where it would go into every manifest."""
+        for problem in check_secrets(self.document):
+            raise ConfigError(f"{self.path}: {'.'.join(problem.where)} {problem.what}.")
 
 
 def load_config(

@@ -8,32 +8,16 @@ from __future__ import annotations
 import os
 import re
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Literal
 from zoneinfo import available_timezones
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from ctr_samples.config.base import Expression, Model, Name, Scalar
+from ctr_samples.config.features import Feature, Fitted, Vocabulary
 from ctr_samples.config.units import Duration, Size, format_duration
 
 Entity = Literal["user", "article", "user_article"]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
-_GREATEST_FLOAT32 = 3.4028234663852886e38
-
-
-def _one_value(value: Any) -> Any:
-    if not isinstance(value, int | float | str):
-        raise ValueError("expected a number or text")
-    return value
-
-
-Scalar = Annotated[int | float | str, BeforeValidator(_one_value)]
-
-
-def _as_text(value: Any) -> Any:
-    # YAML reads `where: true` as a boolean and `key: 1` as a number; as SQL they are the same text.
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value) if isinstance(value, int | float) else value
 
 
 def _from_home(path: str) -> str:
@@ -41,15 +25,7 @@ def _from_home(path: str) -> str:
     return os.path.expanduser(path) if path.startswith("~/") else path
 
 
-Expression = Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
-"""A Spark SQL expression over the columns of one source, from an allow-list of functions."""
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, protected_namespaces=())
-
-
-class BadRecords(_Model):
+class BadRecords(Model):
     """How many lines or impressions of a source may be unreadable before the run is refused."""
 
     max_rate: float = Field(
@@ -61,7 +37,7 @@ class BadRecords(_Model):
     )
 
 
-class JdbcPartition(_Model):
+class JdbcPartition(Model):
     """How a table of a database is read by several tasks: by ranges of a column. All rows are read, whatever the bounds."""
 
     column: str = Field(min_length=1, description="A number, date or timestamp that is spread evenly.")
@@ -70,7 +46,7 @@ class JdbcPartition(_Model):
     count: int = Field(ge=2, le=1000, description="How many tasks, and connections, read it.")
 
 
-class Source(_Model):
+class Source(Model):
     """One input: files of a format under a path, a table that the catalog knows, or a table of a database."""
 
     format: Literal["json", "csv", "parquet", "orc", "table", "jdbc"] = Field(description="How the input is stored.")
@@ -144,7 +120,7 @@ class Source(_Model):
         return "{date}" in (self.path or "") or self.date_column is not None
 
 
-class Impressions(_Model):
+class Impressions(Model):
     """Where impressions come from: one row, or one list of articles, shown to one user at one time."""
 
     source: Name = Field(description="A name under `sources`.")
@@ -181,7 +157,7 @@ class Impressions(_Model):
         return self
 
 
-class Label(_Model):
+class Label(Model):
     """An action after an impression that a model shall predict."""
 
     source: Name = Field(description="A name under `sources`.")
@@ -205,6 +181,16 @@ class Label(_Model):
         description="Actions without an impression are counted; `quarantine` also keeps up to 100 of them in the manifest.",
     )
 
+    @field_validator("orphans", mode="before")
+    @classmethod
+    def _nothing_is_invented(cls, value: object) -> object:
+        if value == "synthesize":
+            raise ValueError(
+                "expected 'drop' or 'quarantine': an impression made from a click would have no position "
+                "and no list, and would always be clicked, so a model would learn to tell it by what it lacks"
+            )
+        return value
+
     @model_validator(mode="after")
     def _value_fits_reduce(self) -> Label:
         if self.skew > timedelta(hours=1):
@@ -214,7 +200,7 @@ class Label(_Model):
         return self
 
 
-class Rate(_Model):
+class Rate(Model):
     """A smoothed rate of two counts: (count + prior * strength) / (of + strength)."""
 
     count: Name = Field(description="The numerator, a name under `counts`.")
@@ -223,7 +209,7 @@ class Rate(_Model):
     strength: float = Field(gt=0, description="How many observations the prior is worth.")
 
 
-class DailyCounts(_Model):
+class DailyCounts(Model):
     """A feature table counted from a log: one row for each key and day, over the `days` that end with that day."""
 
     days: int = Field(ge=1, le=366, description="Length of the counting window in calendar days.")
@@ -236,7 +222,7 @@ class DailyCounts(_Model):
         return [*self.counts, *self.rates]
 
 
-class Aggregates(_Model):
+class Aggregates(Model):
     """Features counted from a log over sliding windows: `<name>_<window>`, such as `clicks_1h` or `ctr_7d`.
 
     A window ends with the last step that was over, and known, before the impression: an action of a step that is still running
@@ -297,7 +283,7 @@ def windowed(name: str, window: timedelta) -> str:
     return f"{name}_{format_duration(window)}"
 
 
-class View(_Model):
+class View(Model):
     """A timestamped feature table of one entity, joined as of each impression."""
 
     source: Name = Field(description="A name under `sources`.")
@@ -401,7 +387,7 @@ class View(_Model):
         return self
 
 
-class History(_Model):
+class History(Model):
     """The user's last actions before an impression, newest first, each item once, without those of the impression's request.
 
     It has `items`, `ages_s` (seconds from the action to the impression), one list for each of `columns`, `length` and `matched`
@@ -426,64 +412,7 @@ class History(_Model):
     columns: dict[Name, Expression] = Field({}, description="More lists: name -> one value of each action.")
 
 
-class Feature(_Model):
-    """One feature of a sample, on the wire one tf.Feature."""
-
-    from_: str | None = Field(None, alias="from", description="`<view>.<column>` or `impression.<column>`.")
-    expr: Expression | None = Field(None, description="Instead: an SQL expression over `<view>.<column>`s.")
-    dtype: Literal["int64", "float32", "string"] = Field(description="The type in the record.")
-    shape: tuple[Annotated[int, Field(ge=1, le=2**20)], ...] = Field(
-        (), description="`[]`: one value; `[n]`: n values."
-    )
-    default: Scalar | None = Field(
-        None, description="For missing values and to pad; 0 or an empty string if not given."
-    )
-    ragged: bool = Field(False, description="A list of any length instead of `shape`; a missing one is empty.")
-    top_k: int | None = Field(None, ge=1, le=2**16, description="Of an array or of a map's values: the k greatest.")
-    hash_buckets: int | None = Field(None, ge=2, le=2**62, description="Hash the value to an id below this number.")
-
-    @model_validator(mode="after")
-    def _parts_fit(self) -> Feature:
-        if (self.from_ is None) == (self.expr is None):
-            raise ValueError("give exactly one of `from` and `expr`")
-        if self.hash_buckets is not None and (self.dtype != "int64" or self.shape):
-            raise ValueError("`hash_buckets` makes one int64 id: set `dtype: int64` and no `shape`")
-        if self.hash_buckets is not None and self.default is not None:
-            raise ValueError("with `hash_buckets` a missing value is hashed like any other; remove `default`")
-        if self.top_k is not None and self.dtype == "string":
-            raise ValueError("`top_k` takes the greatest numbers: set `dtype: int64` or `dtype: float32`")
-        if self.top_k is not None and self.shape != (self.top_k,):
-            raise ValueError(f"`top_k: {self.top_k}` needs `shape: [{self.top_k}]`")
-        if self.ragged and (self.shape or self.top_k or self.hash_buckets or self.default is not None):
-            raise ValueError("`ragged` takes no `shape`, `top_k`, `hash_buckets` or `default`: the list is as it is")
-        if len(self.shape) > 1:
-            raise ValueError("a shape has at most one dimension here, such as `shape: [100]`")
-        if self.default is not None and not _is_of(self.default, self.dtype):
-            expected = {"string": "text", "float32": "a finite number of 32 bits", "int64": "a whole number of 64 bits"}
-            raise ValueError(
-                f"found `default: {self.default!r}`, expected {expected[self.dtype]} for `dtype: {self.dtype}`"
-            )
-        return self
-
-    @property
-    def default_value(self) -> Scalar:
-        """What a missing value becomes."""
-        if self.default is not None:
-            return self.default
-        zeros: dict[str, Scalar] = {"int64": 0, "float32": 0.0, "string": ""}
-        return zeros[self.dtype]
-
-
-def _is_of(value: Scalar, dtype: str) -> bool:
-    """Whether the record can hold the value as it is written."""
-    if isinstance(value, str) or dtype == "string":
-        return isinstance(value, str) and dtype == "string"
-    if dtype == "int64":
-        return isinstance(value, int) and -(2**63) <= value < 2**63
-    return abs(value) <= _GREATEST_FLOAT32
-
-
-class Split(_Model):
+class Split(Model):
     """Which samples are kept apart for evaluation, by a stable hash or by time."""
 
     eval: float = Field(0.1, ge=0, lt=1, description="Share of the hash range that goes to eval.")
@@ -509,14 +438,14 @@ class Split(_Model):
         return self
 
 
-class Sampling(_Model):
+class Sampling(Model):
     """Leaves out negatives of train: samples all of whose labels are 0. Adds the feature `sample_weight`."""
 
     negatives: float = Field(gt=0, le=1, description="Share of the negatives that stays; each then weighs 1 / share.")
     salt: str = Field("negatives", description="Another text chooses other negatives.")
 
 
-class Retention(_Model):
+class Retention(Model):
     """What the next run of a day leaves of earlier ones; manifests always stay."""
 
     generations: int = Field(3, ge=1, description="Generations of a day whose shards stay.")
@@ -527,11 +456,16 @@ class Retention(_Model):
     )
 
 
-class Output(_Model):
+class Output(Model):
     """Where the samples go and in what form."""
 
     path: str = Field(min_length=1, description="A directory, or hdfs://, s3://, gs://, az:// and a prefix.")
-    record: Literal["example"] = Field("example", description="The kind of message.")
+    layout: Literal["columns", "dense", "sparse", "sequence", "legacy_121"] = Field(
+        "columns",
+        description="`columns`: one tf.Feature for each feature; `dense`: one float vector of all; `sparse`: indices and "
+        "values of all; `sequence`: a SequenceExample whose ragged features are FeatureLists; `legacy_121`: the raw float64 "
+        "bytes of 121 numbers, and `label`.",
+    )
     compression: Literal["none", "gzip", "zlib"] = Field("none", description="Of each shard as a whole.")
     engine: Literal["native", "tensorflow"] = Field(
         "native",
@@ -550,7 +484,7 @@ class Output(_Model):
         return _from_home(value)
 
 
-class JobConfig(_Model):
+class JobConfig(Model):
     """A whole sample set."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$", description="A short name for manifests and logs.")
@@ -561,6 +495,8 @@ class JobConfig(_Model):
     views: dict[Name, View] = Field({}, description="The feature tables to join, as of each impression.")
     histories: dict[Name, History] = Field({}, description="The user's last actions before each impression.")
     features: dict[Name, Feature] = Field(min_length=1, description="What a sample has, in this order.")
+    vocabularies: dict[Name, Vocabulary] = Field({}, description="Ids for tokens, by a name of your choice.")
+    fitted: Fitted | None = Field(None, description="Where vocabularies, moments and quantiles are kept.")
     split: Split = Field(Split(), description="Train, eval and test.")
     sampling: Sampling | None = Field(None, description="Fewer negatives to train on.")
     output: Output = Field(description="Where the samples go.")

@@ -2,57 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from zoneinfo import ZoneInfo
 
+from ctr_samples.config.feature_checks import feature_problems
 from ctr_samples.config.models import Aggregates, History, Impressions, JobConfig, Label, Rate, View
+from ctr_samples.config.names import HISTORY_COLUMNS, IMPRESSION_COLUMNS, RESERVED_FEATURES, mask_of
+from ctr_samples.config.problems import Problem, nearest
 from ctr_samples.config.units import format_duration
-
-IMPRESSION_COLUMNS = ("impression_id", "impression_time", "user", "article", "request", "position")
-"""What every impression has, besides ``impressions.columns``."""
-
-VIEW_METADATA = ("age_s", "matched")
-"""What the as-of join adds to every view."""
-
-HISTORY_COLUMNS = ("items", "ages_s", "length", "matched")
-"""What every history has, besides its ``columns``."""
-
-SAMPLE_WEIGHT = "sample_weight"
-"""The feature that down-sampling adds."""
-
-RESERVED_FEATURES = ("impression_id", SAMPLE_WEIGHT)
-"""Names on the wire that the job writes itself."""
-
-
-class Problem(NamedTuple):
-    """What is wrong at one place of the file."""
-
-    where: tuple[str, ...]
-    what: str
-
-
-def nearest(name: str, valid: Iterable[str]) -> str:
-    """``"; did you mean 'ttl'?"`` or, where nothing is near, what would be valid."""
-    names = sorted(valid)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; expected one of {', '.join(names)}" if names else ""
-
-
-def end_sentence(text: str) -> str:
-    """The text with a full stop, unless it ends in one or asks something, as :func:`nearest` may."""
-    return text if text.endswith((".", "?")) else f"{text}."
-
-
-def mask_of(label: str) -> str:
-    """The column that says whether a reduced label has a value."""
-    return f"{label}__mask"
 
 
 def keys_of(label: Label, shown: Impressions) -> tuple[tuple[str, str], ...]:
@@ -78,7 +39,7 @@ def check_references(config: JobConfig) -> list[Problem]:
         *_labels(config),
         *_views(config),
         *_histories(config),
-        *_features(config),
+        *feature_problems(config),
         *_case(config),
     ]
 
@@ -303,41 +264,6 @@ def _histories(config: JobConfig) -> Iterator[Problem]:
 _OF_AN_ACTION = ("user", "time", "item", "request")
 
 
-def _features(config: JobConfig) -> Iterator[Problem]:
-    used_views: set[str] = set()
-    for name, feature in config.features.items():
-        where = ("features", name, "from" if feature.from_ else "expr")
-        if name in config.labels or name in RESERVED_FEATURES:
-            yield Problem(("features", name), "is the name of a label or of a column that the job adds; rename it")
-        text = feature.from_ or feature.expr or ""
-        if feature.from_ and not re.fullmatch(r"\w+\.\w+(\.\w+)*", feature.from_):
-            yield Problem(where, f"{feature.from_!r} is not of the form `<view>.<column>` or `impression.<column>`")
-            continue
-        code = _without_strings(text)
-        parameters = _lambda_parameters(code) - set(config.views) - set(config.histories)
-        for view, column in re.findall(r"(?<![\w.`'])([A-Za-z]\w*)\.([A-Za-z]\w*)", code):
-            if view in parameters:
-                continue
-            used_views.add(view)
-            yield from (Problem(where, what) for what in _unknown_column(config, view, column))
-    for name in config.views:
-        if name not in used_views:
-            yield Problem(("views", name), "is used by no feature; remove it, or make a feature from it")
-    for name in config.histories:
-        if name not in used_views:
-            yield Problem(("histories", name), "is used by no feature; remove it, or make a feature from it")
-
-
-def _without_strings(text: str) -> str:
-    return re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", "''", text)
-
-
-def _lambda_parameters(code: str) -> set[str]:
-    """``x -> x.a`` and ``(s, t) -> s + t.a``: names that stand for no view."""
-    lists = re.findall(r"(\w+|\([\w\s,]*\))\s*->", code)
-    return {name for names in lists for name in re.findall(r"\w+", names)}
-
-
 def _case(config: JobConfig) -> Iterator[Problem]:
     """Spark ignores case, so two names that differ in nothing else are one column."""
     labels = [
@@ -365,24 +291,3 @@ def _meeting(names: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[Problem]:
         other = first.setdefault(name.casefold(), name)
         if name != other:
             yield Problem(where, f"{name!r} and {other!r} differ only in case, which Spark ignores; rename one")
-
-
-def _unknown_column(config: JobConfig, view: str, column: str) -> Iterator[str]:
-    if view == "impression":
-        valid = [*IMPRESSION_COLUMNS, *config.impressions.columns]
-        if column not in valid:
-            yield f"impressions have no column {column!r}{nearest(column, valid)}"
-        return
-    if view in config.histories:
-        valid = [*HISTORY_COLUMNS, *config.histories[view].columns]
-        if column not in valid:
-            yield f"history {view!r} has no column {column!r}{nearest(column, valid)}"
-        return
-    if view not in config.views:
-        yield f"there is no view {view!r}{nearest(view, [*config.views, *config.histories, 'impression'])}"
-        return
-    counted = config.views[view].daily_counts or config.views[view].aggregates
-    if counted is not None:
-        valid = [*counted.column_names, *VIEW_METADATA]
-        if column not in valid:
-            yield f"view {view!r} has no column {column!r}{nearest(column, valid)}"

@@ -102,8 +102,12 @@ def reach(view: View) -> timedelta:
 
 def in_reach(source: DataFrame, view: View, day: Day, where: str) -> DataFrame:
     """The rows of the source that can lie in a window of some impression of the day."""
-    time = time_column(source, view.event_time or "", f"{where}.event_time")
-    return source.where(day.reaches(time, reach(view), timedelta()))
+    return source.where(in_windows(time_column(source, view.event_time or "", f"{where}.event_time"), view, day))
+
+
+def in_windows(time: Column, view: View, day: Day) -> Column:
+    """Whether an action at a time can lie in a window of some impression of the day."""
+    return day.reaches(time, reach(view), timedelta())
 
 
 def filled(joined: DataFrame, name: str, aggregates: Aggregates) -> Column:

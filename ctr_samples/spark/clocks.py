@@ -1,7 +1,8 @@
 """Times that cannot be right: a number read with the wrong unit lands in 1970, or in a year that nobody has seen.
 
 The clocks of a source are looked at as its rows are read, before anything is filtered by time: an impression of 1970 would
-otherwise just belong to another day, and a feature row of 1970 would be visible to every impression.
+otherwise just belong to another day, a feature row of 1970 would be visible to every impression, and actions of 1970 would make
+every history empty.
 """
 
 from __future__ import annotations
@@ -17,15 +18,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from ctr_samples.config import JobConfig, View
+from ctr_samples.config import History, JobConfig, View
+from ctr_samples.config.references import inherited
 from ctr_samples.errors import InputError
+from ctr_samples.spark.aggregates import in_windows
 from ctr_samples.spark.columns import boolean_column, key_column, time_column
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import typed_expression
 from ctr_samples.spark.labels import label_reach, plan_labels
 from ctr_samples.spark.sources import MALFORMED
 
-Use = Literal["impressions", "labels", "views"]
+Use = Literal["impressions", "labels", "views", "histories"]
 
 _EARLY = (datetime(1970, 1, 1, tzinfo=UTC), datetime(1972, 1, 1, tzinfo=UTC))
 _LATE = datetime(2200, 1, 1, tzinfo=UTC)
@@ -65,7 +68,8 @@ class Clock:
 
 def clocks_of(config: JobConfig, day: Day, source: str, use: Use, frame: DataFrame) -> list[Clock]:
     """The clocks that are read from a source for one use. Planning only."""
-    found = {"impressions": _of_impressions, "labels": _of_labels, "views": _of_views}[use]
+    uses = {"impressions": _of_impressions, "labels": _of_labels, "views": _of_views, "histories": _of_histories}
+    found = uses[use]
     return list(found(config, day, source, frame))
 
 
@@ -148,7 +152,14 @@ def _clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
         found[f"views.{name}.event_time"] = (view.event_time or view.snapshot or "", view.source)
         if view.available_time is not None:
             found[f"views.{name}.available_time"] = (view.available_time, view.source)
+    for name, history in _histories(config).items():
+        found[f"histories.{name}.time"] = (history.time or "", history.source)
     return found
+
+
+def _histories(config: JobConfig) -> dict[str, History]:
+    """The histories with what they inherit."""
+    return {name: inherited(history, config.impressions) for name, history in config.histories.items()}
 
 
 def _check_times(name: str, text: str, counts: Mapping[str, int], allowed: float, source: str) -> None:
@@ -227,6 +238,18 @@ def _of_view(name: str, view: View, day: Day, frame: DataFrame) -> Iterator[Cloc
     yield Clock(f"{where}.event_time", text, time, applies, looked_at, tuple(needed))
 
 
+def _of_histories(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
+    for name, history in _histories(config).items():
+        if history.source == source:
+            where, text = f"histories.{name}", history.time or ""
+            time = time_column(frame, text, f"{where}.time")
+            near = time < F.lit(day.end)
+            if isinstance(history.within, timedelta):
+                near &= time >= F.lit(day.start - history.within)
+            applies = _applies(frame, history.where, f"{where}.where")
+            yield Clock(f"{where}.time", text, time, applies, _or_wrong(near, time))
+
+
 def _event_time(frame: DataFrame, view: View, where: str) -> Column:
     if view.event_time is not None:
         return time_column(frame, view.event_time, f"{where}.event_time")
@@ -243,9 +266,10 @@ def _or_wrong(near: Column, time: Column) -> Column:
 
 
 def _near(view: View, day: Day, time: Column) -> Column:
-    """The rows that some impression of the day can see; of what is counted first, all."""
-    without_times = view.event_time is None and view.snapshot is None
-    if without_times or view.daily_counts is not None or view.aggregates is not None:
+    """The rows that some impression of the day can see, or that count for one; of what is counted by day, all."""
+    if view.aggregates is not None:
+        return in_windows(time, view, day)
+    if (view.event_time is None and view.snapshot is None) or view.daily_counts is not None:
         return F.lit(True)
     before_end = time < F.lit(day.end)
     return before_end & (time >= F.lit(day.start - view.ttl)) if isinstance(view.ttl, timedelta) else before_end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -15,6 +15,9 @@ from pyspark.sql.types import TimestampNTZType
 
 from ctr_samples.config import Source
 from ctr_samples.errors import InputError
+
+_EXCEPTION = re.compile(r"(?<![\w.$])(?P<kind>(?:[a-z]\w*\.)+[\w$]*(?:Exception|Error)): (?=(?P<said>[^\n]+))")
+"""An exception of Java and what it says, which may be another one of the same line."""
 
 _ROWS_AT_ONCE = 10_000
 """Some drivers, PostgreSQL's among them, would otherwise read a whole table into memory."""
@@ -56,6 +59,30 @@ def without_secrets(what: str, source: Source) -> Iterator[None]:
         raise InputError(f"{what}: {_reason(error, source)}.") from None
 
 
+def database_error(error: Exception, sources: Mapping[str, Source]) -> InputError | None:
+    """The error behind a failed job whose tasks could not read a database; None if no database has to do with it.
+
+    A task's error arrives as the text of its Java exceptions, of which the last is the cause; a driver, and Spark itself, may
+    put the address with all its parameters into it.
+    """
+    read = {name: source for name, source in sources.items() if source.format == "jdbc"}
+    text = str(error)
+    from_driver = [found["said"] for found in _EXCEPTION.finditer(text) if _is_of_driver(found["kind"])]
+    named = {name: source for name, source in read.items() if cast(str, source.url) in text}
+    if not read or not (from_driver or named):
+        return None
+    which = named or read
+    what = ", or ".join(f"sources.{name}: {place_of(source)}" for name, source in which.items())
+    reason = _redacted(from_driver[-1], read.values()) if from_driver else "a task failed while it read its rows"
+    return InputError(f"{what} cannot be read: {reason}.")
+
+
+def _is_of_driver(kind: str) -> bool:
+    """Whether a Java exception is one of java.sql or of a driver: ``org.postgresql.util.PSQLException``."""
+    package, _, name = kind.rpartition(".")
+    return not package.startswith("org.apache.spark") and ("SQL" in name or ".jdbc" in package)
+
+
 def _with_wall_clocks(spark: SparkSession, frame: DataFrame, url: str) -> DataFrame:
     """Times without a zone as the database shows them: most dialects of Spark move them by the offset of Java's zone."""
     jvm = cast(Any, spark)._jvm
@@ -75,10 +102,26 @@ def _relation(source: Source) -> str:
 def _reason(error: PySparkException | Py4JJavaError, source: Source) -> str:
     """The first line, or nothing of it if it says a part of what must not be told."""
     text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
-    line = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", (text.strip().splitlines() or [""])[0])
+    return _redacted((text.strip().splitlines() or [""])[0], [source])
+
+
+def _redacted(line: str, sources: Collection[Source]) -> str:
+    """What Spark or a driver says, without Spark's own marks, as long as no secret of the sources is in it."""
+    line = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", line)
     line = re.split(r"\s*SQLSTATE: ", line)[0].rstrip(".; ")
-    line = line.replace(cast(str, source.url), shown_url(cast(str, source.url)))
-    parameters = re.findall(r"=([^;&?]+)", cast(str, source.url)) + re.findall(r"//([^/@]*)@", cast(str, source.url))
-    if any(secret and secret in line for secret in (source.password, *parameters)):
+    for url in (cast(str, source.url) for source in sources):
+        line = line.replace(url, shown_url(url))
+    if any(secret in line for source in sources for secret in _secrets_of(source)):
         return "the database refused, with a message that holds a secret"
     return line
+
+
+def _secrets_of(source: Source) -> list[str]:
+    """The password, the values of the address's parameters, and what stands before its ``@``."""
+    url = cast(str, source.url)
+    parts = [
+        *re.findall(r"=([^;&?]+)", url),
+        *re.findall(r"//([^/@]*)@", url),
+        *re.findall(r"//[^/@:]*:([^/@]*)@", url),
+    ]
+    return [part for part in (source.password, *parts) if part]

@@ -12,19 +12,22 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
+from ctr_samples.config.references import inherited
 from ctr_samples.errors import InputError
 from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE
-from ctr_samples.spark.columns import pair_key
+from ctr_samples.spark.carry import ITEM, REQUEST, TIE, TIME, USER
+from ctr_samples.spark.columns import content_hash, pair_key
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import view_columns
+from ctr_samples.spark.history import actions_of_history
 from ctr_samples.spark.impressions import DROPPED, cut_impressions
 from ctr_samples.spark.labels import ACTION, LabelPlan, actions_of, longest_window, plan_label
 from ctr_samples.spark.sources import SourceFrame
 from ctr_samples.spark.views import usable, view_rows
-from ctr_samples.verdicts import Action, FeatureRow, LabelRules, Shown, ViewRules
+from ctr_samples.verdicts import Action, FeatureRow, HistoryRules, LabelRules, PastAction, Shown, ViewRules
 
 MOST = 1000
-"""Rows of one kind that are collected; the newest, where there are more."""
+"""Rows of one kind that are collected; where there are more, the newest, and of a history those just before the impression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,14 @@ class ViewEvidence:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryEvidence:
+    """What a history looks at: the actions of the impression's user up to the end of its day, of any age."""
+
+    actions: Sequence[PastAction]
+    rules: HistoryRules
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """All of it; ``dropped`` is the reason why the impression becomes no sample."""
 
@@ -53,6 +64,7 @@ class Evidence:
     dropped: str | None
     labels: Mapping[str, LabelEvidence]
     views: Mapping[str, ViewEvidence]
+    histories: Mapping[str, HistoryEvidence]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +97,8 @@ class Witness:
             labels = {plan.name: self._label(plan, shown, impressions) for plan in plans}
         finally:
             impressions.unpersist()
-        return Evidence(shown, row[DROPPED], labels, self._views(shown, impressions.sparkSession))
+        histories = {name: self._history(name, shown) for name in self.config.histories}
+        return Evidence(shown, row[DROPPED], labels, self._views(shown, impressions.sparkSession), histories)
 
     def _label(self, plan: LabelPlan, shown: Shown, impressions: DataFrame) -> LabelEvidence:
         rules = LabelRules(plan.label.window, plan.label.skew, plan.tried)
@@ -140,6 +153,23 @@ class Witness:
             snapshots = sorted((_known(r[0]), _known(r[1])) for r in times)
         return ViewEvidence(key, [_feature_row(r) for r in newest], ViewRules(ttl, view.inclusive, snapshots))
 
+    def _history(self, name: str, shown: Shown) -> HistoryEvidence:
+        history = inherited(self.config.histories[name], self.config.impressions)
+        within = history.within if isinstance(history.within, timedelta) else None
+        request = shown.values["request"] if history.request is not None else None
+        rules = HistoryRules(history.last, within, history.available_after or timedelta(), request)
+        user = shown.values["user"]
+        if user is None:
+            return HistoryEvidence((), rules)
+        of_any_age = history.model_copy(update={"within": "unbounded"})
+        actions = actions_of_history(self._frame(history.source), name, of_any_age, self.day)
+        if isinstance(user, str):  # as the job compares them, and hashes what is compared
+            actions = actions.withColumn(USER, F.col(USER).cast("string"))
+        before = F.col(TIME) < F.lit(shown.time)
+        mine = actions.where(_same(F.col(USER), user)).withColumn(TIE, content_hash(actions))
+        nearest = mine.orderBy(before.desc(), F.when(before, F.col(TIME)).desc(), TIME).limit(MOST)
+        return HistoryEvidence([_past_action(r, list(history.columns)) for r in nearest.collect()], rules)
+
     def _frame(self, source: str) -> DataFrame:
         return self.sources[source].frame
 
@@ -171,6 +201,10 @@ def _feature_row(row: Any) -> FeatureRow:
         values.get(SEQUENCE),
         bool(values.get(GONE)),
     )
+
+
+def _past_action(row: Any, columns: Sequence[str]) -> PastAction:
+    return PastAction(_known(row[TIME]), row[ITEM], row[REQUEST], {c: row[c] for c in columns}, row[TIE])
 
 
 def _utc(time: datetime | None) -> datetime | None:

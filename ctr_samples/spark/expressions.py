@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from ctr_samples.config.references import end_sentence, nearest
+from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import ExpressionError, InputError
 
 _NODES = frozenset(
@@ -90,7 +90,7 @@ def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[s
     if now := _NOW.search(text):
         raise ExpressionError(f"{where}: {now[0]} depends on when the run is, which is not allowed.")
     paths = []
-    for node in _walk(_parse(spark, text, where)):
+    for node, parameters in _walk(_parse(spark, text, where)):
         kind = node.getClass().getSimpleName()
         if kind not in _NODES:
             raise ExpressionError(f"{where}: {text!r} uses {kind}, which is not allowed in a configuration.")
@@ -100,7 +100,11 @@ def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[s
                 raise ExpressionError(end_sentence(f"{where}: the function {name} is not allowed{_near(name)}"))
             if name == "unix_timestamp" and node.children().isEmpty():
                 raise ExpressionError(f"{where}: unix_timestamp() without a time is now, which is not allowed.")
-        if kind == "UnresolvedAttribute":
+        # Spark's parser takes every name in the body of a lambda for one of its parameters.
+        if (
+            kind in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable")
+            and _parts(node)[0].lower() not in parameters
+        ):
             paths.append(tuple(_parts(node)))
     return paths
 
@@ -118,11 +122,15 @@ def _parse(spark: SparkSession, text: str, where: str) -> Any:
         raise ExpressionError(f"{where}: {text!r} is not a Spark SQL expression ({first_sentence(error)})") from None
 
 
-def _walk(node: Any) -> Iterator[Any]:
-    yield node
+def _walk(node: Any, parameters: frozenset[str] = frozenset()) -> Iterator[tuple[Any, frozenset[str]]]:
+    """A node and all below it, each with the parameters of the lambdas around it."""
+    if node.getClass().getSimpleName() == "LambdaFunction":
+        names = node.arguments()
+        parameters |= {_parts(names.apply(i))[0].lower() for i in range(names.size())}
+    yield node, parameters
     children = node.children().iterator()
     while children.hasNext():
-        yield from _walk(children.next())
+        yield from _walk(children.next(), parameters)
 
 
 def _parts(node: Any) -> list[str]:

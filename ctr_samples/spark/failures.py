@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from ctr_samples import errors
+from ctr_samples.config import Source
 from ctr_samples.errors import CtrSamplesError, InputError
+from ctr_samples.spark.databases import database_error
 
 _OURS = re.compile(r"^ctr_samples\.errors\.(\w+): (.+)$", re.MULTILINE)
 _UNREADABLE = re.compile(
@@ -33,11 +35,18 @@ SPARK_FAILURES = (PySparkException, Py4JJavaError)
 
 
 @contextmanager
-def expected_errors() -> Iterator[None]:
-    """What Spark throws in the block comes out as the expected error behind it, where there is one."""
+def expected_errors(sources: Mapping[str, Source] | None = None) -> Iterator[None]:
+    """What Spark throws in the block comes out as the expected error behind it, where there is one.
+
+    ``sources`` are those that the block reads. What their databases say may hold secrets: such an error comes alone, without
+    the one that it was made from.
+    """
     try:
         yield
     except SPARK_FAILURES as error:
+        of_database = database_error(error, sources or {})
+        if of_database is not None:
+            raise of_database from None
         expected = as_expected_error(error)
         if expected is None:
             raise

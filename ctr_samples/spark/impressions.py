@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ctr_samples.config import Impressions
-from ctr_samples.config.references import IMPRESSION_COLUMNS
+from ctr_samples.config.names import IMPRESSION_COLUMNS
 from ctr_samples.spark.columns import (
     boolean_column,
     content_hash,

@@ -42,6 +42,12 @@ class ViewJoiner:
     config: JobConfig
     sources: Mapping[str, SourceFrame]
     day: Day
+    measures: bool = True
+    """Whether it may look at data to find the keys that are too large for a task."""
+
+    def declared_plan(self) -> tuple[JoinStep, ...]:
+        """The steps as far as the configuration tells; looks at no data."""
+        return plan_joins([declared_facts(name, view) for name, view in self.config.views.items()])
 
     def plan(self) -> tuple[JoinStep, ...]:
         """How the views will be joined. Looks at the keys of small views, with a short Spark job for each."""
@@ -59,7 +65,7 @@ class ViewJoiner:
             rows = rows.withColumn(_PAIR, pair)
         for step in steps:
             joins = [self._view(name, needed[name], read(self.config.views[name].source)) for name in step.views]
-            hot = self._hot_keys(step) if step.method == "union" else None
+            hot = self._hot_keys(step) if step.method == "union" and self.measures else None
             rows = join_by(step.method, rows, joins, hot)
         for name, view in self.config.views.items():
             if view.aggregates is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import History, JobConfig
 from ctr_samples.config.references import inherited
-from ctr_samples.contract import ExampleContract
 from ctr_samples.spark.as_of import JoinStep
 from ctr_samples.spark.canary import CanaryWitness
 from ctr_samples.spark.carry import HistoryPlan
@@ -41,7 +40,8 @@ from ctr_samples.spark.labels import (
 )
 from ctr_samples.spark.sampling import sampled, split_column, weight_column
 from ctr_samples.spark.sources import MALFORMED, SourceFrame
-from ctr_samples.spark.witnesses import Witnesses
+from ctr_samples.spark.witnesses import Unwatched, Witnesses
+from ctr_samples.vocabulary import FittedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,18 +53,33 @@ class SampleBuilder:
     day: Day
     witnesses: Witnesses
     canaries: CanaryWitness | None = None
+    state: FittedState | None = None
+    measures: bool = True
+    """Whether joins may look at data while they are planned."""
 
-    def build(self, contract: ExampleContract, steps: Sequence[JoinStep]) -> DataFrame:
-        """Samples with the columns of the contract, ``_split`` and ``_shuffle``; ``steps`` joins the views."""
+    def check(self) -> None:
+        """Raise what the schemas of the sources alone can show to be wrong, before any data is read."""
+        unseen = replace(self, witnesses=Unwatched(), canaries=None, measures=False)
+        unseen.build(ViewJoiner(self.config, self.sources, self.day).declared_plan())
+
+    def build(self, steps: Sequence[JoinStep]) -> DataFrame:
+        """Samples with the columns of their contract, ``_split`` and ``_shuffle``; ``steps`` joins the views."""
+        joined = self.joined(steps)
+        counted = self.witnesses.watch(joined, "joined", {"rows": F.count(F.lit(1)), **self._matches()})
+        split, weight = split_column(self.config, self.day), weight_column(self.config, self.day)
+        return make_samples(counted, self.config, split, weight, self.state)
+
+    def joined(self, steps: Sequence[JoinStep]) -> DataFrame:
+        """The labelled impressions that stay, with a struct for each view and each history."""
         labelled = sampled(self.labelled_impressions(), self.config, self.day, self.witnesses)
         if self.canaries is not None:
             labelled = self.canaries.watch(labelled)
-        joined = ViewJoiner(self.config, self.sources, self.day).join(labelled, steps, partial(self._source, "views"))
+        joined = ViewJoiner(self.config, self.sources, self.day, self.measures).join(
+            labelled, steps, partial(self._source, "views")
+        )
         for name, history in self.config.histories.items():
             joined = self._with_history(joined, name, inherited(history, self.config.impressions))
-        counted = self.witnesses.watch(joined, "joined", {"rows": F.count(F.lit(1)), **self._matches()})
-        split, weight = split_column(self.config, self.day), weight_column(self.config, self.day)
-        return make_samples(counted, self.config, contract, split, weight)
+        return joined
 
     def labelled_impressions(self) -> DataFrame:
         """The day's impressions as a struct ``impression``, with a column for each label."""
@@ -91,10 +106,9 @@ class SampleBuilder:
         return self.witnesses.watch(marked, SKIP_ABOVE, counts).where(~F.col(DROPPED)).drop(DROPPED)
 
     def _with_history(self, rows: DataFrame, name: str, history: History) -> DataFrame:
-        frame = self.sources[history.source].frame
         actions, again = (
             actions_of_history(source, name, history, self.day)
-            for source in (self._lines(history.source, frame), frame)
+            for source in (self._source("histories", history.source), self.sources[history.source].frame)
         )
         by_request = history.request is not None and self.config.impressions.request is not None
         within = history.within if isinstance(history.within, timedelta) else None

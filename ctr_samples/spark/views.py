@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType
 
 from ctr_samples.config import View
-from ctr_samples.config.references import VIEW_METADATA, end_sentence, nearest
+from ctr_samples.config.names import VIEW_METADATA
+from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import InputError
 from ctr_samples.spark.aggregates import daily_rows, windowed_rows
 from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE

@@ -21,22 +21,26 @@ class Evaluation:
     auc: float | None
 
 
-def evaluate(labels: Floats, predicted: Floats, base_rate: float) -> Evaluation:
-    """Score ``predicted`` probabilities, shape ``[n]``, against 0/1 ``labels``, beside always predicting ``base_rate``."""
+def evaluate(labels: Floats, predicted: Floats, base_rate: float, weights: Floats | None = None) -> Evaluation:
+    """Score ``predicted`` probabilities, shape ``[n]``, against 0/1 ``labels``, beside always predicting ``base_rate``.
+
+    ``weights`` say for how many impressions each sample stands. They change the losses; the AUC compares a click with a
+    non-click, and leaving out non-clicks by chance does not change how often it wins.
+    """
     constant = np.full(len(labels), base_rate)
     return Evaluation(
         samples=len(labels),
         clicks=int(labels.sum()),
-        log_loss=log_loss(labels, predicted),
-        constant_log_loss=log_loss(labels, constant),
+        log_loss=log_loss(labels, predicted, weights),
+        constant_log_loss=log_loss(labels, constant, weights),
         auc=auc(labels, predicted),
     )
 
 
-def log_loss(labels: Floats, predicted: Floats) -> float:
+def log_loss(labels: Floats, predicted: Floats, weights: Floats | None = None) -> float:
     """Mean negative log likelihood, in nats; probabilities are kept 1e-7 away from 0 and 1."""
     p = np.clip(np.asarray(predicted, np.float64), 1e-7, 1 - 1e-7)
-    return float(-np.mean(labels * np.log(p) + (1 - labels) * np.log(1 - p)))
+    return float(-np.average(labels * np.log(p) + (1 - labels) * np.log(1 - p), weights=weights))
 
 
 def auc(labels: Floats, scores: Floats) -> float | None:

@@ -54,7 +54,10 @@ class FitReport:
 
 
 def fit_day(path: str, date: str, *, label: str | None = None, epochs: int = 20, batch_size: int = 256) -> FitReport:
-    """Fit a logistic regression on the train split of a day and score train and eval, if there is one."""
+    """Fit a logistic regression on the train split of a day and score train and eval, if there is one.
+
+    Where negatives were left out, samples count by their weights, so that probabilities are those of all impressions.
+    """
     import keras
 
     started = time.monotonic()
@@ -72,7 +75,7 @@ def fit_day(path: str, date: str, *, label: str | None = None, epochs: int = 20,
         for split in manifest.splits
     }
     train = datasets["train"].cache()
-    fit_scale(model, train.map(lambda features, _: features))
+    fit_scale(model, train.map(lambda features, *_: features))
     model.compile(optimizer=keras.optimizers.Adam(0.01), loss="binary_crossentropy")
     samples = sum(shard.records for shard in manifest.of_split("train"))
     steps = math.ceil(samples / batch_size)
@@ -91,6 +94,7 @@ def _label(contract: ExampleContract, label: str | None) -> str:
 
 
 def _base_rate(manifest: Manifest, label: str) -> float:
+    """The share of positives among the impressions of train; negatives that were left out count again."""
     samples = sum(shard.records for shard in manifest.of_split("train"))
     positives = manifest.label_sum(label, "train")
     if not 0 < positives < samples:
@@ -98,17 +102,22 @@ def _base_rate(manifest: Manifest, label: str) -> float:
             f"The train split of {manifest.run_date} has {positives:.0f} positives of {label!r} in {samples} samples; "
             "training needs both kinds. Take another day."
         )
-    return positives / samples
+    kept = float(manifest.sampling.get("rate", 1))
+    return positives / (positives + (samples - positives) / kept)
 
 
 def _one_label(label: str, kept: set[str]) -> Any:
-    def pick(features: dict[str, Any], labels: Any) -> tuple[dict[str, Any], Any]:
-        return {n: c for n, c in features.items() if n in kept}, labels[label] if isinstance(labels, dict) else labels
+    def pick(features: dict[str, Any], labels: Any, *weight: Any) -> tuple[Any, ...]:
+        target = labels[label] if isinstance(labels, dict) else labels
+        return {n: c for n, c in features.items() if n in kept}, target, *weight
 
     return pick
 
 
 def _score(model: Any, dataset: Any, base_rate: float) -> Evaluation:
-    batches = [(labels, model.predict_on_batch(features)[:, 0]) for features, labels in dataset.as_numpy_iterator()]
-    labels, predicted = (np.concatenate(column) for column in zip(*batches, strict=True))
-    return evaluate(labels.astype(np.float64), predicted, base_rate)
+    batches = [
+        (labels, model.predict_on_batch(features)[:, 0], *weight)
+        for features, labels, *weight in dataset.as_numpy_iterator()
+    ]
+    labels, predicted, *weights = (np.concatenate(column) for column in zip(*batches, strict=True))
+    return evaluate(labels.astype(np.float64), predicted, base_rate, *weights)

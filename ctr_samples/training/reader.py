@@ -15,19 +15,23 @@ if TYPE_CHECKING:
 _COMPRESSION = {".gz": "GZIP", ".zlib": "ZLIB"}
 
 
-def load_dataset(path: str, *, date: str, split: str, batch_size: int) -> tf.data.Dataset:
+def load_dataset(path: str, *, date: str, split: str, batch_size: int, keys: bool = False) -> tf.data.Dataset:
     """Batches of ``(features, labels)`` of one split of a day, from the latest generation and only the files that it lists.
 
-    ``features`` maps each feature to a tensor of shape ``[batch, *shape]`` (a RaggedTensor where the contract has no shape);
-    ``labels`` is a tensor of shape ``[batch]``, or a dict of them where the sample set has several. Shards are read in their
-    published order, which is already shuffled. Raises InputError for a day or a split that is not there.
+    ``features`` maps each feature of the contract with the role ``feature`` to a tensor of shape ``[batch, *shape]`` (a
+    RaggedTensor where it has no shape), and with ``keys`` the impression's id too, which a model must not see. ``labels`` is a
+    tensor of shape ``[batch]``, or a dict of labels and masks where the sample set has several. Where samples have a weight,
+    it comes third, as ``model.fit`` takes it. Shards are read in their published order, which is already shuffled. Raises
+    InputError for a day or a split that is not there.
     """
     storage = open_storage(path)
     manifest = require_manifest(storage, parse_day(date))
-    return dataset_of(storage, manifest, split, batch_size)
+    return dataset_of(storage, manifest, split, batch_size, keys=keys)
 
 
-def dataset_of(storage: Storage, manifest: Manifest, split: str, batch_size: int) -> tf.data.Dataset:
+def dataset_of(
+    storage: Storage, manifest: Manifest, split: str, batch_size: int, *, keys: bool = False
+) -> tf.data.Dataset:
     """Like :func:`load_dataset`, of a manifest that was read before."""
     import tensorflow as tf
 
@@ -38,21 +42,17 @@ def dataset_of(storage: Storage, manifest: Manifest, split: str, batch_size: int
     contract = ExampleContract.from_dict(dict(manifest.contract))
     files = [storage.locate(shard.path) for shard in shards]
     compression = next((c for suffix, c in _COMPRESSION.items() if files[0].endswith(suffix)), "")
-    spec = parsing_spec(contract)
-    names = contract.names("label", "mask")
+    features = contract.names("feature", "key") if keys else contract.names("feature")
+    names, weights = contract.names("label", "mask"), contract.names("weight")
+    spec = {name: _parser(contract[name]) for name in (*features, *names, *weights)}
 
-    def parse(records: Any) -> tuple[dict[str, Any], Any]:
+    def parse(records: Any) -> tuple[Any, ...]:
         columns = tf.io.parse_example(records, spec)
-        labels = {name: columns.pop(name) for name in names}
-        return columns, labels[names[0]] if len(names) == 1 else labels
+        labels = columns[names[0]] if len(names) == 1 else {name: columns[name] for name in names}
+        return {name: columns[name] for name in features}, labels, *[columns[name] for name in weights]
 
     records = tf.data.TFRecordDataset(files, compression_type=compression)
     return records.batch(batch_size).map(parse, num_parallel_calls=tf.data.AUTOTUNE).prefetch(tf.data.AUTOTUNE)
-
-
-def parsing_spec(contract: ExampleContract) -> dict[str, Any]:
-    """What ``tf.io.parse_example`` needs to read records of a contract."""
-    return {spec.name: _parser(spec) for spec in contract.features}
 
 
 def _parser(spec: FeatureSpec) -> Any:

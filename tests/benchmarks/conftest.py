@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ.pop("SPARK_SUBMIT_OPTS", None)  # of tests, whose JVMs end before the better compiler would pay
     builder = SparkSession.builder.master("local[2]").appName("benchmark")
     for key, value in {
         "spark.driver.memory": "6g",

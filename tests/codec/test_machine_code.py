@@ -49,11 +49,12 @@ def encode_elsewhere(log: Path, **environment: str) -> str:
     return run.stdout.strip()
 
 
+@pytest.mark.slow
 def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     cache = tmp_path / "cache"
-    with ThreadPoolExecutor(8) as pool:
-        runs = [pool.submit(encode_elsewhere, log, CTR_SAMPLES_CACHE_DIR=str(cache)) for _ in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        runs = [pool.submit(encode_elsewhere, log, CTR_SAMPLES_CACHE_DIR=str(cache)) for _ in range(4)]
     results = [run.result() for run in runs]
     assert log.read_text() == "compiled\n"
     assert sum("numba" in result for result in results) == 1
@@ -68,6 +69,7 @@ def test_a_cache_that_can_be_read_but_not_written_is_used(tmp_path: Path, monkey
     assert machine_code.machine_code() == code
 
 
+@pytest.mark.slow
 def test_without_any_directory_each_process_compiles(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ctr_samples.config import explain, load_config
-from ctr_samples.config.references import end_sentence
+from ctr_samples.config.problems import end_sentence
 from ctr_samples.errors import ConfigError
 
 MINIMAL = """\
@@ -63,7 +63,7 @@ def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> Non
     text = MINIMAL.replace("{path: out}", "{path: out, colour: red}")
     assert problem(tmp_path, text) == (
         "c.yaml:14: output.colour: unknown key; "
-        "expected one of compression, engine, partitions, path, record, retention, shard_size."
+        "expected one of compression, engine, layout, partitions, path, retention, shard_size."
     )
 
 
@@ -89,7 +89,7 @@ def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> Non
         (
             "dtype: int64",
             "dtype: int32",
-            "c.yaml:13: features.position.dtype: found 'int32', expected 'int64', 'float32' or 'string'.",
+            "c.yaml:13: features.position.dtype: found 'int32', expected 'int64', 'float32', 'string' or 'bytes'.",
         ),
         (
             "path: log.parquet",
@@ -303,7 +303,7 @@ def test_a_window_of_nothing_needs_no_further_day(tmp_path: Path) -> None:
         (
             "dtype: int64",
             "dtype: int64, hash_buckets: 9, default: 1",
-            "features.position: with `hash_buckets` a missing value is hashed like any other; remove `default`.",
+            "features.position: with `hash_buckets` a missing value has an id of its own; remove `default` and `fill`.",
         ),
         (
             "dtype: int64",
@@ -480,7 +480,7 @@ def test_a_view_beside_a_lambda_is_still_checked(tmp_path: Path) -> None:
         (
             "path: out",
             "path: out, a key: 2",
-            "output.a key: unknown key; expected one of compression, engine, partitions, path, record, retention, shard_size.",
+            "output.a key: unknown key; expected one of compression, engine, layout, partitions, path, retention, shard_size.",
         ),
         (
             "name: tiny",

@@ -15,7 +15,7 @@ pytest.register_assert_rewrite("output", "published_day", "shard_files")
 
 from application import Application
 from event_log import EventLog
-from output import DayOutput, Output, TableOutput
+from output import DayOutput, Output, StreamOutput, TableOutput
 from published_day import check_whole_day
 from pyspark.sql import SparkSession
 from rows_to_append import FIRST, append
@@ -84,9 +84,16 @@ def table(first_table: Path, tmp_path: Path) -> TableOutput:
     return TableOutput(shutil.copytree(first_table, tmp_path / "table"))
 
 
+@pytest.fixture
+def stream(long_lived: Application, tmp_path: Path) -> StreamOutput:
+    """Not copied from one that all tests share, as a checkpoint names its files by their paths."""
+    long_lived.await_executors()
+    return StreamOutput(tmp_path / "stream", long_lived.spark)
+
+
 @pytest.fixture(params=["day", "table"])
 def output(request: pytest.FixtureRequest) -> Output:
-    """Of the nightly job, and of the format tfrecord."""
+    """Of the nightly job, and of the format tfrecord; a test of streams names ``stream`` itself."""
     return request.getfixturevalue(request.param)
 
 

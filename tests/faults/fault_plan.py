@@ -10,19 +10,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 INJECTED = Path(__file__).parent / "injected"
-"""Directory for PYTHONPATH of the executors."""
+"""Directory for PYTHONPATH of the executors; of a driver, if it is to be stopped at a commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What happens to a task of a partition (None: of any), once it has written so many rows, or at its end.
 
-    ``times`` counts over all attempts: a fault that happens once spares the next attempt.
+    ``times`` counts over all attempts: a fault that happens once spares the next attempt. ``committing`` and ``committed`` are
+    no moments of a task but of a stream's driver, right before and after its commit of the batch that ``partition`` counts.
     """
 
     do: Literal["raise", "kill", "hold", "meet", "swap", "tell"]
     partition: int | None
-    at: int | Literal["ended", "written"]
+    at: int | Literal["ended", "written", "committing", "committed"]
     times: int = 1
     file: str = ""
 

@@ -1,6 +1,6 @@
-"""What the faults are tried on: the nightly job into a day's directory, and the format tfrecord into a table.
+"""What the faults are tried on: the nightly job into a day's directory, and the format tfrecord into a table, also by a stream.
 
-Both have a first generation; a second run meets the faults.
+Each has a first generation; a second run meets the faults.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from fault_plan import Faults
 from published_day import check_whole_day, generations
 from pyspark.sql import SparkSession
 from rows_to_append import FIRST, SECOND, append
+from rows_to_stream import BATCHES, add_file, stream
 from shard_files import Shards, hashes_of_files, manifests_in, numbers_in, orphans_in
 from small_day import DAY
 
@@ -106,6 +107,54 @@ class TableOutput:
         assert numbers_in(self.path, first["shards"] + second["shards"]) == Counter([*FIRST, *SECOND])
         assert self._files.items() <= hashes_of_files(self.path).items()
         return list(second["shards"])
+
+    def orphans(self) -> list[tuple[int, int]]:
+        return orphans_in(self.path, self._manifests().values())
+
+    def _manifests(self) -> dict[int, dict[str, Any]]:
+        return manifests_in(self.path / "_manifests")
+
+
+class StreamOutput:
+    """A table that a stream writes into. It is at its second micro-batch; the second run has that one and a third."""
+
+    def __init__(self, path: Path, spark: SparkSession) -> None:
+        self.path, self.faults = path, Faults(path)
+        self.files, self.checkpoint = path.with_name("files"), path.with_name("checkpoint")
+        self.files.mkdir()
+        add_file(self.files, 0)
+        self.write(spark)
+        add_file(self.files, 1)
+        add_file(self.files, 2)
+        self._first_files = hashes_of_files(path)
+
+    @property
+    def arguments(self) -> list[str]:
+        script = str(Path(__file__).with_name("rows_to_stream.py"))
+        return [script, str(self.files), str(self.path), str(self.checkpoint)]
+
+    def write(self, spark: SparkSession) -> None:
+        stream(spark, self.files, self.path, self.checkpoint)
+
+    def check_still_first(self) -> None:
+        self.check_batches(1)
+
+    def check_second(self) -> Shards:
+        self.check_batches(3)
+        return [shard for number in (2, 3) for shard in self._manifests()[number]["shards"]]
+
+    def check_batches(self, count: int) -> None:
+        """Readers see so many micro-batches, each by one commit, every row exactly once."""
+        assert sorted(self._manifests()) == list(range(1, count + 1))
+        for number, manifest in self._manifests().items():
+            assert manifest["complete"] is (number == 1)
+            assert numbers_in(self.path, manifest["shards"]) == Counter(BATCHES[number - 1])
+            assert list(manifest["streams"].values()) == [number - 1]
+        assert self._first_files.items() <= hashes_of_files(self.path).items()
+
+    def batches_that_spark_knows(self) -> set[int]:
+        """Those whose end Spark has noted; it does not run them again."""
+        return {int(note.name) for note in (self.checkpoint / "commits").iterdir() if note.name.isdigit()}
 
     def orphans(self) -> list[tuple[int, int]]:
         return orphans_in(self.path, self._manifests().values())

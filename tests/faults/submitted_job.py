@@ -53,12 +53,12 @@ class SubmittedJob:
 
 
 @contextmanager
-def submitted_job(output: Output, settings: Mapping[str, str]) -> Iterator[SubmittedJob]:
+def submitted_job(output: Output, settings: Mapping[str, str], **variables: str) -> Iterator[SubmittedJob]:
     """Writes the second generation. Runs until its end or the block's; nothing of it lives longer."""
     log = Path(f"{output.path}.log")
     options = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
     command = [str(SPARK_HOME / "bin/spark-submit"), *options, *output.arguments]
-    own = environment({"SPARK_LOCAL_IP": "127.0.0.1"})
+    own = environment({"SPARK_LOCAL_IP": "127.0.0.1", **variables})
     with log.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=file, env=own, cwd=PROJECT, start_new_session=True)
     try:

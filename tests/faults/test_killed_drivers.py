@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 from application import Application, Run
-from fault_plan import Fault
-from output import Output
+from fault_plan import INJECTED, Fault
+from output import Output, StreamOutput
 from standalone_cluster import Cluster
 from submitted_job import SubmittedJob, submitted_job
 
@@ -38,6 +38,7 @@ def _kill_python(job: SubmittedJob) -> None:
         pytest.param("day", _kill_java, id="SIGKILL to spark-submit"),
         pytest.param("day", _kill_python, id="SIGKILL to the script"),
         pytest.param("table", _kill_java, id="a table, SIGKILL to spark-submit"),
+        pytest.param("stream", _kill_java, id="a stream, SIGKILL to spark-submit"),
     ],
     indirect=["output"],
 )
@@ -55,3 +56,39 @@ def test_a_driver_that_ends_while_tasks_write_publishes_nothing_and_disturbs_no_
     output.faults.forget()
     Run(application, output).finish()
     output.check_second()
+
+
+def test_a_stream_that_is_killed_between_its_commit_and_sparks_note_of_it_has_the_batch_once(
+    application: Application, cluster: Cluster, stream: StreamOutput
+) -> None:
+    stream.faults.plan(Fault("hold", partition=1, at="committed"))
+    settings = cluster.settings(stream.path.with_name("events"))
+    with submitted_job(stream, settings, PYTHONPATH=str(INJECTED)) as job:
+        stream.faults.wait_for("holding", 1, job.fail_if_ended)
+        _kill_java(job)
+        assert job.exit_code() != 0
+    stream.check_batches(2)
+    assert stream.batches_that_spark_knows() == {0}
+    assert stream.orphans() == []
+    stream.faults.forget()
+    Run(application, stream).finish()
+    stream.check_second()
+    assert {partition for partition, _ in stream.orphans()} == set(range(8))  # the batch was run again, for nothing
+
+
+def test_a_stream_that_is_killed_right_before_a_commit_has_the_batch_once(
+    application: Application, cluster: Cluster, stream: StreamOutput
+) -> None:
+    stream.faults.plan(Fault("hold", partition=2, at="committing"))
+    settings = cluster.settings(stream.path.with_name("events"))
+    with submitted_job(stream, settings, PYTHONPATH=str(INJECTED)) as job:
+        stream.faults.wait_for("holding", 2, job.fail_if_ended)
+        _kill_java(job)
+        assert job.exit_code() != 0
+    stream.check_batches(2)
+    assert stream.batches_that_spark_knows() == {0, 1}
+    assert {partition for partition, _ in stream.orphans()} == set(range(8))
+    stream.faults.forget()
+    Run(application, stream).finish()
+    stream.check_second()
+    assert stream.batches_that_spark_knows() == {0, 1, 2}

@@ -7,10 +7,11 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
 from application import Application, Run
 from event_log import EventLog
 from fault_plan import Fault, Note, wait_until
-from output import DayOutput, Output, TableOutput
+from output import DayOutput, Output
 from small_day import PARTITIONS
 from standalone_cluster import Cluster
 from submitted_job import submitted_job
@@ -25,14 +26,13 @@ def test_an_executor_that_is_killed_in_mid_task_costs_the_job_no_sample(cluster:
     check_second_after(killed, day, EventLog(log))
 
 
-def test_an_executor_that_is_killed_in_mid_task_costs_a_table_no_row(
-    application: Application, table: TableOutput
-) -> None:
-    table.faults.plan(Fault("hold", partition=4, at=256))
-    run = Run(application, table)
-    killed = kill_executor_in_mid_task(table, run.fail_if_ended)
+@pytest.mark.parametrize("output", ["table", "stream"], indirect=True)
+def test_an_executor_that_is_killed_in_mid_task_costs_a_table_no_row(application: Application, output: Output) -> None:
+    output.faults.plan(Fault("hold", partition=4, at=256))
+    run = Run(application, output)
+    killed = kill_executor_in_mid_task(output, run.fail_if_ended)
     run.finish()
-    check_second_after(killed, table, run.events)
+    check_second_after(killed, output, run.events)
 
 
 def kill_executor_in_mid_task(output: Output, unless: Callable[[], None]) -> Note:

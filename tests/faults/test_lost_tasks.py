@@ -12,6 +12,7 @@ from submitted_job import submitted_job
 from ctr_samples.spark.failures import SPARK_FAILURES
 
 
+@pytest.mark.parametrize("output", ["day", "table", "stream"], indirect=True)
 def test_a_task_that_fails_once_is_run_again_and_its_first_files_are_named_nowhere(
     application: Application, output: Output
 ) -> None:

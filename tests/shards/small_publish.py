@@ -16,7 +16,7 @@ import pyarrow as pa
 from ctr_samples.codec import ExampleDecoder, RecordReader
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.crc32c import crc32c
-from ctr_samples.errors import DamagedFile, PublishUnknown, StorageError
+from ctr_samples.errors import DamagedFile, PublishConflict, PublishUnknown, StorageError
 from ctr_samples.shards import (
     Manifest,
     Shard,
@@ -88,6 +88,23 @@ def append(storage: Storage, run: int) -> None:
     _write_table(storage, run, "append")
 
 
+def create(storage: Storage, run: int) -> None:
+    """What ``write_tfrecord`` does for a table that is not to be there yet."""
+    _write_table(storage, run, "create")
+
+
+def create_or_append(storage: Storage, run: int) -> None:
+    """What comes after a creation: another one, which a table that readers see must refuse; then its rows are appended."""
+    seen = runs_of_table(storage)
+    try:
+        create(storage, run)
+    except PublishConflict:
+        assert seen
+        append(storage, run)
+    else:
+        assert not seen
+
+
 def overwrite(storage: Storage, run: int) -> None:
     """What Spark's data source does for one overwrite."""
     _write_table(storage, run, "overwrite")
@@ -114,12 +131,16 @@ def runs_of_table(storage: Storage) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A publish to be disturbed: run 1 where ``before`` says so, then run 2, disturbed, then run 3 to see that it can."""
+    """A publish to be disturbed: run 1 where ``before`` says so, then run 2, disturbed, then run 3 to see that it can.
+
+    Run 3 is another such publish, if ``go_on`` does not say how it differs.
+    """
 
     publish: Callable[[Storage, int], None]
     runs_seen: Callable[[Storage], list[int]]
     before: bool = True
     adds: bool = False
+    go_on: Callable[[Storage, int], None] | None = None
 
     def prepare(self, storage: Storage) -> None:
         """Publish what stands there before."""
@@ -141,6 +162,7 @@ class Scenario:
 SCENARIOS = {
     "first day": Scenario(publish_day, runs_of_day, before=False),
     "day again": Scenario(publish_day, runs_of_day),
+    "create": Scenario(create, runs_of_table, before=False, adds=True, go_on=create_or_append),
     "first table": Scenario(append, runs_of_table, before=False, adds=True),
     "append": Scenario(append, runs_of_table, adds=True),
     "overwrite": Scenario(overwrite, runs_of_table),
@@ -175,7 +197,7 @@ def check_and_go_on(scenario: Scenario, storage: Storage, allowed: list[list[int
     """Readers see one of ``allowed``, and the next run publishes on top of it; what they saw before that."""
     seen = scenario.runs_seen(storage)
     assert seen in allowed
-    scenario.publish(storage, 3)
+    (scenario.go_on or scenario.publish)(storage, 3)
     assert scenario.runs_seen(storage) == scenario.after(seen, 3)
     return seen
 
@@ -184,7 +206,7 @@ def _write_table(storage: Storage, run: int, mode: Any) -> None:
     table = Table(storage)
     table.check_writable(run_name(run))
     shards = _written(storage, "", run)
-    table.commit(TableWrite(run_name(run), mode, "Example", shards, contract=CONTRACT.to_dict()))
+    table.commit(TableWrite(run_name(run), mode, CONTRACT.record, shards, contract=CONTRACT.to_dict()))
 
 
 def _written(storage: Storage, directory: str, run: int) -> tuple[Shard, ...]:

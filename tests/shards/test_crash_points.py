@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -52,7 +53,8 @@ class Publisher:
 @pytest.fixture(scope="module")
 def publisher() -> Iterator[Publisher]:
     program = [sys.executable, str(Path(__file__).parent / "dying_publisher.py")]
-    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(program, **pipes, text=True, umask=0o077) as process:  # type: ignore[call-overload]
         yield Publisher(process)
         assert process.stdin is not None
         process.stdin.close()
@@ -140,6 +142,27 @@ def test_dying_in_the_middle_of_any_write_leaves_the_old(
 
 
 @scenarios("first day")
+def test_dying_while_a_directory_is_made_leaves_none_that_others_cannot_enter(
+    publisher: Publisher, scenario: str, fresh: Callable[[], str]
+) -> None:
+    calls = publisher.publish(scenario, fresh())["calls"]
+    for last, call in enumerate(calls, 1):
+        if call not in ("mkdir", "chmod", "rename"):
+            continue
+        url = fresh()
+        publisher.publish(scenario, url, dies_after=last)
+        assert modes_of_directories(Path(url)) <= {0o755}, f"{last}: {call}"
+        SCENARIOS[scenario].publish(open_storage(url), 3)
+        assert modes_of_directories(Path(url)) == {0o755}
+
+
+def modes_of_directories(root: Path) -> set[int]:
+    """Of an output and all below it that have a name yet."""
+    directories = [place for place in (root, *root.rglob("*")) if place.is_dir()]
+    return {stat.S_IMODE(place.stat().st_mode) for place in directories if not place.name.startswith(".")}
+
+
+@scenarios("first day")
 def test_dying_after_any_request_leaves_the_old_or_the_new(
     publisher: Publisher, scenario: str, fresh_bucket: Callable[[], str]
 ) -> None:
@@ -186,7 +209,7 @@ def test_a_system_call_that_fails_is_an_expected_error_and_leaves_the_old_or_the
     fail_everywhere(scenario, fresh, system_calls, CHANGES | {"fsync", "close", "listdir"}, None, done=False)
 
 
-@scenarios("append")
+@scenarios("create")
 def test_a_system_call_whose_answer_is_lost_is_an_expected_error_and_leaves_the_old_or_the_new(
     scenario: str, fresh: Callable[[], str]
 ) -> None:

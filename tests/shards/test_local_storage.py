@@ -135,6 +135,70 @@ def test_modes_do_not_depend_on_the_umask(storage: Storage, create: Create) -> N
         assert (directory, stat.S_IMODE(directory.stat().st_mode)) == (directory, 0o755)
 
 
+def test_many_that_make_one_directory_at_once_all_write_into_it(storage: Storage) -> None:
+    failures: list[BaseException] = []
+
+    def race(barrier: threading.Barrier, path: str) -> None:
+        barrier.wait()
+        try:
+            storage.put_new(path, b"x")
+        except BaseException as error:
+            failures.append(error)
+
+    for round_ in range(40):
+        barrier = threading.Barrier(6)
+        threads = [threading.Thread(target=race, args=(barrier, f"{round_}/a/b/{i}")) for i in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    assert everything_below(storage) == sorted(f"{round_}/a/b/{i}" for round_ in range(40) for i in range(6))
+    assert list(Path(storage.url).rglob(".*")) == []
+
+
+@WAYS
+def test_a_directory_that_another_task_makes_at_the_same_time_is_used(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, create: Create
+) -> None:
+    rename = os.rename
+    others = Path(storage.url) / "m/other"
+
+    def overtaken(source: Any, target: Any) -> None:
+        if target == others.parent:
+            monkeypatch.undo()
+            storage.put_new("m/other", b"")
+        rename(source, target)
+
+    storage.put_new("x", b"")
+    monkeypatch.setattr(os, "rename", overtaken)
+    create(storage, "m/1", b"")
+    assert sorted(everything_below(storage)) == ["m/1", "m/other", "x"]
+    assert list(Path(storage.url).rglob(".*")) == []
+
+
+@WAYS
+def test_a_directory_that_is_replaced_while_it_is_empty_is_looked_up_again(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, create: Create
+) -> None:
+    opened = os.open
+    gone = 3
+
+    def replaced(path: Any, flags: int, *mode: int) -> int:
+        nonlocal gone
+        if flags & os.O_CREAT and gone:
+            gone -= 1
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return opened(path, flags, *mode)
+
+    monkeypatch.setattr(os, "open", replaced)
+    create(storage, "m/1", b"x")
+    assert everything_below(storage) == ["m/1"]
+    gone = 1_000
+    with pytest.raises(StorageError, match="No such file or directory"):
+        create(storage, "m/2", b"x")
+
+
 def test_a_directory_that_was_there_keeps_its_mode(storage: Storage) -> None:
     root = Path(storage.url)
     root.mkdir()

@@ -184,6 +184,28 @@ def test_a_calendar_day_is_a_step_also_when_the_clocks_change(frame: Frame, spar
         spark.conf.set("spark.sql.session.timeZone", zone)
 
 
+def test_the_longest_window_is_read_whole_also_over_a_day_of_25_hours(frame: Frame, spark: SparkSession) -> None:
+    # At midnight of October 28 in Stockholm, 23:00 UTC, the 27th is over but not yet known, so the window is the 26th. It began
+    # at 22:00 UTC on the 25th: 49 hours before.
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    times = ["2019-10-25 21:59:59", "2019-10-25 22:00:00", "2019-10-26 21:59:59", "2019-10-26 22:00:00"]
+    rows = log(frame, [(7, time, 1, 0.0, "u") for time in times])
+    own, how = Day.of(date(2019, 10, 28), "Europe/Stockholm"), view("1d", "1d", delay="1m")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Stockholm")
+    try:
+        counted = view_rows(in_reach(rows, how, own, "views.v"), "v", how, ["clicks_1d"])
+        known = usable(counted).where(F.col("available_time") <= F.lit(own.start))
+        assert [r.payload.clicks_1d for r in known.orderBy(F.desc("event_time")).collect()][:1] == [2]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_what_is_read_reaches_back_for_window_delay_and_the_step_that_is_not_over() -> None:
+    assert reach(view("1m", "1h", "7d", delay="5m")) == timedelta(days=7, minutes=6)
+    assert reach(view("1h", "1h")) == timedelta(hours=2)
+    assert reach(view("1d", "30d")) == timedelta(days=31, hours=2)
+
+
 def test_a_key_has_at_most_one_row_for_each_step_however_hot_it_is(frame: Frame) -> None:
     rows = [(7, f"09:{n % 60:02}:{n % 59:02}", 1, 1.0, f"u{n}") for n in range(2000)]
     assert view_rows(log(frame, rows), "v", view("1h", "1h", "1d"), ["users_1h"]).count() == 3

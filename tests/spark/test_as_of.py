@@ -225,6 +225,13 @@ def test_a_snapshot_past_its_ttl_and_one_never_published_are_no_match(frame: Fra
     check(frame, old, replace(HOW, snapshot=True), method)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_day_whose_snapshot_is_missing_is_served_by_the_one_before_it(frame: Frame, method: str) -> None:
+    # There is no snapshot of June 4, thus none that is true as of the midnight after it.
+    before = {"missing": case(Row("2019-06-04 00:00:00", "v"), at_10_00_00=("v", 34 * 3600.0, True))}
+    check(frame, before, replace(HOW, ttl=timedelta(hours=34), snapshot=True), method)
+
+
 @OF_ROWS
 def test_without_a_ttl_a_row_never_grows_too_old(frame: Frame, method: str) -> None:
     old = {"old": case(Row("2009-06-05 10:00:00", "v"), at_10_00_00=("v", 3652 * 86400.0, True))}

@@ -14,12 +14,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples import pipeline
-from ctr_samples.config import LoadedConfig, load_config
+from ctr_samples.config import JobConfig, LoadedConfig, load_config
 from ctr_samples.errors import InputError
-from ctr_samples.spark.clocks import check_clocks, clock_counts, clocks_of, counts_of_view, of_interest
+from ctr_samples.spark.clocks import Use, check_clocks, clock_counts, clocks_of, counts_of_view, of_interest
 from ctr_samples.spark.columns import time_column
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.session import run_session
+from ctr_samples.spark.sources import MALFORMED
 
 Frame = Callable[..., DataFrame]
 DAY = Day.of(date(2019, 6, 5), "UTC")
@@ -32,19 +33,26 @@ timezone: UTC
 sources:
   log: {format: parquet, path: LOG}
   table: {format: parquet, path: TABLE}
+  past: {format: parquet, path: SEEN}
 impressions: {source: log, where: kind = 's', time: "TIME", user: who, article: what}
 labels: {clicked: {source: log, where: kind = 'c', window: 1m}}
 views:
   profile: {source: table, entity: user, key: who, event_time: "EVENT", available_time: "KNOWN", ttl: 30d}
-features: {city: {from: profile.city, dtype: string}}
+histories:
+  recent: {source: past, time: "PAST", user: who, item: what, last: 3, within: 2d}
+features:
+  city: {from: profile.city, dtype: string}
+  recent: {from: recent.length, dtype: int64}
 output: {path: OUT, partitions: 1}
 """
 RIGHT = {"TIME": "timestamp_millis(t)", "EVENT": "timestamp_millis(at)", "KNOWN": "timestamp_millis(known)"}
+RIGHT["PAST"] = "timestamp_millis(t)"
 
 
 def loaded(root: Path, **texts: str) -> LoadedConfig:
     text = CONFIG
-    places = {"LOG": str(root / "log.parquet"), "TABLE": str(root / "table.parquet"), "OUT": str(root / "out")}
+    files = {"LOG": "log.parquet", "SEEN": "log.parquet", "TABLE": "table.parquet", "OUT": "out"}
+    places = {name: str(root / file) for name, file in files.items()}
     for name, value in {**RIGHT, **places, **texts}.items():
         text = text.replace(name, value)
     (root / "clocks.yaml").write_text(text)
@@ -89,6 +97,10 @@ def test_a_run_with_a_wrong_unit_is_refused_with_the_right_function(spark: Spark
         (
             {"KNOWN": "timestamp_seconds(known)"},
             "views.profile.available_time: 2 of 2 times lie in years such as 51,395; did you mean timestamp_millis(known)?",
+        ),
+        (
+            {"PAST": "timestamp_micros(t)"},
+            "histories.recent.time: 3 of 3 times lie in 1970; did you mean timestamp_millis(t)?",
         ),
     ):
         with pytest.raises(InputError) as caught:
@@ -147,6 +159,69 @@ def test_actions_and_both_clocks_of_a_view_are_looked_at_too(frame: Frame, tmp_p
         check_clocks(config.config, counts)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("timestamp_micros(t)", "1970; did you mean timestamp_millis(t)?"),
+        ("timestamp_seconds(t)", "years such as 51,395; did you mean timestamp_millis(t)?"),
+    ],
+)
+def test_the_actions_of_a_history_are_looked_at_whatever_it_inherits(
+    frame: Frame, tmp_path: Path, text: str, said: str
+) -> None:
+    log = frame("kind string, t bigint, who string, what int", [("c", MILLIS, "a", 1), ("s", MILLIS, "a", 1)])
+    own = {"source": "past", "time": text, "user": "who", "item": "what"}
+    for texts, where_from in (({}, own), ({"TIME": text}, {"source": "log"})):
+        history = {**where_from, "where": "kind = 'c'", "last": 3, "within": "2d"}
+        dumped = loaded(tmp_path, **texts).config.model_dump(by_alias=True)
+        config = JobConfig.model_validate({**dumped, "histories": {"recent": history}})
+        clocks = clocks_of(config, DAY, history["source"], "histories", log)
+        (row,) = log.agg(*[count.alias(name) for name, count in clock_counts(clocks).items()]).collect()
+        with pytest.raises(InputError) as caught:
+            check_clocks(config, {name: value or 0 for name, value in row.asDict().items()})
+        assert str(caught.value).startswith(f"histories.recent.time: 1 of 1 times lie in {said}")
+
+
+def test_of_actions_those_are_read_that_can_count_and_those_whose_times_cannot_be_right(
+    frame: Frame, tmp_path: Path
+) -> None:
+    counted_hourly = {"step": "1m", "windows": ["1h"], "counts": {"n": "true"}}
+    clicks = {"source": "log", "entity": "user", "key": "who", "event_time": "t", "aggregates": counted_hourly}
+    text = loaded(tmp_path, TIME="t").config.model_dump(by_alias=True)
+    text |= {"views": {"clicks": clicks}, "histories": {"recent": {"source": "log", "last": 3, "within": "2h"}}}
+    config = JobConfig.model_validate(text)
+    times = {
+        "1970-01-01 00:00:01": {"views", "histories"},
+        "1980-01-01 00:00:00": set[str](),
+        "2019-06-04 21:59:59.999": set[str](),
+        "2019-06-04 22:00:00": {"histories"},
+        "2019-06-04 22:58:59.999": {"histories"},
+        "2019-06-04 22:59:00": {"views", "histories"},  # the hour before midnight, and the step that is running
+        "2019-06-05 23:59:59.999": {"views", "histories"},
+        "2019-06-06 00:00:00": set[str](),
+        "2300-01-01 00:00:00": {"views", "histories"},
+        None: {"views", "histories"},
+    }
+    log = frame("kind string, t timestamp, who string, what int", [("c", at, "a", i) for i, at in enumerate(times)])
+    found: dict[str | None, set[str]] = {at: set() for at in times}
+    uses: tuple[Use, ...] = ("views", "histories")
+    for use in uses:
+        for row in log.where(of_interest(clocks_of(config, DAY, "log", use, log))).collect():
+            found[list(times)[row.what]].add(use)
+    assert found == times
+
+
+def test_malformed_lines_and_keys_of_two_are_looked_at_as_they_are_used(frame: Frame, tmp_path: Path) -> None:
+    text = loaded(tmp_path).config.model_dump(by_alias=True)
+    pair = {"source": "table", "entity": "user_article", "key": "who", "article_key": "what", "event_time": "at"}
+    config = JobConfig.model_validate({**text, "views": {"profile": {**pair, "ttl": "1d"}}})
+    rows = [("a", 1, None, None), (None, None, None, "{torn"), ("a", None, "2019-06-05 10:00:00", None)]
+    table = frame(f"who string, what int, at timestamp, {MALFORMED} string", rows)
+    counts = table.agg(*[c.alias(k) for k, c in clock_counts(clocks_of(config, DAY, "table", "views", table)).items()])
+    (found,) = counts.select("`views.profile.event_time|rows`", "`views.profile.event_time|unusable`").collect()
+    assert tuple(found) == (2, 2), "the malformed line is no row, and a row without an article has no key"
+
+
 def test_as_many_bad_times_and_rows_pass_as_the_source_may_have_bad_records(frame: Frame, tmp_path: Path) -> None:
     rows = [("a", MILLIS, MILLIS), (None, MILLIS, MILLIS), ("c", None, MILLIS), ("d", MILLIS, None), ("e", 0, MILLIS)]
     table = frame("who string, at bigint, known bigint", rows)
@@ -160,6 +235,16 @@ def test_as_many_bad_times_and_rows_pass_as_the_source_may_have_bad_records(fram
         "views.profile: 3 of 5 rows have no key or no time, more than `bad_records.max_rate: 0.59` of sources.table allows. "
         "Leave them out with `where`, or raise the rate."
     )
+
+
+def test_a_rate_of_bad_times_includes_its_end(frame: Frame, tmp_path: Path) -> None:
+    rows = [("a", MILLIS, MILLIS)] * 4 + [("e", 0, MILLIS)]
+    table = frame("who string, at bigint, known bigint", rows)
+    config, counts = counted(tmp_path, table, "views", "table", TABLE="x, bad_records: {max_rate: 0.2}")
+    check_clocks(config.config, counts)
+    config, counts = counted(tmp_path, table, "views", "table", TABLE="x, bad_records: {max_rate: 0.19}")
+    with pytest.raises(InputError, match="views.profile.event_time: 1 of 5 times lie in 1970"):
+        check_clocks(config.config, counts)
 
 
 def test_the_edges_of_what_is_plausible(frame: Frame, tmp_path: Path) -> None:

@@ -94,3 +94,20 @@ def test_types_that_do_not_fit_give_one_sentence(frame: Frame) -> None:
 def test_the_names_in_an_expression_are_found(spark: SparkSession) -> None:
     text = "coalesce(item.price.net, transform(user.tags, t -> t)[0])"
     assert referenced_paths(spark, text, "here") == [("item", "price", "net"), ("user", "tags")]
+
+
+def test_the_names_inside_a_lambda_are_found_but_for_its_parameters(spark: SparkSession) -> None:
+    text = "transform(item.topics, t -> user.weights[concat(item.channel, T.name)])"
+    names = [("item", "topics"), ("user", "weights"), ("item", "channel")]
+    assert referenced_paths(spark, text, "here") == names
+    assert referenced_paths(spark, "aggregate(a, 0, (sum, w) -> sum + w + user.age)", "here") == [
+        ("a",),
+        ("user", "age"),
+    ]
+    nested = "transform(a, x -> exists(b, y -> y = x AND y > c) OR y)"
+    assert referenced_paths(spark, nested, "here") == [("a",), ("b",), ("c",), ("y",)]
+
+
+def test_a_column_that_is_not_there_is_named_also_inside_a_lambda(frame: Frame) -> None:
+    with pytest.raises(InputError, match="features.x: there is no column 'limit'; did you mean 'limits'?"):
+        compile_expression(frame("list array<int>, limits int", []), "filter(list, x -> x < limit)", "features.x")

@@ -19,6 +19,7 @@ from ctr_samples.spark.carry import HistoryPlan
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import feature_column
 from ctr_samples.spark.history import actions_of_history, join_history
+from ctr_samples.verdicts import HistoryRules, PastAction, judge_history
 
 Frame = Callable[..., DataFrame]
 DAY = Day.of(date(2019, 6, 5), "UTC")
@@ -213,6 +214,21 @@ def oracle(shown: Sequence[Any], rows: Sequence[tuple[str | None, Action]], plan
     return result
 
 
+def explained(
+    shown: Sequence[Any], rows: Sequence[tuple[str | None, Action]], plan: HistoryPlan
+) -> dict[int, list[Any]]:
+    """What the command that explains an impression says: (item, age) of the actions that it takes."""
+    result: dict[int, list[Any]] = {}
+    for number, time, user, request in shown:
+        t = datetime.fromisoformat(time).replace(tzinfo=UTC)
+        mine = [a for owner, a in rows if user is not None and owner == user and a.item is not None]
+        past = [PastAction(datetime.fromisoformat(a.at).replace(tzinfo=UTC), a.item, a.request) for a in mine]
+        rules = HistoryRules(plan.last, plan.within, plan.delay, request if plan.by_request else None)
+        taken = [v.what for v in judge_history(t, past, rules) if v.taken]
+        result[number] = [(a.item, (t - a.time).total_seconds()) for a in taken]
+    return result
+
+
 @pytest.mark.parametrize("chunk", CHUNKS)
 @pytest.mark.parametrize("by_request", [False, True])
 def test_random_logs_agree_with_the_definition(frame: Frame, chunk: int, by_request: bool) -> None:
@@ -235,7 +251,7 @@ def test_random_logs_agree_with_the_definition(frame: Frame, chunk: int, by_requ
     plan = replace(PLAN, within=timedelta(minutes=45), delay=timedelta(minutes=3), by_request=by_request, chunk=chunk)
     result = joined(frame, impressions(frame, shown), rows, plan)
     found = {i: list(zip(row["items"], row.ages_s, strict=True)) for i, row in result.items()}
-    assert found == oracle(shown, rows, plan)
+    assert found == oracle(shown, rows, plan) == explained(shown, rows, plan)
 
 
 @pytest.mark.parametrize(

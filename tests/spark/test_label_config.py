@@ -48,7 +48,13 @@ def problem(tmp_path: Path, *overrides: str) -> str:
         ),
         (
             "labels.clicked.orphans=synthesize",
-            "labels.clicked.orphans: found 'synthesize', expected 'drop' or 'quarantine'.",
+            "labels.clicked.orphans: found 'synthesize', expected 'drop' or 'quarantine': an impression made from a click "
+            "would have no position and no list, and would always be clicked, so a model would learn to tell it by what it "
+            "lacks.",
+        ),
+        (
+            "labels.clicked.orphans=keep",
+            "labels.clicked.orphans: found 'keep', expected 'drop' or 'quarantine'.",
         ),
         ("labels.clicked.reduce=last", "labels.clicked.reduce: found 'last', expected 'any', 'sum', 'max' or 'first'."),
         (

@@ -147,6 +147,7 @@ LISTS = [
     ("2019-06-05 11:00:00", "v", "", "[1, 2, 3]", "exposure", ""),  # without a request: 1 and 2 are below
     ("2019-06-05 11:00:10", "v", "", "1", "click", ""),
     ("2019-06-05 11:00:01", "v", "", "[4, 5]", "exposure", ""),  # another moment is another list
+    ("2019-06-05 11:00:00", "x", "", "[1, 2, 3]", "exposure", ""),  # another user at that moment: all stay
     ("2019-06-05 12:00:00", "w", "r4", "[1, 2, 1]", "exposure", ""),  # a repeat is dropped before: the 2 is below
     ("2019-06-05 12:00:10", "w", "r4", "1", "click", ""),
     ("2019-06-05 13:00:00", "", "", "[1, 2]", "exposure", ""),  # of nobody: no list at all
@@ -174,13 +175,14 @@ def test_what_stands_below_the_last_click_of_its_list_is_dropped_and_accounted_f
         "10:05 u": [(0, 0), (1, 0)],
         "10:10 u": [(0, 0), (1, 1)],
         "11:00 v": [(0, 0), (0, 1), (1, 0)],
+        "11:00 x": [(0, 0), (1, 0), (2, 0)],
         "12:00 w": [(0, 1)],
         "13:00 nobody": [(0, 0), (1, 0)],
         "14:00 w": [(0, 0), (1, 0)],
     }
     assert manifest.accounting == {
-        "impressions": 20,
-        "samples": 15,
+        "impressions": 23,
+        "samples": 18,
         "no_time": 0,
         "no_article": 0,
         "repeated": 1,

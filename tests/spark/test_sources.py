@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import traceback
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -12,11 +13,15 @@ from py4j.protocol import Py4JJavaError
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from typer.testing import CliRunner
 
 from ctr_samples import pipeline
+from ctr_samples.cli import app
 from ctr_samples.config import LoadedConfig, Source, explain, load_config
 from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.spark.columns import time_column
+from ctr_samples.spark.databases import database_error
+from ctr_samples.spark.failures import expected_errors
 from ctr_samples.spark.session import run_session
 from ctr_samples.spark.sources import MALFORMED, InputFile, read_source
 
@@ -462,6 +467,64 @@ def test_no_error_of_a_database_tells_a_secret(spark: SparkSession, shop: str) -
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("select id, 10 / (id - 3) as share from APP.items", "Attempt to divide by zero"),
+        ("select id, cast(city as int) as share from APP.items", "Invalid character string format for type INTEGER"),
+    ],
+)
+def test_no_error_of_a_task_that_reads_a_database_tells_a_secret(
+    spark: SparkSession, shop: str, query: str, reason: str
+) -> None:
+    source = jdbc(url=f"{SHOP};password=hush", query=query, user="sa", password="hush")
+    frame = read_source(spark, "items", source, DAY).frame
+    with pytest.raises(InputError) as caught, expected_errors({"items": source}):
+        frame.collect()
+    assert str(caught.value) == f"sources.items: the query of {SHOP} cannot be read: {reason}."
+    assert caught.value.__cause__ is None, "what Spark threw may hold the address"
+    assert "hush" not in "".join(traceback.format_exception(caught.value))
+
+
+TASK_FAILED = "An error occurred while calling o1.collect.\n: org.apache.spark.SparkException: Job aborted: "
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "Lost task 0.0 in stage 3.0 (TID 3) (h exec 1): java.sql.SQLException: No suitable driver found for URL\n\tat x",
+            "sources.items: the table items of jdbc:postgresql://db:5432/shop cannot be read: No suitable driver found for "
+            "jdbc:postgresql://db:5432/shop.",
+        ),
+        (
+            "Lost task (h executor 1): org.apache.spark.SparkSQLException: [FAILED_JDBC.CONNECTION] Failed JDBC URL\n"
+            'Caused by: org.postgresql.util.PSQLException: FATAL: password authentication failed for user "u"\n\tat x',
+            "sources.items: the table items of jdbc:postgresql://db:5432/shop cannot be read: FATAL: password authentication "
+            'failed for user "u".',
+        ),
+        (
+            "Lost task: com.mysql.cj.jdbc.exceptions.CommunicationsException: no link with hush\n",
+            "sources.items: the table items of jdbc:postgresql://db:5432/shop cannot be read: the database refused, with a "
+            "message that holds a secret.",
+        ),
+        (
+            "Lost task: java.io.IOException: while reading URL\n",
+            "sources.items: the table items of jdbc:postgresql://db:5432/shop cannot be read: a task failed while it read its "
+            "rows.",
+        ),
+        ("Lost task: java.lang.OutOfMemoryError: Java heap space\n", None),
+        ("Lost task: org.apache.spark.sql.AnalysisException: [X] no such column\n", None),
+    ],
+)
+def test_what_drivers_say_on_executors_is_told_without_the_address(text: str, said: str | None) -> None:
+    url = "jdbc:postgresql://u:hush@db:5432/shop?password=hush"
+    sources = {"items": jdbc(url=url, table="items"), "log": Source(format="parquet", path="log")}
+    found = database_error(RuntimeError(TASK_FAILED + text.replace("URL", url)), sources)
+    assert (found and str(found)) == said
+    assert database_error(RuntimeError(TASK_FAILED + text), {"log": sources["log"]}) is None
+
+
 SHOP_CONFIG = """
 name: shop
 timezone: UTC
@@ -502,6 +565,8 @@ def test_a_password_that_stands_in_the_file_is_refused(
     with pytest.raises(ConfigError, match=f"sources.log.{key} holds a secret, which would be written") as caught:
         pipeline.run(spark, shop_config(tmp_path, url, password), DAY)
     assert "hush" not in str(caught.value)
+    found = CliRunner().invoke(app, ["config", "--config", str(tmp_path / "c.yaml")], env={"SECRET": "hush-hush"})
+    assert (found.exit_code, "holds a secret" in found.stderr, "hush" in found.output) == (2, True, False)
 
 
 @pytest.mark.parametrize(

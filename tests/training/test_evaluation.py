@@ -39,3 +39,10 @@ def test_a_constant_prediction_scores_like_the_constant() -> None:
     scores = evaluate(labels, np.full(4, 0.25), 0.25)
     assert scores.log_loss == scores.constant_log_loss == pytest.approx(0.5623351446)
     assert (scores.samples, scores.clicks, scores.auc) == (4, 1, 0.5)
+
+
+def test_a_weight_counts_a_sample_as_often_as_it_says() -> None:
+    labels, predicted = np.array([1.0, 0, 0, 0]), np.array([0.5, 0.1, 0.1, 0.1])
+    weighted = evaluate(labels[:2], predicted[:2], 0.25, np.array([1.0, 3.0]))
+    assert weighted.log_loss == pytest.approx(evaluate(labels, predicted, 0.25).log_loss)
+    assert weighted.constant_log_loss == pytest.approx(0.5623351446)

@@ -25,6 +25,16 @@ def test_a_logistic_regression_beats_the_constant_on_both_splits(samples: Path) 
     console.print(report.render())
 
 
+def test_weights_make_up_for_the_negatives_that_were_left_out(samples: Path, weighted_samples: Path) -> None:
+    whole = fit_day(str(samples), "2019-06-05", epochs=1, batch_size=32)
+    kept = fit_day(str(weighted_samples), "2019-06-05", label="clicked", epochs=10, batch_size=32)
+    assert kept.splits["train"].samples < 0.75 * whole.splits["train"].samples
+    for split in ("train", "eval"):  # what always saying the click rate costs, is what it costs over all impressions
+        assert kept.splits[split].constant_log_loss == pytest.approx(whole.splits[split].constant_log_loss, rel=0.02)
+        assert kept.splits[split].log_loss < kept.splits[split].constant_log_loss
+    assert kept.weights == whole.weights, "the weight of a sample is no feature of it"
+
+
 def test_a_label_that_is_not_there_is_named(samples: Path) -> None:
     with pytest.raises(InputError, match="There is no 0/1 label 'shared'; the samples have clicked."):
         fit_day(str(samples), "2019-06-05", label="shared")

@@ -18,7 +18,6 @@ def test_batches_have_the_shapes_and_types_of_the_contract(samples: Path) -> Non
         "vector": ("float32", [8, 2]),
         "city": ("int64", [8]),
         "name": ("string", [8]),
-        "impression_id": ("int64", [8]),
     }
     assert (labels.dtype.name, labels.shape.as_list()) == ("int64", [8])
     assert features["vector"].numpy()[:2].tolist() == [[0.0, 0.0], [1.0, -1.0]]
@@ -27,9 +26,21 @@ def test_batches_have_the_shapes_and_types_of_the_contract(samples: Path) -> Non
 
 def test_each_sample_of_a_split_is_read_once_and_no_other(samples: Path) -> None:
     for split, expected in (("train", range(400)), ("eval", range(400, 500))):
-        dataset = load_dataset(str(samples), date="2019-06-05", split=split, batch_size=64)
+        dataset = load_dataset(str(samples), date="2019-06-05", split=split, batch_size=64, keys=True)
         ids = [i for features, _ in dataset for i in features["impression_id"].numpy().tolist()]
         assert ids == list(expected)
+
+
+def test_a_model_gets_features_then_labels_with_their_masks_then_the_weight(weighted_samples: Path) -> None:
+    dataset = load_dataset(str(weighted_samples), date="2019-06-05", split="train", batch_size=100)
+    features, labels, weight = next(iter(dataset))
+    assert sorted(features) == ["city", "name", "number", "vector"]
+    assert {name: column.numpy()[:4].tolist() for name, column in labels.items()} == {
+        "clicked": [1, 1, 0, 1],
+        "read_ms": [100.0, 100.0, 0.0, 100.0],
+        "read_ms__mask": [1, 1, 0, 1],
+    }
+    assert set(zip(labels["clicked"].numpy().tolist(), weight.numpy().tolist(), strict=True)) == {(0, 3.0), (1, 1.0)}
 
 
 def test_a_file_that_no_manifest_names_is_not_read(samples: Path) -> None:

@@ -25,6 +25,9 @@ from ctr_samples.shards.storage.interface import (
 )
 
 _READ_BUFFER = 1 << 16
+_WRITE_BACK = 8 << 20
+_TRIES = 10
+"""How often a directory may be replaced while a file is made below it; each task replaces one at most once."""
 
 
 class LocalStorage:
@@ -116,6 +119,8 @@ class _LocalSink:
     def __init__(self, handle: int, place: Path) -> None:
         self._handle = handle
         self._place = place
+        self._size = 0
+        self._under_way = 0
 
     def write(self, data: memoryview | bytes) -> int:
         view = memoryview(data).cast("B")
@@ -123,6 +128,10 @@ class _LocalSink:
         with writing(self._place):
             while rest:
                 rest = rest[os.write(self._handle, rest) :]
+        self._size += len(view)
+        if self._size - self._under_way >= _WRITE_BACK:
+            _start_write_back(self._handle, self._under_way, self._size - self._under_way)
+            self._under_way = self._size
         return len(view)
 
 
@@ -142,6 +151,17 @@ class _LocalSource(io.FileIO):
             return super().readall()
 
 
+def _start_write_back(handle: int, first: int, size: int) -> None:
+    """Let the disk work while more is encoded, so that fsync waits for the last few megabytes only.
+
+    Linux begins to write dirty pages that are advised as not needed; elsewhere this is advice without effect. A page that
+    cannot be written is reported by fsync.
+    """
+    if hasattr(os, "posix_fadvise"):  # not on macOS
+        with suppress(OSError):
+            os.posix_fadvise(handle, first, size, os.POSIX_FADV_DONTNEED)
+
+
 def _unless_missing(error: OSError) -> None:
     """A directory that is gone has no files; one that cannot be listed may have many."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
@@ -153,11 +173,9 @@ def _unless_missing(error: OSError) -> None:
 def _staged(final: Path, give_name: Callable[[Path, Path], object]) -> Iterator[Sink]:
     """A file under a hidden name, which gets its own once the block has ended well and its bytes are on disk."""
     staged = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
-    with writing(final):
-        _make_directories(final.parent)
     try:
         with writing(final):
-            handle = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+            handle = _created(staged)
         try:
             yield _LocalSink(handle, final)
             with writing(final):
@@ -182,18 +200,45 @@ def _link(staged: Path, final: Path) -> None:
         raise NameTaken(str(final)) from None
 
 
+def _created(staged: Path) -> int:
+    """A new file, open for writing, and the directories above it.
+
+    A directory that another task has just made may be replaced by an equal one while both are empty
+    (:func:`_make_directories`); who had begun to look below the old one finds nothing there, and looks again.
+    """
+    tries = _TRIES
+    while True:
+        try:
+            _make_directories(staged.parent)
+            return os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+        except FileNotFoundError:
+            tries -= 1
+            if not tries:
+                raise
+
+
 def _make_directories(directory: Path) -> None:
-    """``mkdir -p`` with a mode that no umask narrows; each new name is on disk before anything is put below it."""
+    """``mkdir -p`` with a mode that no umask narrows; each new name is on disk before anything is put below it.
+
+    A directory gets its mode under a hidden name and then its own: who dies in between leaves no directory that others
+    cannot enter. A rename replaces an empty directory and nothing else.
+    """
     if directory.is_dir():
         return
     _make_directories(directory.parent)
+    staged = directory.with_name(f".{uuid.uuid4().hex}")
+    staged.mkdir()
     try:
-        directory.mkdir()
-    except FileExistsError:
+        staged.chmod(DIRECTORY_MODE)
+        staged.rename(directory)
+    except OSError:
+        with suppress(OSError):
+            staged.rmdir()
         if directory.is_dir():  # another task was faster
             return
-        raise NotADirectoryError(errno.ENOTDIR, f"{directory} is a file where a directory should be") from None
-    directory.chmod(DIRECTORY_MODE)
+        if directory.exists():
+            raise NotADirectoryError(errno.ENOTDIR, f"{directory} is a file where a directory should be") from None
+        raise
     _sync_directory(directory.parent)
 
 

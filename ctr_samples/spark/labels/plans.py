@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ctr_samples.config import Impressions, JobConfig, Label
-from ctr_samples.config.references import keys_of, mask_of
+from ctr_samples.config.names import mask_of
+from ctr_samples.config.references import keys_of
 
 
 @dataclass(frozen=True, slots=True)

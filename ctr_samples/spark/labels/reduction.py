@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, WindowSpec
 from pyspark.sql import functions as F
 
-from ctr_samples.config.references import mask_of
+from ctr_samples.config.names import mask_of
 from ctr_samples.spark.labels.actions import ACTION
 from ctr_samples.spark.labels.plans import LabelPlan
 

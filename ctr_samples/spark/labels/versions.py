@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ctr_samples.codec import ExampleDecoder
-from ctr_samples.config.references import mask_of
+from ctr_samples.config.names import mask_of
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ContractError, DamagedFile, StorageError
 from ctr_samples.reading import records_of
@@ -41,7 +41,7 @@ def flips_since(
     ``against`` is the number of the generation. Where old shards cannot be read or there are too many samples,
     ``not_compared`` says so: a run does not fail for it.
     """
-    if before is None or before.label_mature:
+    if before is None or before.label_mature or _ID not in contract.names():
         return {}
     reduced = _ids_and_labels(contract)
     names = reduced.names("label")

@@ -86,7 +86,9 @@ def contract_of(schema: StructType, record: RecordType) -> ExampleContract:
 
 def schema_as_stored(schema: StructType) -> StructType:
     """What reading gives back: the same, but float for double and decimal, since records hold no more than that."""
-    return StructType([StructField(field.name, _as_stored(field.dataType)) for field in schema])
+    return StructType(
+        [StructField(field.name, _as_stored(field.dataType), metadata=field.metadata) for field in schema]
+    )
 
 
 def schema_of(contract: ExampleContract) -> StructType:

@@ -1,6 +1,7 @@
 """Makes tasks that write shards fail as a test has planned. Python loads this module by its name when it starts.
 
-Runs in the Python workers of the executors, whose PYTHONPATH the tests set; the driver and the product know nothing of it.
+Runs in the Python workers of the executors, whose PYTHONPATH the tests set; the product knows nothing of it, nor do drivers but
+that of a stream which is to be stopped at a commit.
 A test puts its plan beside the output, in ``<output>.faults/plan.json``; tasks without a plan run as they are. What happens
 is noted there too, one small file for each event, so that the test can wait for it: ``started``, ``struck``, ``holding``,
 ``ended`` (the input is at its end) and ``written`` (the receipt is ready), followed by the partition and the id of the attempt.
@@ -48,6 +49,12 @@ class Strikes:
             self._note("written", 0)
             self._strike(lambda at: at == "written")
             yield result
+
+    def around_commit(self, commit):
+        """Strike when all tasks of a micro-batch have ended, and when readers see it and Spark has not yet noted that."""
+        self._strike(lambda at: at == "committing")
+        commit()
+        self._strike(lambda at: at == "committed")
 
     def _strike(self, is_due, in_mid_task=False):
         for number, fault in enumerate(self._plan):
@@ -121,12 +128,16 @@ def _under_fire(plan, directory):
     """The faults of this attempt, or None where a test has planned none."""
     from pyspark import TaskContext
 
+    context = TaskContext.get()
+    return _planned(plan, directory, context.partitionId(), context.taskAttemptId())
+
+
+def _planned(plan, directory, partition, attempt):
     output = Path(plan.storage.url)
     place = output.with_name(output.name + ".faults")
     if not (place / "plan.json").exists():
         return None
-    context = TaskContext.get()
-    return Strikes(place, output / directory, context.partitionId(), context.taskAttemptId())
+    return Strikes(place, output / directory, partition, attempt)
 
 
 def _patch_sink(module):
@@ -157,7 +168,25 @@ def _patch_format(module):
     module.write_partition = write_under_fire
 
 
-_PATCHES = {"ctr_samples.spark.sink": _patch_sink, "ctr_samples.spark.tfrecord.writing": _patch_format}
+def _patch_streams(module):
+    """The commit of a micro-batch, which a process beside the driver makes; its notes have the batch for a partition."""
+    commit = module.TfrecordStreamWriter.commit
+
+    def commit_under_fire(writer, messages, batch):
+        strikes = _planned(writer._plan, "", batch, 0)
+        if strikes is None:
+            commit(writer, messages, batch)
+        else:
+            strikes.around_commit(lambda: commit(writer, messages, batch))
+
+    module.TfrecordStreamWriter.commit = commit_under_fire
+
+
+_PATCHES = {
+    "ctr_samples.spark.sink": _patch_sink,
+    "ctr_samples.spark.tfrecord.writing": _patch_format,
+    "ctr_samples.spark.tfrecord.streams": _patch_streams,
+}
 
 
 class _Patched(SourceFileLoader):

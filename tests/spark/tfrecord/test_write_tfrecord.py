@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import validate
 from published import publish_table
 from pyspark.sql import DataFrame, SparkSession
 
@@ -44,6 +46,20 @@ def test_partitions_become_directories_and_columns_again_and_filters_skip_files(
         (4, date(2019, 6, 6), None),
         (4, date(2019, 6, 6), None),
     ]
+
+
+def test_the_manifests_that_spark_writes_follow_their_published_schema(tfrecord: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "table"
+    frame = tfrecord.range(0, 4, 1, 1).selectExpr(
+        "id", "array(id) as ids", "id % 2 as half", "cast(id as decimal(9,2)) as d"
+    )
+    for _ in range(2):
+        ctr_samples.write_tfrecord(frame, str(path), partition_by=["half"], mode="append")
+    schema = json.loads((Path(ctr_samples.__file__).parent / "shards/table.schema.json").read_text())
+    for number in (1, 2):
+        manifest = json.loads((path / f"_manifests/0000000{number}.json").read_text())
+        assert manifest["complete"] is (number == 1)
+        validate(manifest, schema)
 
 
 def test_a_mode_says_what_happens_to_data_that_are_there(

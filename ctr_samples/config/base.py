@@ -1,0 +1,35 @@
+"""What the models of the configuration share: names, single values, SQL expressions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
+
+
+def _one_value(value: Any) -> Any:
+    if not isinstance(value, int | float | str):
+        raise ValueError("expected a number or text")
+    return value
+
+
+Scalar = Annotated[int | float | str, BeforeValidator(_one_value)]
+
+
+def _as_text(value: Any) -> Any:
+    # YAML reads `where: true` as a boolean and `key: 1` as a number; as SQL they are the same text.
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+Expression = Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
+"""A Spark SQL expression over the columns of one source, from an allow-list of functions."""
+
+
+class Model(BaseModel):
+    """A part of the configuration: unknown keys fail, and nothing changes it once it is read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, protected_namespaces=())

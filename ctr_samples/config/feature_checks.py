@@ -1,0 +1,173 @@
+"""Checks that tie features to the rest of the configuration: views, columns, vocabularies, other features, the layout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import prod
+
+from ctr_samples.config.features import MOST_MULTI_HOT, Feature
+from ctr_samples.config.models import JobConfig
+from ctr_samples.config.names import HISTORY_COLUMNS, IMPRESSION_COLUMNS, RESERVED_FEATURES, VIEW_METADATA
+from ctr_samples.config.problems import Problem, nearest
+
+LEGACY_SIZE = 121
+
+
+def feature_problems(config: JobConfig) -> Iterator[Problem]:
+    """All problems of features that can be seen without reading any data."""
+    used: set[str] = set()
+    for name, feature in config.features.items():
+        if name in config.labels or name in RESERVED_FEATURES:
+            yield Problem(("features", name), "is the name of a label or of a column that the job adds; rename it")
+        yield from _sources(config, name, feature, used)
+        yield from _crossed(config, name, feature)
+        yield from _vocabulary(config, name, feature)
+    for name in config.views:
+        if name not in used:
+            yield Problem(("views", name), "is used by no feature; remove it, or make a feature from it")
+    for name in config.histories:
+        if name not in used:
+            yield Problem(("histories", name), "is used by no feature; remove it, or make a feature from it")
+    yield from _fitted(config)
+    yield from _layout(config)
+
+
+def width(config: JobConfig, feature: Feature) -> int | None:
+    """How many values a sample has of a feature; None where samples differ."""
+    if feature.multi_hot:
+        return ids_of(config, feature)
+    return None if feature.ragged else prod(feature.shape)
+
+
+def ids_of(config: JobConfig, feature: Feature) -> int | None:
+    """How many ids a feature can have, from 0 on; None where it is no id."""
+    if feature.vocabulary is not None:
+        return config.vocabularies[feature.vocabulary].buckets
+    if feature.boundaries is not None or feature.quantiles is not None:
+        return 2 + (len(feature.boundaries) if feature.boundaries is not None else (feature.quantiles or 1) - 1)
+    return feature.hash_buckets
+
+
+def _sources(config: JobConfig, name: str, feature: Feature, used: set[str]) -> Iterator[Problem]:
+    where = ("features", name, "from" if feature.from_ else "expr")
+    if feature.from_ and not re.fullmatch(r"\w+\.\w+(\.\w+)*", feature.from_):
+        yield Problem(where, f"{feature.from_!r} is not of the form `<view>.<column>` or `impression.<column>`")
+        return
+    for place, text in ((where, feature.from_ or feature.expr or ""), (("features", name, "at"), feature.at or "")):
+        code = _without_strings(text)
+        parameters = _lambda_parameters(code) - set(config.views) - set(config.histories)
+        for view, column in re.findall(r"(?<![\w.`'])([A-Za-z]\w*)\.([A-Za-z]\w*)", code):
+            if view in parameters:
+                continue
+            used.add(view)
+            yield from (Problem(place, what) for what in _unknown_column(config, view, column))
+
+
+def _crossed(config: JobConfig, name: str, feature: Feature) -> Iterator[Problem]:
+    for other in feature.cross or ():
+        crossed = config.features.get(other)
+        if crossed is None or other == name:
+            valid = [f for f in config.features if f != name]
+            yield Problem(("features", name, "cross"), f"there is no other feature {other!r}{nearest(other, valid)}")
+        elif crossed.cross is not None:
+            what = f"{other!r} is a cross itself; name the features that it is made from"
+            yield Problem(("features", name, "cross"), what)
+        elif crossed.is_list or crossed.multi_hot or crossed.dtype not in ("int64", "string"):
+            what = f"{other!r} is not one integer or text; bucketise a number with `boundaries` first"
+            yield Problem(("features", name, "cross"), what)
+
+
+def _vocabulary(config: JobConfig, name: str, feature: Feature) -> Iterator[Problem]:
+    if feature.vocabulary is None:
+        return
+    where = ("features", name, "vocabulary")
+    vocabulary = config.vocabularies.get(feature.vocabulary)
+    if vocabulary is None:
+        yield Problem(
+            where, f"there is no vocabulary {feature.vocabulary!r}{nearest(feature.vocabulary, config.vocabularies)}"
+        )
+    elif feature.multi_hot and vocabulary.buckets > MOST_MULTI_HOT:
+        what = f"{feature.vocabulary!r} has {vocabulary.buckets} ids and `multi_hot` is for at most {MOST_MULTI_HOT}"
+        yield Problem(("features", name, "multi_hot"), f"{what}; store the ids and let the model embed them")
+    elif feature.computed == "model" and vocabulary.oov_buckets > 1:
+        what = "a model cannot repeat the hash that chooses an OOV bucket; set `oov_buckets: 1`, or compute it in the sample"
+        yield Problem(("features", name, "computed"), what)
+
+
+def _fitted(config: JobConfig) -> Iterator[Problem]:
+    needing = [name for name, feature in config.features.items() if feature.is_fitted]
+    if needing and config.fitted is None:
+        what = f"is missing, and the feature {needing[0]!r} needs what is fitted; say where it is kept with `path`"
+        yield Problem(("fitted",), what)
+    if config.fitted is not None and not needing:
+        yield Problem(("fitted",), "has no effect: no feature has `vocabulary`, `scale` or `quantiles`; remove it")
+    used = {feature.vocabulary for feature in config.features.values()}
+    for name in config.vocabularies:
+        if name not in used:
+            yield Problem(("vocabularies", name), "is used by no feature; remove it")
+
+
+def _layout(config: JobConfig) -> Iterator[Problem]:
+    layout = config.output.layout
+    if layout == "columns":
+        return
+    if layout == "sequence":
+        if not any(feature.ragged for feature in config.features.values()):
+            yield Problem(
+                ("output", "layout"), "`sequence` needs a feature with `ragged: true`, which becomes a FeatureList"
+            )
+        return
+    for name, feature in config.features.items():
+        if problem := _not_in_a_vector(layout, feature):
+            yield Problem(("features", name), f"{problem}, and cannot be a part of the `{layout}` layout")
+    total = sum(width(config, feature) or 0 for feature in config.features.values())
+    if layout == "legacy_121" and total != LEGACY_SIZE:
+        yield Problem(("output", "layout"), f"`legacy_121` needs {LEGACY_SIZE} numbers, and the features have {total}")
+    if layout == "legacy_121" and (len(config.labels) != 1 or config.sampling is not None):
+        yield Problem(
+            ("output", "layout"), "`legacy_121` records hold one label and no weight: keep one label, no `sampling`"
+        )
+
+
+def _not_in_a_vector(layout: str, feature: Feature) -> str | None:
+    if feature.dtype not in ("int64", "float32") or feature.encoding != "list":
+        return "is no number"
+    if feature.nulls == "omit":
+        return "is left out where it is missing"
+    if feature.ragged and (layout != "sparse" or not feature.makes_ids):
+        return "has lists of any length"
+    if layout == "sparse" and feature.computed == "model":
+        return "is computed in the model"
+    return None
+
+
+def _without_strings(text: str) -> str:
+    return re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", "''", text)
+
+
+def _lambda_parameters(code: str) -> set[str]:
+    """``x -> x.a`` and ``(s, t) -> s + t.a``: names that stand for no view."""
+    lists = re.findall(r"(\w+|\([\w\s,]*\))\s*->", code)
+    return {name for names in lists for name in re.findall(r"\w+", names)}
+
+
+def _unknown_column(config: JobConfig, view: str, column: str) -> Iterator[str]:
+    if view == "impression":
+        valid = [*IMPRESSION_COLUMNS, *config.impressions.columns]
+        if column not in valid:
+            yield f"impressions have no column {column!r}{nearest(column, valid)}"
+        return
+    if view in config.histories:
+        valid = [*HISTORY_COLUMNS, *config.histories[view].columns]
+        if column not in valid:
+            yield f"history {view!r} has no column {column!r}{nearest(column, valid)}"
+        return
+    if view not in config.views:
+        yield f"there is no view {view!r}{nearest(view, [*config.views, *config.histories, 'impression'])}"
+        return
+    counted = config.views[view].daily_counts or config.views[view].aggregates
+    if counted is not None:
+        valid = [*counted.column_names, *VIEW_METADATA]
+        if column not in valid:
+            yield f"view {view!r} has no column {column!r}{nearest(column, valid)}"

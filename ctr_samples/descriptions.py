@@ -1,0 +1,96 @@
+"""The contract in the words of others: a schema of TensorFlow Metadata, and what ``tf.io.parse_example`` takes. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ctr_samples.contract import ExampleContract, FeatureSpec
+
+_TYPES = {"int64": "INT", "float32": "FLOAT", "bytes": "BYTES"}
+_DTYPES = {"int64": "int64", "float32": "float32", "bytes": "string"}
+
+
+def contract_json(contract: ExampleContract) -> str:
+    """The contract, its fingerprint, and under ``parse`` what a reader passes to TensorFlow for each feature."""
+    said = {**contract.to_dict(), "fingerprint": contract.fingerprint, "parse": parsing(contract)}
+    return json.dumps(said, indent=1, ensure_ascii=False) + "\n"
+
+
+def parsing(contract: ExampleContract) -> dict[str, dict[str, Any]]:
+    """For each feature the class of ``tf.io`` that parses it and its arguments.
+
+    ``kind`` is FixedLenFeature (``shape``, ``dtype``, and ``default_value`` where the key may be missing), RaggedFeature
+    (``dtype``), FixedLenSequenceFeature (``shape``, ``dtype``; of the feature lists of a SequenceExample) or, for the layout
+    sparse, SparseFeature (``index_key``, ``value_key``, ``dtype``, ``size``). ``decode`` says what is inside a bytes value:
+    ``parse_tensor`` or ``decode_raw``, of ``decoded_dtype`` and ``decoded_shape``.
+    """
+    if contract.layout == "sparse":
+        others = {spec.name: _parsing(spec) for spec in contract.features if spec.role != "feature"}
+        size = sum(part.size for part in contract.parts)
+        joined = {
+            "kind": "SparseFeature",
+            "index_key": "indices",
+            "value_key": "values",
+            "dtype": "float32",
+            "size": size,
+        }
+        return {"features": joined, **others}
+    return {spec.name: _parsing(spec) for spec in contract.features}
+
+
+def schema_pbtxt(contract: ExampleContract) -> str:
+    """A tensorflow_metadata.v0.Schema in text form, which TensorFlow Data Validation reads."""
+    lines: list[str] = []
+    for spec in contract.features:
+        lines += ["feature {", *(f"  {line}" for line in _schema_lines(spec, contract)), "}"]
+    if contract.layout == "sparse":
+        size = sum(part.size for part in contract.parts)
+        lines += ["sparse_feature {", '  name: "features"', '  index_feature { name: "indices" }']
+        lines += ['  value_feature { name: "values" }', f"  dense_shape {{ dim {{ size: {size} }} }}", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def _parsing(spec: FeatureSpec) -> dict[str, Any]:
+    dtype = "string" if spec.encoding != "list" else _DTYPES[spec.dtype]
+    if spec.encoding != "list":
+        shape = None if spec.shape is None else list(spec.shape)
+        how = {"tensor": "parse_tensor", "raw": "decode_raw"}[spec.encoding]
+        inside = {"decode": how, "decoded_dtype": spec.dtype, "decoded_shape": shape}
+        return {"kind": "FixedLenFeature", "shape": [], "dtype": dtype, **_missing(spec, dtype, 1), **inside}
+    if spec.sequence and spec.shape is not None:
+        return {"kind": "FixedLenSequenceFeature", "shape": list(spec.shape), "dtype": dtype}
+    if spec.shape is None:
+        return {"kind": "RaggedFeature", "dtype": dtype}
+    return {
+        "kind": "FixedLenFeature",
+        "shape": list(spec.shape),
+        "dtype": dtype,
+        **_missing(spec, dtype, spec.size or 0),
+    }
+
+
+def _missing(spec: FeatureSpec, dtype: str, size: int) -> dict[str, Any]:
+    """A default where the key may be left out; without one TensorFlow refuses the record."""
+    if spec.nulls != "omit":
+        return {}
+    zero: Any = {"int64": 0, "float32": 0.0, "string": ""}[dtype]
+    return {"default_value": zero if spec.shape == () or spec.encoding != "list" else [zero] * size}
+
+
+def _schema_lines(spec: FeatureSpec, contract: ExampleContract) -> Iterator[str]:
+    kind = "BYTES" if spec.encoding != "list" else _TYPES[spec.dtype]
+    yield f"name: {json.dumps(spec.name)}"
+    yield f"type: {kind}"
+    present = 0.0 if spec.nulls == "omit" else 1.0
+    yield f"presence {{ min_fraction: {present} }}"
+    if spec.encoding != "list" or (spec.shape == () and not spec.sequence):
+        yield "shape { }" if present else "value_count { min: 1 max: 1 }"
+    elif spec.shape is None or spec.sequence:
+        yield "value_count { min: 0 }"
+    else:
+        yield "shape { " + " ".join(f"dim {{ size: {size} }}" for size in spec.shape) + " }"
+    if spec.buckets is not None and kind == "INT" and contract.layout != "sparse":
+        yield f"int_domain {{ min: 0 max: {spec.buckets - 1} is_categorical: true }}"
+    yield f"annotation {{ tag: {json.dumps(spec.role)} }}"

@@ -1,0 +1,101 @@
+"""Several features in one: a dense vector, indices and values, the FeatureLists of a SequenceExample, the old 121 numbers.
+
+A layout changes the contract and the columns alike; what a feature is does not depend on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ctr_samples.config import JobConfig
+from ctr_samples.contract import ExampleContract, FeatureSpec, Part
+
+DENSE, INDICES, VALUES, LEGACY, LEGACY_LABEL = "features", "indices", "values", "feature", "label"
+"""Names of what a layout joins."""
+
+
+def laid_out(contract: ExampleContract, config: JobConfig) -> ExampleContract:
+    """The contract of one column for each feature, as the output's layout has it."""
+    layout = config.output.layout
+    features = [f for f in contract.features if f.role == "feature"]
+    others = [f for f in contract.features if f.role != "feature"]
+    parts = parts_of(contract, layout)
+    size = sum(part.size for part in parts)
+    if layout == "dense":
+        joined = [FeatureSpec(DENSE, "float32", (size,), nulls="fail")]
+    elif layout == "sparse":
+        indices = FeatureSpec(INDICES, "int64", None, nulls="fail", buckets=size)
+        joined = [indices, FeatureSpec(VALUES, "float32", None, nulls="fail")]
+    elif layout == "legacy_121":
+        (label,) = (f for f in others if f.role == "label")
+        joined = [FeatureSpec(LEGACY, "float64", (size,), nulls="fail", encoding="raw")]
+        others = [FeatureSpec(LEGACY_LABEL, label.dtype, role="label", nulls="fail")]
+    elif layout == "sequence":
+        lists = [replace(f, sequence=True, shape=()) if f.shape is None else f for f in features]
+        return replace(contract, features=(*lists, *others), layout=layout, record="sequence_example")
+    else:
+        return contract
+    return replace(contract, features=(*joined, *others), layout=layout, parts=parts)
+
+
+def parts_of(contract: ExampleContract, layout: str) -> tuple[Part, ...]:
+    """Where each feature stands in what the layout joins; nothing where it joins none."""
+    if layout in ("columns", "sequence"):
+        return ()
+    parts, start = [], 0
+    for spec in contract.features:
+        if spec.role == "feature":
+            size = _size(spec, layout)
+            parts.append(Part(spec.name, start, size))
+            start += size
+    return tuple(parts)
+
+
+def layout_columns(contract: ExampleContract, layout: str) -> list[Column]:
+    """The columns of the layout, made from one column for each feature of ``contract`` before it was laid out."""
+    names = contract.names()
+    if layout in ("columns", "sequence"):
+        return [F.col(name) for name in names]
+    features = [f for f in contract.features if f.role == "feature"]
+    others = [F.col(f.name) for f in contract.features if f.role != "feature"]
+    if layout == "sparse":
+        entries = F.concat(
+            *[_entries(spec, part) for spec, part in zip(features, parts_of(contract, layout), strict=True)]
+        )
+        places = F.transform(entries, lambda e: e["place"]).alias(INDICES)
+        return [places, F.transform(entries, lambda e: e["value"]).alias(VALUES), *others]
+    vector = F.concat(*[_numbers(spec) for spec in features])
+    if layout == "dense":
+        return [vector.alias(DENSE), *others]
+    (label,) = contract.names("label")
+    return [vector.alias(LEGACY), F.col(label).alias(LEGACY_LABEL), F.col("impression_id")]
+
+
+def _size(spec: FeatureSpec, layout: str) -> int:
+    if layout == "sparse" and spec.buckets is not None:
+        return spec.buckets
+    return prod(spec.shape or ())
+
+
+def _numbers(spec: FeatureSpec) -> Column:
+    column = F.col(spec.name)
+    return column.cast("array<double>") if spec.shape else F.array(column.cast("double"))
+
+
+def _entries(spec: FeatureSpec, part: Part) -> Column:
+    """``(place, value)`` of what is not 0, places ascending and each once; padding of a list of ids is left out."""
+    if spec.buckets is not None and spec.shape == ():
+        return F.array(_entry(F.col(spec.name) + part.start, F.lit(1.0)))
+    if spec.buckets is not None:
+        ids = F.array_sort(F.array_distinct(F.filter(F.col(spec.name), lambda i: i != 0)))
+        return F.transform(ids, lambda i: _entry(i + part.start, F.lit(1.0)))
+    numbered = F.transform(_numbers(spec), lambda x, i: _entry(i.cast("bigint") + part.start, x))
+    return F.filter(numbered, lambda e: e["value"] != 0)
+
+
+def _entry(place: Column, value: Column) -> Column:
+    return F.struct(place.cast("bigint").alias("place"), value.cast("double").alias("value"))

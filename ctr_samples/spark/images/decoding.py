@@ -1,0 +1,70 @@
+"""Whether the bytes of a file are a whole JPEG or PNG, and its size. Runs on executors; the only module that knows Pillow."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from dataclasses import dataclass
+
+from PIL import Image, UnidentifiedImageError
+
+from ctr_samples.errors import CtrSamplesError
+
+FORMATS = ("JPEG", "PNG")
+MOST_PIXELS = 89_478_485
+"""Pillow's own limit against files of a few bytes that unpack to gigabytes; here it is one for all releases."""
+
+_CHANNELS = {"1": 1, "L": 1, "I": 1, "I;16": 1, "I;16B": 1, "LA": 2, "RGB": 3, "CMYK": 3, "RGBA": 4}
+"""Channels that ``tf.io.decode_jpeg`` and ``decode_png`` give when they are asked for none in particular."""
+
+
+class UnreadableImage(CtrSamplesError):
+    """A file that is no whole JPEG or PNG; the message says why. Counted where it is caught, and never passes further."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The size of an image as it is stored: an orientation in its EXIF data turns nothing, for TensorFlow neither."""
+
+    height: int
+    width: int
+    depth: int
+
+
+def size_of(content: bytes | memoryview) -> Size:
+    """The size of an image after decoding all of it once. UnreadableImage if that fails; one decoded image is in memory."""
+    if not len(content):
+        raise UnreadableImage("is empty")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of damaged EXIF data and the like, which nobody reads here
+        try:
+            with _opened(content) as image:
+                size = Size(image.height, image.width, _channels(image))
+                image.verify()  # the checksums of a PNG, over which decoding alone passes
+            with _opened(content) as image:
+                image.load()
+        except (UnreadableImage, MemoryError):
+            raise
+        except Exception as error:  # damaged files make Pillow raise almost anything
+            raise UnreadableImage(f"is damaged ({str(error) or type(error).__name__})") from error
+    return size
+
+
+def _opened(content: bytes | memoryview) -> Image.Image:
+    try:
+        image = Image.open(io.BytesIO(content), formats=FORMATS)
+    except UnidentifiedImageError:
+        raise UnreadableImage(f"is no JPEG or PNG; it begins with {bytes(content[:8])!r}") from None
+    except Image.DecompressionBombError:
+        raise UnreadableImage(f"has more than {2 * MOST_PIXELS:,} pixels") from None
+    if image.width * image.height > MOST_PIXELS:
+        raise UnreadableImage(f"has {image.width:,} by {image.height:,} pixels, more than {MOST_PIXELS:,}")
+    return image
+
+
+def _channels(image: Image.Image) -> int:
+    if image.mode == "P":
+        return 4 if "transparency" in image.info else 3
+    if image.mode not in _CHANNELS:
+        raise UnreadableImage(f"has the colour mode {image.mode}, which TensorFlow does not decode")
+    return _CHANNELS[image.mode]

@@ -1,0 +1,75 @@
+"""What a contract leaves to the model, as TensorFlow operations: clip, logarithm, scale, buckets, vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ctr_samples.contract import ExampleContract, FeatureSpec, ModelSteps
+from ctr_samples.errors import InputError
+
+Tensors = dict[str, Any]
+
+
+def model_steps(contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) -> Callable[[Tensors], Tensors]:
+    """A function that applies the steps of each feature with ``computed: model`` and leaves the others as they are.
+
+    ``tokens`` has the lines of ``vocabularies/<name>.txt`` for each vocabulary that a model looks up. A dense feature keeps its
+    shape and becomes float32, or int64 ids where it has boundaries; a RaggedTensor of tokens becomes one of int64 ids. The
+    result gives what the job would have written with ``computed: sample``.
+    """
+    steps = {spec.name: _step(spec, tokens) for spec in contract.features if spec.model is not None}
+
+    def apply(features: Tensors) -> Tensors:
+        return {name: steps[name](value) if name in steps else value for name, value in features.items()}
+
+    return apply
+
+
+def _step(spec: FeatureSpec, tokens: Mapping[str, Sequence[str]]) -> Callable[[Any], Any]:
+    assert spec.model is not None
+    if spec.model.vocabulary is None:
+        return lambda value: _on_values(value, lambda flat: _number(flat, spec.model))  # type: ignore[arg-type]
+    if spec.model.vocabulary not in tokens:
+        raise InputError(
+            f"Feature {spec.name!r} needs the tokens of the vocabulary {spec.model.vocabulary!r}; give the lines of "
+            f"vocabularies/{spec.model.vocabulary}.txt, which stands beside the contract."
+        )
+    table = _table(tokens[spec.model.vocabulary])
+    return lambda value: _on_values(value, lambda flat: _id(flat, table))
+
+
+def _on_values(value: Any, change: Callable[[Any], Any]) -> Any:
+    import tensorflow as tf
+
+    return tf.ragged.map_flat_values(change, value) if isinstance(value, tf.RaggedTensor) else change(value)
+
+
+def _number(value: Any, steps: ModelSteps) -> Any:
+    import tensorflow as tf
+
+    # As the job: in double precision, and rounded once at the end.
+    value = tf.cast(value, tf.float64)
+    if steps.clip is not None:
+        low, high = steps.clip
+        value = tf.where(tf.math.is_nan(value), value, tf.clip_by_value(value, low, high))
+    if steps.log1p:
+        value = tf.math.log1p(value)
+    if steps.scale:
+        value = (value - tf.constant(steps.shift, tf.float64)) / tf.constant(steps.scale, tf.float64)
+    if not steps.boundaries:
+        return tf.cast(value, tf.float32)
+    above = tf.reduce_sum(tf.cast(value[..., None] >= tf.constant(steps.boundaries, tf.float64), tf.int64), -1)
+    return tf.where(tf.math.is_nan(value), tf.zeros_like(above), above + 1)
+
+
+def _table(tokens: Sequence[str]) -> Any:
+    import tensorflow as tf
+
+    keys = tf.constant(["", *tokens])  # an empty text is a missing value, with the id 1
+    ids = tf.constant([1, *range(3, 3 + len(tokens))], tf.int64)
+    return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, ids), default_value=2)
+
+
+def _id(value: Any, table: Any) -> Any:
+    return table.lookup(value)

@@ -1,0 +1,73 @@
+"""Write folders of images as TFRecords: spark-submit jobs/images_to_tfrecord.py --input DIRECTORY --output DIRECTORY.
+
+The input has one folder for each class. Exit codes: 0 published; 2 usage; 3 refused input; 4 another writer was first; 5 state
+of the publish unknown; 1 anything else.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Unreadable(StrEnum):
+    """What an image that cannot be read leads to."""
+
+    fail = "fail"
+    skip = "skip"
+
+
+class Mode(StrEnum):
+    """What happens to images that are published there already."""
+
+    errorifexists = "errorifexists"
+    overwrite = "overwrite"
+
+
+def images_to_tfrecord(
+    input_: Annotated[str, typer.Option("--input", help="Directory with one folder of JPEG and PNG for each class.")],
+    output: Annotated[str, typer.Option(help="Directory or URL of the table.")],
+    validation: Annotated[float, typer.Option(help="Share of the validation set, chosen by the sha256.")] = 0.1,
+    unreadable: Annotated[
+        Unreadable, typer.Option(help="Fail on images that cannot be read, or skip.")
+    ] = Unreadable.fail,
+    max_unreadable_rate: Annotated[float, typer.Option(help="With skip: the share that may be left out.")] = 0.01,
+    mode: Annotated[Mode, typer.Option(help="Refuse a table that is there, or replace it.")] = Mode.errorifexists,
+    shard_size: Annotated[str, typer.Option(help="When a shard is full.")] = "128MiB",
+    debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
+) -> None:
+    """Write image folders as train and validation records, published once. Prints the path of the manifest."""
+    from ctr_samples.cli import errors_in_words
+    from ctr_samples.progress import RunProgress, stderr_console
+
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        with RunProgress(console) as progress:
+            from ctr_samples.spark.images import write_images
+            from ctr_samples.spark.session import session_of_command
+            from ctr_samples.spark.sink import Progress
+            from ctr_samples.spark.tfrecord.options import parse_options
+
+            options = parse_options({"path": output, "shardSize": shard_size})
+            with session_of_command(f"images {input_}") as spark:
+                progress.follow(spark)
+                progress.stage("decoding and writing images")
+                written = Progress.of(spark)
+                progress.writing(written)
+                report = write_images(
+                    spark,
+                    input_,
+                    output,
+                    validation=validation,
+                    unreadable=unreadable.value,
+                    max_unreadable_rate=max_unreadable_rate,
+                    mode=mode.value,
+                    shard_size=options.shard_size,
+                    progress=written,
+                )
+        console.print(report.render(), soft_wrap=True)
+        typer.echo(report.manifest)
+
+
+if __name__ == "__main__":
+    typer.run(images_to_tfrecord)

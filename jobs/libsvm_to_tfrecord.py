@@ -1,0 +1,53 @@
+"""Write libsvm or libfm text as TFRecords: spark-submit jobs/libsvm_to_tfrecord.py --input PATH --output DIRECTORY.
+
+Exit codes: 0 published; 2 usage; 3 refused input; 4 another writer was first; 5 state of the publish unknown; 1 anything else.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Mode(StrEnum):
+    """What happens to records that are published there already."""
+
+    errorifexists = "errorifexists"
+    append = "append"
+    overwrite = "overwrite"
+
+
+def libsvm_to_tfrecord(
+    input_: Annotated[str, typer.Option("--input", help="A file, directory or glob of lines `label index:value ...`.")],
+    output: Annotated[str, typer.Option(help="Directory or URL of the table.")],
+    size: Annotated[int | None, typer.Option(help="Number of features; default: that of the largest index.")] = None,
+    zero_based: Annotated[bool, typer.Option("--zero-based", help="Indices count from 0, as in libfm.")] = False,
+    mode: Annotated[Mode, typer.Option(help="Refuse, extend or replace a table that is there.")] = Mode.errorifexists,
+    compression: Annotated[str, typer.Option(help="none, gzip or zlib.")] = "none",
+    shard_size: Annotated[str, typer.Option(help="When a shard is full.")] = "128MiB",
+    debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
+) -> None:
+    """Write lines as records with label, indices and values, published once. Prints how to parse them."""
+    from ctr_samples.cli import errors_in_words
+    from ctr_samples.progress import RunProgress, stderr_console
+
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        with RunProgress(console) as progress:
+            from ctr_samples import write_tfrecord
+            from ctr_samples.spark.libsvm import read_libsvm, size_of
+            from ctr_samples.spark.session import session_of_command
+
+            with session_of_command(f"libsvm {input_}") as spark:
+                progress.follow(spark)
+                progress.stage("checking the text")
+                rows = read_libsvm(spark, input_, size, zero_based=zero_based)
+                progress.stage("writing")
+                write_tfrecord(rows, output, mode=mode.value, compression=compression, shard_size=shard_size)
+        console.print(f"[bold green]Published[/bold green] {output}, features: {size_of(rows):,}", soft_wrap=True)
+        console.print("Parse them in batches with", markup=False)
+        typer.echo(f"tf.io.SparseFeature('indices', 'values', tf.float32, {size_of(rows)})")
+
+
+if __name__ == "__main__":
+    typer.run(libsvm_to_tfrecord)
