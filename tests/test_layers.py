@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "reading": LEAVES | {"codec", "shards"},
     "writing": LEAVES | {"codec", "shards"},
     "spark": LEAVES | {"config", "codec", "shards", "quality", "reading", "verdicts", "writing"},
-    "training": LEAVES | {"codec", "shards"},
+    "training": LEAVES | {"codec", "descriptions", "shards"},
     "descriptions": {"contract"},
     "fitting": LEAVES | {"config", "shards", "spark"},
     "pipeline": LEAVES | {"config", "codec", "descriptions", "fitting", "shards", "quality", "spark"},

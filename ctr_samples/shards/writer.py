@@ -17,10 +17,12 @@ from ctr_samples.shards.manifest import Receipt, Shard
 from ctr_samples.shards.naming import shard_name
 from ctr_samples.shards.storage import Storage
 
-_PIECE_ROWS = 512
+_PIECE_ROWS = 4096
 _PIECE_BYTES = 4 << 20
-"""What is encoded at a time: shards roll between pieces, and a piece of plain rows stays in the processor's cache."""
-_AHEAD = 4
+_PIECES_OF_A_SHARD = 32
+"""What is encoded at a time: few enough bytes for a small memory, and enough rows that those count and not the calls. Shards
+roll between pieces."""
+_AHEAD = 2
 """Encoded pieces that may wait for the store."""
 
 
@@ -68,6 +70,7 @@ class ShardWriter:
     ) -> None:
         self._encode = encode
         self._labels = labels
+        self._shard_size = shard_size
         self._files = _OpenShards(storage, directory, open_frames, partition, attempt, compression, shard_size)
         self._thread = ThreadPoolExecutor(1, "shards")
         self._pending: deque[Future[None]] = deque()
@@ -75,7 +78,7 @@ class ShardWriter:
 
     def write(self, rows: pa.RecordBatch, split: str = "") -> None:
         """Append rows to the shard of a split (its directory below the writer's; "" is that one itself)."""
-        for piece in _pieces(rows):
+        for piece in _pieces(rows, min(_PIECE_BYTES, self._shard_size // _PIECES_OF_A_SHARD)):
             while len(self._pending) >= _AHEAD:
                 self._pending.popleft().result()
             sums = {name: _sum(piece.column(name)) for name in self._labels}
@@ -208,12 +211,12 @@ class _OpenShard:
         self._stack.__exit__(type(error), error, error.__traceback__)
 
 
-def _pieces(rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def _pieces(rows: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
     """Slices of bounded rows and bytes; slicing copies nothing."""
     if rows.num_rows == 0:
         return
     mean = max(1, rows.nbytes // rows.num_rows)
-    step = max(1, min(_PIECE_ROWS, _PIECE_BYTES // mean))
+    step = max(1, min(_PIECE_ROWS, most_bytes // mean))
     for first in range(0, rows.num_rows, step):
         yield rows.slice(first, step)
 
