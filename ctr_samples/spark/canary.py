@@ -26,6 +26,7 @@ from ctr_samples.spark.as_of.hot_keys import HotKeys
 from ctr_samples.spark.columns import pair_key, stable_hash
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import IMPRESSION
+from ctr_samples.spark.joining import as_of
 
 MOST = 256
 """How many impressions are looked at, whatever the size of the day."""
@@ -144,9 +145,7 @@ def _hot_keys(step: JoinStep, chosen: Sequence[Canary], day: Day) -> HotKeys | N
 
 def _how(config: JobConfig, name: str) -> AsOf:
     view = config.views[name]
-    ttl = view.ttl if isinstance(view.ttl, timedelta) else None
-    on = view.entity if view.article_key else f"{IMPRESSION}.{view.entity}"
-    return AsOf(name, on, ttl, view.inclusive, view.snapshot is not None)
+    return as_of(name, view, view.entity if view.article_key else f"{IMPRESSION}.{view.entity}")
 
 
 def _canaries(flat: DataFrame, config: JobConfig, name: str) -> DataFrame:

@@ -28,6 +28,13 @@ _PAIR = "_pair"
 """The key of user and article together, while views are joined."""
 
 
+def as_of(name: str, view: View, on: str) -> AsOf:
+    """How a view is joined on a column of the impressions."""
+    ttl = view.ttl if isinstance(view.ttl, timedelta) else None
+    # Without a clock of its own, a row becomes known a fixed time after it became true.
+    return AsOf(name, on, ttl, view.inclusive, view.snapshot is not None, in_order=view.available_time is None)
+
+
 def declared_facts(name: str, view: View) -> ViewFacts:
     """What the configuration alone says of a view."""
     kind: Literal["static", "snapshot", "rows"]
@@ -80,7 +87,7 @@ class ViewJoiner:
         back = ttl if view.aggregates is None else reach(view)
         near = within_reach(usable(view_rows(source, name, view, columns)), self.day, back)
         on = _PAIR if view.article_key else f"{IMPRESSION}.{view.entity}"
-        return Join(AsOf(name, on, ttl, view.inclusive, view.snapshot is not None), near)
+        return Join(as_of(name, view, on), near)
 
     def _keys(self, name: str) -> DataFrame:
         """The rows of a view without any column, from a source that nobody counts."""

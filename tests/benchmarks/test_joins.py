@@ -38,7 +38,7 @@ ROUNDS = int(os.environ.get("CTR_SAMPLES_BENCH_ROUNDS", "3"))
 START = datetime(2019, 6, 5, tzinfo=UTC)
 DAY_S = 86_400
 TTL = timedelta(days=3)
-HOW = AsOf("profile", "impression.user", TTL)
+HOW = AsOf("profile", "impression.user", TTL, in_order=True)
 HOT = HotKeys(("0",), START, timedelta(minutes=15), 96)
 
 Way = Callable[[DataFrame, DataFrame], DataFrame]

@@ -381,6 +381,25 @@ def test_random_tables_agree_with_the_definition(frame: Frame, method: str, incl
         assert result == oracle(shown, known, how)
 
 
+IN_ORDER = [name for name in METHODS if name != "snapshots"]
+
+
+@pytest.mark.parametrize("method", IN_ORDER)
+def test_views_whose_rows_come_in_order_agree_with_the_definition_too(frame: Frame, method: str) -> None:
+    rng = random.Random(5)
+    keys = [f"key{i:02}" for i in range(6)]
+    shown = [(n, stamp(rng.randrange(60)), rng.choice([*keys, "nobody", None])) for n in range(400)]
+    unique = {(rng.choice(keys), rng.randrange(-40, 60), rng.choice([None, 1, 2, 3])) for _ in range(300)}
+    known = [
+        (key, Row(stamp(event), f"{key}{event}#{sequence}", stamp(event + 4), sequence, rng.random() < 0.1))
+        for key, event, sequence in sorted(unique, key=str)
+    ]
+    how = replace(HOW, ttl=timedelta(minutes=25), in_order=True)
+    left, join = impressions(frame, shown), Join(how, features(frame, known))
+    result = {n: (value, matched) for n, (value, _, matched) in found(METHODS[method](left, join)).items()}
+    assert result == oracle(shown, known, how)
+
+
 def test_a_table_without_times_gives_one_row_for_each_key(frame: Frame) -> None:
     left = impressions(frame, [(1, moment(TEN), "u1"), (2, moment(TEN), "u2"), (3, moment(TEN), None)])
     rows = [("u1", "a"), ("u1", "b"), ("u9", "c")]

@@ -19,7 +19,7 @@ def join_by_intervals(impressions: DataFrame, join: Join) -> DataFrame:
     left = impressions
     if how.snapshot:
         left = with_latest_snapshot(left, join, "_latest")
-    right = F.broadcast(_intervals(placed(join, right_key)))
+    right = F.broadcast(_intervals(placed(join, right_key), how.in_order))
     time = F.col(how.time)
     holds = (time >= F.col("_from")) & (F.col("_to").isNull() | (time < F.col("_to")))
     joined = left.withColumn("_on", left_key).join(right, (F.col("_on") == F.col("_key")) & holds, how="left")
@@ -33,12 +33,12 @@ def most_rows_of_a_key(features: DataFrame) -> int:
     return most[0] or 0 if most else 0
 
 
-def _intervals(rows: DataFrame) -> DataFrame:
+def _intervals(rows: DataFrame, in_order: bool) -> DataFrame:
     """``_key``, ``_from``, ``_to`` and ``_best``: from each moment to the next the best row so far."""
     so_far = Window.partitionBy(KEY).orderBy(MOMENT).rangeBetween(Window.unboundedPreceding, Window.currentRow)
     by_moment = Window.partitionBy(KEY).orderBy(MOMENT, RANK)
     return (
-        rows.withColumn("_best", F.max_by(ROW, RANK).over(so_far))
+        rows.withColumn("_best", F.col(ROW) if in_order else F.max_by(ROW, RANK).over(so_far))
         .withColumn("_to", F.lead(MOMENT).over(by_moment))
         .where(F.col("_to").isNull() | (F.col(MOMENT) < F.col("_to")))
         .select(F.col(KEY).alias("_key"), F.col(MOMENT).alias("_from"), "_to", "_best")

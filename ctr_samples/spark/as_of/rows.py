@@ -25,7 +25,9 @@ class AsOf:
     """How one view is joined: under what name, on which key of the impressions, and how old a row may be.
 
     ``snapshot`` views have their rows in snapshots, all rows of one with the same event time; an entity that is not in the
-    latest visible one has no features. ``time`` and ``id`` are the columns with the impression's time and its unique id.
+    latest visible one has no features. ``in_order`` says that rows become known in the order in which they became true, those
+    of one instant together: then the best row so far is the last one. ``time`` and ``id`` are the columns with the
+    impression's time and its unique id.
     """
 
     name: str
@@ -33,6 +35,7 @@ class AsOf:
     ttl: timedelta | None
     inclusive: bool = False
     snapshot: bool = False
+    in_order: bool = False
     time: str = "impression.impression_time"
     id: str = "impression.impression_id"
 

@@ -30,12 +30,14 @@ def join_by_union(impressions: DataFrame, joins: Sequence[Join], hot: HotKeys | 
     for i, name in snapshots.items():
         left = with_latest_snapshot(left, joins[i], name)
     both = _stacked(left, joins, left_key, hot)
-    in_order = (
+    # Where a view's rows come in order, its last one is the best; among those of one moment the rank decides.
+    ranks = [f"{RANK}{i}" for i, join in enumerate(joins) if join.how.in_order]
+    so_far = (
         Window.partitionBy(KEY, SLICE, ALONE)
-        .orderBy(MOMENT, IS_IMPRESSION)
+        .orderBy(MOMENT, IS_IMPRESSION, *ranks)
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    best = {f"best{i}": F.max_by(f"{ROW}{i}", f"{RANK}{i}").over(in_order) for i in range(len(joins))}
+    best = {f"best{i}": _best(i, join).over(so_far) for i, join in enumerate(joins)}
     joined = both.withColumns(best).where(IS_IMPRESSION)
     time = F.col(f"{LEFT}.{how.time}")
     views = [
@@ -43,6 +45,10 @@ def join_by_union(impressions: DataFrame, joins: Sequence[Join], hot: HotKeys | 
         for i, join in enumerate(joins)
     ]
     return joined.select(*[F.col(f"{LEFT}.`{c}`") for c in impressions.columns], *views)
+
+
+def _best(i: int, join: Join) -> Column:
+    return F.last(f"{ROW}{i}", ignorenulls=True) if join.how.in_order else F.max_by(f"{ROW}{i}", f"{RANK}{i}")
 
 
 def _stacked(left: DataFrame, joins: Sequence[Join], left_key: Column, hot: HotKeys | None) -> DataFrame:
