@@ -180,3 +180,47 @@ def test_what_a_layout_cannot_hold_is_refused_before_anything_is_read(
     with pytest.raises(ConfigError) as caught:
         load_config(write_config(tmp_path, **with_layout))
     assert message in str(caught.value)
+
+
+VIEW = """\
+views:
+  prices: {source: prices, entity: article, key: item, event_time: at, ttl: unbounded}
+features:
+  known: {from: prices.matched, dtype: int64}
+"""
+
+
+@pytest.mark.parametrize(
+    ("feature", "message"),
+    [
+        (
+            "{from: prices.prise, dtype: float32}",
+            "views.prices: its source has no column 'prise'; did you mean 'price'",
+        ),
+        ("{from: prices.price, dtype: int64}", "features.wrong: found double, expected an integer or boolean"),
+        ("{from: prices.price, dtype: float32, shape: [4]}", r"`shape: \[4\]` needs an array, found double"),
+        ("{from: prices.sizes, dtype: float32}", "found array<double>, expected a number .* say its length"),
+    ],
+)
+def test_what_the_schemas_show_to_be_wrong_is_refused_before_any_row_is_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feature: str, message: str
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from ctr_samples.errors import InputError
+
+    def reads_rows(*_: object) -> int:
+        raise AssertionError("rows of a view were looked at")
+
+    monkeypatch.setattr("ctr_samples.spark.joining.most_rows_of_a_key", reads_rows)
+    write_logs(tmp_path / "logs")
+    rows = {"item": ["i1"], "at": ["2019-06-01 00:00:00"], "price": [1.5], "sizes": [[1.0, 2.0]]}
+    pq.write_table(pa.table(rows), tmp_path / "prices.parquet")
+    source = f"sources:\n  prices: {{format: parquet, path: {tmp_path}/prices.parquet}}\n"
+    changed = write_config(
+        tmp_path, "changed.yaml", **{"sources:\n": source, "features:\n": f"{VIEW}  wrong: {feature}\n"}
+    )
+    fit(spark, load_config(write_config(tmp_path)), date(2019, 6, 3))
+    with pytest.raises(InputError, match=message):
+        pipeline.run(spark, load_config(changed), DAY)
