@@ -122,6 +122,7 @@ def _run(spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool,
 
     told.stage("looking at the inputs")
     sources = {name: read_source(session, name, source, run_date) for name, source in config.sources.items()}
+    warn_of_absent(sources, told)
     state = state_of_run(config, run_date)
     contract = contract_of(config, state)
     mature = labels_are_mature(config, sources, run_date, datetime.now(UTC))
@@ -188,6 +189,13 @@ def _run(spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool,
     return RunResult(manifest, published=True)
 
 
+def warn_of_absent(sources: Mapping[str, SourceFrame], told: Reporter) -> None:
+    """Say of each optional source that is not there that it has no rows: its path may be wrong."""
+    for name, source in sources.items():
+        if source.absent is not None:
+            told.warn(f"sources.{name}: there is no {source.absent}; it is optional and read as empty.")
+
+
 def write_descriptions(storage: Storage, directory: str, contract: ExampleContract, state: FittedState | None) -> None:
     """What readers without this package need, beside the shards: the contract, TensorFlow's schema and the vocabularies."""
     files = {"contract.json": contract_json(contract), "schema.pbtxt": schema_pbtxt(contract)}
@@ -231,6 +239,7 @@ def evidence_of(
     session = run_session(spark, config.timezone)
     told.stage("looking at the inputs")
     sources = {name: read_source(session, name, source, run_date) for name, source in config.sources.items()}
+    warn_of_absent(sources, told)
     told.stage("looking for the impression")
     with expected_errors(config.sources):
         return Witness(config, sources, Day.of(run_date, config.timezone)).gather(impression_id)

@@ -56,6 +56,7 @@ def call(access: dict[str, str], *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not own_name_is_known(), reason="Spark, given AWS credentials, looks up the name of its machine")
 def test_a_day_is_published_to_a_bucket_and_read_back(bucket: dict[str, str]) -> None:
     place = "s3://samples/open_bandit"

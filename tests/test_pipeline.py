@@ -479,9 +479,14 @@ def test_every_exposure_of_the_tutorials_logs_is_accounted_for(spark: SparkSessi
     assert sum(m.accounting["impressions"] for m in week) == 2_536
     for m in week:  # no exposure is repeated, and none has a time or a list that cannot be read
         assert m.accounting["impressions"] == m.accounting["samples"] == m.records
-    # Each run reads the days around its own: two lines are torn on the 16th and two on the 17th.
-    assert [m.inputs["actions"]["lines"] for m in week] == [1000, 1500, 1500, 1500, 1500, 1000]
+    # Each run reads three days before its own and one after: two lines are torn on the 16th and two on the 17th.
+    assert [m.inputs["actions"]["lines"] for m in week] == [1000, 1500, 2000, 2500, 2500, 2000]
     assert [m.inputs["actions"]["malformed"] for m in week] == [0, 0, 0, 2, 4, 4]
+    # These logs have no feature tables.
+    absent = {name for m in week for name, counted in m.inputs.items() if counted.get("absent")}
+    assert absent == {"article_vector", "article_profile", "ctr_feature_user"}
+    assert [m.views["article"]["match_rate"] for m in week] == [1.0] * 6
+    assert [m.views["trained"]["match_rate"] for m in week] == [0.0] * 6
     # Of 720 clicks 12 follow an exposure of the same user and article, and one of them within two hours; nothing is invented
     # for the others.
     assert [m.labels["clicked"]["actions"] for m in week] == [120] * 6

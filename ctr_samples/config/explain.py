@@ -22,7 +22,8 @@ def _sources(config: JobConfig, run_date: date | None) -> Iterator[str]:
     yield "It reads"
     for name, source in config.sources.items():
         place = source.path or source.table or "a query"
-        yield f"  {name}: {source.format} at {place}{_days(source, run_date)}"
+        without = "; empty if it is not there" if source.optional else ""
+        yield f"  {name}: {source.format} at {place}{_days(source, run_date)}{without}"
 
 
 def _days(source: Source, run_date: date | None) -> str:

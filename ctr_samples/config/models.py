@@ -74,7 +74,14 @@ class Source(Model):
     driver: str | None = Field(None, min_length=1, description="jdbc: the driver's class, if its jar does not say it.")
     partition: JdbcPartition | None = Field(None, description="jdbc: read it by several tasks.")
     schema_: str | None = Field(
-        None, alias="schema", description="Columns and types as in `CREATE TABLE`; required for json and csv."
+        None,
+        alias="schema",
+        description="Columns and types as in `CREATE TABLE`; required for json and csv, and with `optional`.",
+    )
+    optional: bool = Field(
+        False,
+        description="If nothing is there at all, read it as empty with the columns of `schema`, and warn: a feature table that "
+        "is not made yet. What is there is read as always.",
     )
     header: bool = Field(False, description="csv: the first line holds the names.")
     delimiter: str = Field(",", min_length=1, description="csv: what separates the columns.")
@@ -105,6 +112,8 @@ class Source(Model):
             raise ValueError("`date_column` is for `table` and `jdbc`; for files put `{date}` into the path")
         if self.format in ("json", "csv") and self.schema_ is None:
             raise ValueError(f"`format: {self.format}` needs `schema`, so that types never depend on one day's data")
+        if self.optional and self.schema_ is None:
+            raise ValueError("`optional` needs `schema`: the columns of a source that is not there")
         return self
 
     def _of_a_database(self) -> Source:
@@ -112,6 +121,8 @@ class Source(Model):
             raise ValueError("`format: jdbc` needs `url` and either `table` or `query`, and no `path`")
         if self.schema_ is not None:
             raise ValueError("`format: jdbc` takes no `schema`: the database knows its types; cast them in `query`")
+        if self.optional:
+            raise ValueError("`optional` is for files and for `format: table`; let a `query` give no rows instead")
         return self
 
     @property

@@ -60,6 +60,10 @@ def _sources(config: JobConfig) -> Iterator[Problem]:
             yield Problem(("sources", name, key), what)
         if name not in {used for _, used in named}:
             yield Problem(("sources", name), "is never used; remove it, or use it in a view or label")
+        needing = [place for place, used in named if used == name and place.startswith(("impressions", "labels."))]
+        if source.optional and needing:
+            what = f"is for tables of views and histories: without its rows `{needing[0]}` would be wrong; remove it"
+            yield Problem(("sources", name, "optional"), what)
 
 
 def check_secrets(document: Mapping[str, Any]) -> list[Problem]:

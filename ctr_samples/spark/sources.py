@@ -33,13 +33,14 @@ class SourceFrame:
     """A source as a lazy DataFrame, with what was found on the way.
 
     ``missing_days`` are neighbours of the run date that are not there. ``files`` is None for tables, whose content the driver
-    cannot tell apart by name.
+    cannot tell apart by name. ``absent`` names the place of an optional source where nothing is: its frame has no rows.
     """
 
     name: str
     frame: DataFrame
     missing_days: tuple[date, ...]
     files: tuple[InputFile, ...] | None
+    absent: str | None = None
 
     @property
     def bytes(self) -> int | None:
@@ -58,13 +59,15 @@ class SourceFrame:
             "bytes": self.bytes,
             "fingerprint": hashlib.sha256(text.encode()).hexdigest()[:16],
             "missing_days": missing,
+            **({"absent": True} if self.absent is not None else {}),
         }
 
 
 def read_source(spark: SparkSession, name: str, source: Source, run_date: date) -> SourceFrame:
     """A source over the days that the run needs. Runs on the driver; reads names of files, and at most a row a day of tables.
 
-    Raises InputError when the run date is missing or empty; other days may be missing and are reported.
+    Raises InputError when the run date is missing or empty; other days may be missing and are reported. An optional source of
+    which no day is there has no rows.
     """
     if source.format == "jdbc":
         with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
@@ -72,6 +75,8 @@ def read_source(spark: SparkSession, name: str, source: Source, run_date: date) 
     if source.format == "table":
         return _read_table(spark, name, source, run_date)
     found, missing = _find_days(spark, name, source, run_date)
+    if not found:
+        return _absent(spark, name, source, cast(str, source.path), run_date)
     files = tuple(file for of_path in found.values() for file in of_path.files)
     return SourceFrame(name, _read_files(spark, name, source, found), missing, files)
 
@@ -81,12 +86,21 @@ def days_needed(source: Source, run_date: date) -> list[date]:
     return [run_date + timedelta(days=n) for n in range(-source.days_before, source.days_after + 1)]
 
 
+def _absent(spark: SparkSession, name: str, source: Source, place: str, run_date: date) -> SourceFrame:
+    """An optional source where nothing is. Spark sees that it is empty while it plans, and joins nothing."""
+    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in _schema(name, source)]
+    missing = tuple(days_needed(source, run_date)) if source.is_dated else ()
+    return SourceFrame(name, spark.range(1).where(F.lit(False)).select(*columns), missing, (), place)
+
+
 def _read_table(spark: SparkSession, name: str, source: Source, run_date: date) -> SourceFrame:
     table = cast(str, source.table)
     try:
         frame = spark.read.table(table)
     except (AnalysisException, ParseException) as error:
         unknown = error.getCondition() in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
+        if unknown and source.optional:
+            return _absent(spark, name, source, f"table {table}", run_date)
         hint = _HIVE_HINT if unknown and spark.conf.get("spark.sql.catalogImplementation") == "in-memory" else ""
         raise InputError(f"sources.{name}: the table {table} cannot be read: {first_sentence(error)}{hint}") from None
     with told(f"sources.{name}: the table {table} cannot be read"):
@@ -120,12 +134,14 @@ def _of_days(name: str, frame: DataFrame, source: Source, run_date: date, place:
 def _find_days(
     spark: SparkSession, name: str, source: Source, run_date: date
 ) -> tuple[dict[str, Found], tuple[date, ...]]:
-    """What was found under the path of each day that has data, and the days that have none."""
+    """What was found under the path of each day that has data, and the days that have none; nothing only if it is optional."""
     template = cast(str, source.path)
     days = days_needed(source, run_date) if "{date}" in template else [run_date]
     paths = {day: template.replace("{date}", day.isoformat()) for day in days}
     found = find_files(spark, f"sources.{name}", list(paths.values()))
     required = paths[run_date]
+    if not found and source.optional:
+        return {}, ()
     if required not in found:
         raise InputError(f"sources.{name}: there is no {required}; check the path, or wait for the job that writes it.")
     with_data = {path: of_path for path, of_path in found.items() if of_path.files}
@@ -180,4 +196,4 @@ def _schema(name: str, source: Source) -> StructType:
         raise ConfigError(f"sources.{name}.schema: {first_sentence(error)}") from None
     if not isinstance(schema, StructType):
         raise ConfigError(f"sources.{name}.schema: found {text}, expected columns such as `a INT, b STRING`")
-    return schema.add(MALFORMED, StringType())
+    return schema.add(MALFORMED, StringType()) if source.format in ("json", "csv") else schema

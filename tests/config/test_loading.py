@@ -556,7 +556,7 @@ def test_the_plan_says_what_becomes_of_missing_values(tmp_path: Path) -> None:
     assert "  position: int64 from impression.position, hashed to 9 ids, missing: an id of its own\n" in hashed
 
 
-@pytest.mark.parametrize("name", ["open_bandit", "simulated", "toutiao", "production"])
+@pytest.mark.parametrize("name", ["open_bandit", "simulated", "toutiao", "toutiao_legacy_121", "production"])
 def test_every_shipped_file_is_valid(name: str) -> None:
     loaded = load_config(
         Path(__file__).parents[2] / "conf" / f"{name}.yaml", environ={"TOUTIAO_LOGS": "logs", "BUCKET": "b"}

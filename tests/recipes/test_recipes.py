@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 RECIPES = Path(__file__).parent.parent.parent / "docs/recipes"
 PAGES = sorted(page for page in RECIPES.glob("*.md") if page.name != "README.md")
 

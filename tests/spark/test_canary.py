@@ -164,6 +164,7 @@ def test_impressions_that_could_see_each_others_canaries_are_left_out() -> None:
     assert apart(everyone, {"article"}) == [first, same_user, nobody, last]
 
 
+@pytest.mark.slow
 def test_a_run_whose_joins_leak_publishes_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -617,3 +617,102 @@ def test_late_lines_are_found_in_the_next_days_file_and_doubled_ones_count_once(
     }
     assert manifest.label_sum("clicked") == 1
     assert manifest.labels["clicked"]["actions"] == 2
+
+
+def optional_source(root: Path, kind: str = "parquet") -> Source:
+    return Source.model_validate(
+        {
+            "format": kind,
+            "path": f"{root}/dt={{date}}",
+            "schema": "a INT, weights MAP<INT, ARRAY<DOUBLE>>",
+            "days_before": 1,
+            "optional": True,
+        }
+    )
+
+
+def test_an_optional_source_that_is_not_there_is_empty_with_the_columns_of_its_schema(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    found = read_source(spark, "t", optional_source(tmp_path / "none"), DAY)
+    assert found.frame.collect() == []
+    assert [(f.name, f.dataType.simpleString()) for f in found.frame.schema] == [
+        ("a", "int"),
+        ("weights", "map<int,array<double>>"),
+    ]
+    assert found.absent == f"{tmp_path}/none/dt={{date}}"
+    assert found.snapshot == {
+        "files": 0,
+        "bytes": 0,
+        "fingerprint": "e3b0c44298fc1c14",
+        "missing_days": ["2019-06-04", "2019-06-05"],
+        "absent": True,
+    }
+    lines = read_source(spark, "t", optional_source(tmp_path / "none", "json"), DAY).frame
+    assert lines.columns == ["a", "weights", MALFORMED]
+
+
+def test_an_optional_source_that_is_there_is_read_as_any_other(spark: SparkSession, tmp_path: Path) -> None:
+    lines(tmp_path / "bad/dt=2019-06-05/x.parquet", "this is no parquet")
+    with pytest.raises(InputError, match=r"^sources.t: cannot read .* as parquet"):
+        read_source(spark, "t", optional_source(tmp_path / "bad"), DAY)
+    spark.sql("select 1 a, 2 b").write.parquet(f"{tmp_path}/t/dt=2019-06-04")
+    source = optional_source(tmp_path / "t")
+    with pytest.raises(InputError, match=r"^sources.t: there is no .*/dt=2019-06-05; check the path, or wait"):
+        read_source(spark, "t", source, DAY)
+    (tmp_path / "t/dt=2019-06-05").mkdir()
+    with pytest.raises(InputError, match=r"^sources.t: .*/dt=2019-06-05 is there but holds no data file"):
+        read_source(spark, "t", source, DAY)
+    found = read_source(spark, "t", source, date(2019, 6, 4))
+    assert found.frame.columns == ["a", "b"]
+    assert found.absent is None
+    assert "absent" not in found.snapshot
+
+
+def test_an_optional_source_whose_place_cannot_be_looked_at_is_an_error(spark: SparkSession) -> None:
+    source = Source.model_validate(
+        {"format": "parquet", "path": "nothing://bucket/x", "schema": "a INT", "optional": True}
+    )
+    with pytest.raises(InputError, match=r"^sources.t: nothing://bucket/x cannot be listed"):
+        read_source(spark, "t", source, DAY)
+
+
+def test_an_optional_table_that_the_catalog_does_not_know_is_empty(spark: SparkSession) -> None:
+    source = Source.model_validate({"format": "table", "table": "no.such", "schema": "a INT", "optional": True})
+    found = read_source(spark, "t", source, DAY)
+    assert (found.frame.columns, found.frame.count(), found.absent) == (["a"], 0, "table no.such")
+    wrong = source.model_copy(update={"table": "no such"})
+    with pytest.raises(InputError, match="sources.t: the table no such cannot be read"):
+        read_source(spark, "t", wrong, DAY)
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [
+        ({"format": "parquet", "path": "x"}, "`optional` needs `schema`: the columns of a source that is not there"),
+        ({"format": "table", "table": "t"}, "`optional` needs `schema`"),
+        ({"format": "jdbc", "url": "jdbc:derby:x", "table": "t"}, "`optional` is for files and for `format: table`"),
+    ],
+)
+def test_optional_is_refused_where_an_empty_source_has_no_columns(source: dict[str, str], problem: str) -> None:
+    with pytest.raises(ValidationError, match=problem):
+        Source.model_validate({**source, "optional": True})
+
+
+@pytest.mark.parametrize(("optional", "which"), [("log", "impressions"), ("actions", "labels.clicked")])
+def test_impressions_and_labels_cannot_be_optional(tmp_path: Path, optional: str, which: str) -> None:
+    text = """
+name: x
+timezone: UTC
+sources:
+  log: {format: json, path: a, schema: a INT}
+  actions: {format: json, path: b, schema: a INT}
+impressions: {source: log, time: t, user: u, article: i}
+labels: {clicked: {source: actions, window: 1m, time: t, user: u, article: i}}
+features: {f: {from: impression.position, dtype: int64}}
+output: {path: out}
+"""
+    (tmp_path / "c.yaml").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(tmp_path / "c.yaml", [f"sources.{optional}.optional=true"])
+    assert f"without its rows `{which}` would be wrong" in str(caught.value)

@@ -39,6 +39,8 @@ from ctr_samples.shards import open_storage
 from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.simulator.truth import best_auc
 
+pytestmark = pytest.mark.slow
+
 DAY = date(2019, 6, 5)
 KNOWN_AFTER = timedelta(minutes=10)
 COLUMNS = ("affinity", "known", "position", "hour", "age_h", "score")

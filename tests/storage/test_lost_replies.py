@@ -132,7 +132,7 @@ def test_a_put_that_is_refused_publishes_nothing_and_says_so(
     proxy: TamperingProxy, storage: Storage, straight: Storage
 ) -> None:
     before = run(storage)
-    proxy.harm("PUT", SECOND, "refused")
+    proxy.harm("PUT", SECOND, "refused", times=math.inf)  # a single refusal is tried again
     with pytest.raises(StorageError, match="Cannot write .*as the test says"):
         run(storage)
     assert look(straight, before) == Look(1, [])
