@@ -29,7 +29,7 @@ demo: setup  ## real logs to TFRecord shards to a trained model
 simulate: setup  ## simulated logs, then their samples
 	@tools/simulate 2019-06-05
 
-test: setup lint  ## all checks and tests, under five minutes
+test: setup lint  ## all checks, and the tests for every change
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not slow"
 
 test-slow: setup  ## the tests that `make test` leaves out: whole demos, weeks of logs, compiling anew
