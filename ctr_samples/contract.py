@@ -27,8 +27,8 @@ class ModelSteps:
 
     ``clip`` is a least and a greatest number; ``log1p`` the natural logarithm of 1 + x; then ``(x - shift) / scale``, each one
     number or one for each place of a vector. ``boundaries`` make an id: 0 for NaN, else 1 and one more for each boundary that
-    is not above x. ``vocabulary`` names the tokens that stand beside the contract in ``vocabularies/<name>.txt``, one a line:
-    0 is padding, 1 an empty text, 2 an unknown token, 3 the first line, and so on.
+    is not above x, both as float32. ``vocabulary`` names the tokens that stand beside the contract in
+    ``vocabularies/<name>.txt``, one a line: 0 is padding, 1 an empty text, 2 an unknown token, 3 the first line, and so on.
     """
 
     clip: tuple[float, float] | None = None

@@ -22,7 +22,8 @@ def parsing(contract: ExampleContract) -> dict[str, dict[str, Any]]:
     """For each feature the class of ``tf.io`` that parses it and its arguments.
 
     ``kind`` is FixedLenFeature (``shape``, ``dtype``, and ``default_value`` where the key may be missing), RaggedFeature
-    (``dtype``), FixedLenSequenceFeature (``shape``, ``dtype``; of the feature lists of a SequenceExample) or, for the layout
+    (``dtype``), FixedLenSequenceFeature (``shape``, ``dtype``, and ``allow_missing`` where the list may be missing; of the
+    feature lists of a SequenceExample) or, for the layout
     sparse, SparseFeature (``index_key``, ``value_key``, ``dtype``, ``size``). ``decode`` says what is inside a bytes value:
     ``parse_tensor`` or ``decode_raw``, of ``decoded_dtype`` and ``decoded_shape``.
     """
@@ -60,7 +61,8 @@ def _parsing(spec: FeatureSpec) -> dict[str, Any]:
         inside = {"decode": how, "decoded_dtype": spec.dtype, "decoded_shape": shape}
         return {"kind": "FixedLenFeature", "shape": [], "dtype": dtype, **_missing(spec, dtype, 1), **inside}
     if spec.sequence and spec.shape is not None:
-        return {"kind": "FixedLenSequenceFeature", "shape": list(spec.shape), "dtype": dtype}
+        missing = {"allow_missing": True} if spec.nulls == "omit" else {}
+        return {"kind": "FixedLenSequenceFeature", "shape": list(spec.shape), "dtype": dtype, **missing}
     if spec.shape is None:
         return {"kind": "RaggedFeature", "dtype": dtype}
     return {

@@ -57,7 +57,7 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Of the values of a feature after `clip` and `log1p`, nulls and NaN left out; one number for each place of a vector."""
+    """Of the finite values of a feature after `clip` and `log1p`; one number for each place of a vector."""
 
     count: tuple[int, ...]
     mean: tuple[float, ...]

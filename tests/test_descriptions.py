@@ -41,6 +41,12 @@ def test_each_feature_has_what_parses_it() -> None:
     assert "default_value" not in parsing(CONTRACT)["clicked"]
 
 
+def test_a_list_of_steps_that_may_be_left_out_may_be_missing() -> None:
+    sequence = [FeatureSpec("a", "int64", (), sequence=True, nulls=nulls) for nulls in ("omit", "fail")]
+    said = [parsing(ExampleContract((spec,), record="sequence_example"))["a"] for spec in sequence]
+    assert [arguments.get("allow_missing") for arguments in said] == [True, None]
+
+
 def test_contract_json_reads_back_as_the_contract() -> None:
     said = json.loads(contract_json(CONTRACT))
     assert ExampleContract.from_dict(said) == CONTRACT

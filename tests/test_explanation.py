@@ -218,6 +218,7 @@ def test_an_explanation_agrees_with_the_samples_of_a_run(witness: Witness) -> No
         assert (int(bool(taken)), (rows or [0])[0], ",".join(items)) == (clicked, score, recent)
 
 
+@pytest.mark.slow
 def test_an_impression_that_became_no_sample_is_explained_too_and_an_unknown_one_is_refused(witness: Witness) -> None:
     made = {found[0] for found in samples(witness).values()}
     from ctr_samples.spark.impressions import DROPPED, cut_impressions

@@ -145,6 +145,7 @@ def test_a_forced_run_publishes_the_next_generation_with_the_same_bytes(
     assert contents[0] == contents[1]
 
 
+@pytest.mark.slow
 def test_another_config_is_another_generation(spark: SparkSession, tmp_path: Path) -> None:
     pipeline.run(spark, open_bandit(tmp_path), TUESDAY)
     other = pipeline.run(spark, open_bandit(tmp_path, "split.eval=0"), TUESDAY).manifest
@@ -200,6 +201,7 @@ def test_a_day_without_impressions_is_refused(spark: SparkSession, tmp_path: Pat
     assert nothing_published(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_day_whose_impressions_cannot_be_read_is_refused_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
     nothing = open_bandit(tmp_path, "impressions.time='concat(position, timestamp)'")
     with pytest.raises(InputError, match=r"10,?000 have no readable time and 0 no readable article, more than"):
@@ -250,6 +252,7 @@ def test_a_label_cannot_be_a_feature(spark: SparkSession, tmp_path: Path) -> Non
         pipeline.run(spark, cheat, TUESDAY)
 
 
+@pytest.mark.slow
 def test_an_expression_that_fails_on_a_value_is_one_sentence_without_a_stack_trace(
     spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -389,6 +392,7 @@ def test_a_profile_is_joined_as_of_the_impression_and_not_as_of_today(
     assert found.user_known.sum() == known.sum() == manifest.views["user"]["matched"]
 
 
+@pytest.mark.slow
 def test_too_many_malformed_lines_are_refused(spark: SparkSession, world: Path, tmp_path: Path) -> None:
     strict = simulated(world, tmp_path, "sources.actions.bad_records.max_rate=0.0001")
     with pytest.raises(

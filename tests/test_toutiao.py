@@ -203,6 +203,7 @@ def test_context_user_and_labels_are_there(modern: dict[str, dict[str, Any]]) ->
     assert {(row["collected"], row["shared"]) for row in labels} == {(0, 0)}
 
 
+@pytest.mark.slow
 def test_tables_that_are_not_there_are_told_and_give_defaults(spark: SparkSession, tmp_path: Path) -> None:
     write_logs(tmp_path / "logs")
     manifest, warnings = made(spark, tmp_path / "logs", tmp_path / "out", "toutiao.yaml")
@@ -243,6 +244,7 @@ def test_legacy_121_is_the_old_vector_with_the_ten_greatest(spark: SparkSession,
     }
 
 
+@pytest.mark.slow
 def test_smallest_is_the_order_in_which_the_old_system_wrote(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
     smallest = [f"features.{name}.order=smallest" for name in ("user_weights", "article_weights")]
     manifest, _ = made(spark, logs, tmp_path, "toutiao_legacy_121.yaml", *smallest)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from ctr_samples.config.features import MOST_MULTI_HOT, Feature
+from ctr_samples.config.features import MOST_MULTI_HOT, PARTS, Feature
 from ctr_samples.config.models import JobConfig
 from ctr_samples.config.names import HISTORY_COLUMNS, IMPRESSION_COLUMNS, RESERVED_FEATURES, VIEW_METADATA
 from ctr_samples.config.problems import Problem, nearest
@@ -41,11 +41,14 @@ def width(config: JobConfig, feature: Feature) -> int | None:
 
 
 def ids_of(config: JobConfig, feature: Feature) -> int | None:
-    """How many ids a feature can have, from 0 on; None where it is no id."""
+    """How many ids a feature can have, from 0 on; None where it is no id, or of a vocabulary that there is not."""
     if feature.vocabulary is not None:
-        return config.vocabularies[feature.vocabulary].buckets
+        vocabulary = config.vocabularies.get(feature.vocabulary)
+        return None if vocabulary is None else vocabulary.buckets
     if feature.boundaries is not None or feature.quantiles is not None:
         return 2 + (len(feature.boundaries) if feature.boundaries is not None else (feature.quantiles or 1) - 1)
+    if feature.date_part is not None and feature.hash_buckets is None and feature.dtype == "int64":
+        return PARTS[feature.date_part]
     return feature.hash_buckets
 
 
@@ -124,10 +127,10 @@ def _layout(config: JobConfig) -> Iterator[Problem]:
     total = sum(width(config, feature) or 0 for feature in config.features.values())
     if layout == "legacy_121" and total != LEGACY_SIZE:
         yield Problem(("output", "layout"), f"`legacy_121` needs {LEGACY_SIZE} numbers, and the features have {total}")
-    if layout == "legacy_121" and (len(config.labels) != 1 or config.sampling is not None):
-        yield Problem(
-            ("output", "layout"), "`legacy_121` records hold one label and no weight: keep one label, no `sampling`"
-        )
+    reduced = [label.reduce for label in config.labels.values()]
+    if layout == "legacy_121" and (reduced != ["any"] or config.sampling is not None):
+        what = "`legacy_121` records hold one label of `reduce: any` and no weight: keep one such label, no `sampling`"
+        yield Problem(("output", "layout"), what)
 
 
 def _not_in_a_vector(layout: str, feature: Feature) -> str | None:

@@ -16,6 +16,7 @@ PARTS: dict[DatePart, int] = {"hour": 24, "weekday": 7, "day": 32, "month": 13, 
 """How many ids a part of a date has, counted from 0: weekday 0 is Monday, and day and month begin at 1."""
 
 MOST_MULTI_HOT = 4096
+MOST_BOUNDARIES = 1000
 
 _GREATEST_FLOAT32 = 3.4028234663852886e38
 
@@ -144,6 +145,7 @@ class Feature(Model):
             self._model(),
             self._ids(),
             self._lists(),
+            self._part_of_a_time(),
             self._form(),
             self._values(),
         ):
@@ -156,7 +158,7 @@ class Feature(Model):
             return None
         if self.hash_buckets is None or len(self.cross) < 2:
             return "`cross` takes two or more features and needs `hash_buckets`"
-        others = (self.at, self.date_part, self.top_k, self.shape, self.ragged, self.fill)
+        others = (self.at, self.date_part, self.top_k, self.shape, self.ragged, self.fill, self.multi_hot)
         return "`cross` makes one id: remove what is for lists, maps and times" if any(others) else None
 
     def _numbers(self) -> str | None:
@@ -165,6 +167,8 @@ class Feature(Model):
             return "give `boundaries` or `quantiles`, not both"
         if self.boundaries is not None and not _ascends(self.boundaries):
             return f"found `boundaries: {list(self.boundaries)}`, expected finite numbers that ascend"
+        if len(self.boundaries or ()) > MOST_BOUNDARIES:
+            return f"found {len(self.boundaries or ())} `boundaries`, expected at most {MOST_BOUNDARIES}"
         if self.clip is not None and not _ascends(self.clip):
             return f"found `clip: {list(self.clip)}`, expected two finite numbers, the lesser one first"
         if bucketised and self.scale:
@@ -183,9 +187,13 @@ class Feature(Model):
         ]
         if len(makers) > 1:
             return f"give `{makers[0]}` or `{makers[1]}`, not both"
+        if makers and (self.default is not None or self.fill is not None):
+            return f"with `{makers[0]}` a missing value has an id of its own; remove `default` and `fill`"
+        if makers and makers[0] in ("hash_buckets", "vocabulary") and (self.clip or self.log1p or self.scale):
+            return f"`{makers[0]}` makes ids and takes no `clip`, `log1p` or `scale`"
         if self.multi_hot:
             return self._multi_hot()
-        if not self.makes_ids:
+        if not makers:
             return None
         token = self.computed == "model" and self.vocabulary is not None
         wanted = "string" if token else "float32" if self.computed == "model" else "int64"
@@ -193,8 +201,6 @@ class Feature(Model):
             return f"`{makers[0]}` makes ids: set `dtype: {wanted}`"
         if len(self.shape) > 1 or self.encoding != "list":
             return "ids are one value or a list: give `shape` one number at most, and no `encoding`"
-        if self.default is not None or self.fill is not None:
-            return f"with `{makers[0]}` a missing value has an id of its own; remove `default` and `fill`"
         return None
 
     def _multi_hot(self) -> str | None:
@@ -207,6 +213,8 @@ class Feature(Model):
         return None
 
     def _lists(self) -> str | None:
+        if self.fill is not None and not self.is_list:
+            return "`fill` is for lists; `default` is what a missing value becomes"
         if self.top_k is not None and self.part == "values" and self.dtype not in ("int64", "float32"):
             return "`top_k` takes the greatest numbers: set `dtype: int64` or `dtype: float32`"
         listed = self.ragged or self.multi_hot
@@ -220,6 +228,14 @@ class Feature(Model):
             return "`pad` needs a `shape` with one number"
         return None
 
+    def _part_of_a_time(self) -> str | None:
+        if self.date_part is not None and (self.at or self.top_k or self.is_list):
+            return "`date_part` takes a part of one time: remove what is for lists and maps"
+        ids = PARTS[self.date_part] if self.date_part and self.dtype == "int64" else None
+        if ids is not None and isinstance(self.default, int) and not 0 <= self.default < ids:
+            return f"found `default: {self.default}`, expected 0 to {ids - 1} for `date_part: {self.date_part}`"
+        return None
+
     def _model(self) -> str | None:
         if self.computed == "sample":
             return None
@@ -228,12 +244,14 @@ class Feature(Model):
         steps = (self.clip, self.log1p, self.scale, self.boundaries, self.quantiles, self.vocabulary)
         if not any(steps):
             return "`computed: model` leaves `clip`, `log1p`, `scale`, `boundaries`, `quantiles` or `vocabulary` to the model"
+        if self.vocabulary is not None and self.shape:
+            return "a model cannot tell padding from a missing token: set `ragged: true` instead of `shape`"
         return None
 
     def _form(self) -> str | None:
         if self.encoding != "list" and (self.dtype not in ("int64", "float32") or not self.shape):
             return "`encoding` is for tensors of numbers: set `shape` and `dtype: int64` or `dtype: float32`"
-        if len(self.shape) > 1 and (self.top_k or self.pad):
+        if len(self.shape) > 1 and (self.top_k or self.pad or self.scale):
             return "a shape has at most one dimension here, such as `shape: [100]`"
         return None
 
@@ -264,6 +282,8 @@ class Feature(Model):
         """What a missing value becomes."""
         if self.default is not None:
             return self.default
+        if self.makes_ids and self.dtype == "float32":
+            return math.nan  # what the model's boundaries take for missing
         zeros: dict[str, Scalar] = {"int64": 0, "float32": 0.0}
         return zeros.get(self.dtype, "")
 

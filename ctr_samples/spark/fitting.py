@@ -6,6 +6,7 @@ is evaluated on can take part.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -31,7 +32,8 @@ from ctr_samples.vocabulary import FittedState, Moments, TokenCounts, Vocabulary
 ACCURACY = 10_000
 """Of quantiles: their rank is right within 1 / ACCURACY."""
 
-_TOKENS = "tokens"
+_LINE_BREAK = r"[\n-\r\x1c-\x1e\x85\u2028\u2029]"
+"""Where any of the usual readers of text begins a new line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +113,14 @@ def _token_counts(
 
 
 def _worth_an_id(counts: DataFrame, said: VocabularyConfig, has: Sequence[str]) -> TokenCounts:
-    """The tokens that have an id, and of the others the most frequent that occur often enough."""
+    """The tokens that have an id, and of the others the most frequent that occur often enough.
+
+    A token with a line break never gets an id: the vocabulary is handed on with one token a line.
+    """
     known = counts.sparkSession.createDataFrame(pa.table({"known": pa.array(has, pa.string())}))
     marked = counts.join(F.broadcast(known), F.col("token") == F.col("known"), "left")
-    fresh = marked.where(F.col("known").isNull() & (F.col("count") >= said.min_count))
+    frequent = F.col("known").isNull() & (F.col("count") >= said.min_count)
+    fresh = marked.where(frequent & ~F.col("token").rlike(_LINE_BREAK))
     best = fresh.orderBy(F.desc("count"), "token").limit(said.capacity)
     both = best.unionByName(marked.where(F.col("known").isNotNull())).select("token", "count").toArrow()
     (total,) = counts.agg(F.sum("count")).collect()
@@ -129,17 +135,19 @@ def _items(name: str, listed: bool) -> Column:
 
 
 def _numbers(rows: DataFrame, name: str, listed: bool) -> DataFrame:
-    """``place, x`` of each number that is there."""
+    """``place, x`` of each number that is there and finite."""
     exploded = rows.select(F.posexplode(F.col(name)) if listed else F.posexplode(F.array(F.col(name)))).toDF(
         "place", "x"
     )
-    return exploded.where(F.col("x").isNotNull() & ~F.isnan("x"))
+    return exploded.where(F.abs("x") < F.lit(math.inf))  # NaN is greater than all numbers
 
 
 def _moments(rows: DataFrame, name: str, feature: Feature, listed: bool) -> Moments:
     numbers = _numbers(rows, name, listed)
-    if not feature.shape:
-        numbers = numbers.withColumn("place", F.lit(0))
+    # With `pad` a longer list is cut; without it the run refuses one.
+    numbers = (
+        numbers.where(F.col("place") < feature.shape[0]) if feature.shape else numbers.withColumn("place", F.lit(0))
+    )
     found = (
         numbers.groupBy("place")
         .agg(F.count("x"), F.avg("x"), F.stddev_pop("x"), F.min("x"), F.max("x"))

@@ -16,7 +16,8 @@ def model_steps(contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) 
 
     ``tokens`` has the lines of ``vocabularies/<name>.txt`` for each vocabulary that a model looks up. A dense feature keeps its
     shape and becomes float32, or int64 ids where it has boundaries; a RaggedTensor of tokens becomes one of int64 ids. The
-    result gives what the job would have written with ``computed: sample``.
+    result gives what the job would have written with ``computed: sample``, but for the bits that a float32 does not hold and
+    for missing numbers without boundaries: those are their default in the record, which goes through the steps like any number.
     """
     steps = {spec.name: _step(spec, tokens) for spec in contract.features if spec.model is not None}
 
@@ -59,7 +60,9 @@ def _number(value: Any, steps: ModelSteps) -> Any:
         value = (value - tf.constant(steps.shift, tf.float64)) / tf.constant(steps.scale, tf.float64)
     if not steps.boundaries:
         return tf.cast(value, tf.float32)
-    above = tf.reduce_sum(tf.cast(value[..., None] >= tf.constant(steps.boundaries, tf.float64), tf.int64), -1)
+    # The record has 32 bits of a number, so the boundary that the number was equal to has no more than those either.
+    boundaries = tf.constant(steps.boundaries, tf.float32)
+    above = tf.reduce_sum(tf.cast(tf.cast(value, tf.float32)[..., None] >= boundaries, tf.int64), -1)
     return tf.where(tf.math.is_nan(value), tf.zeros_like(above), above + 1)
 
 

@@ -181,6 +181,7 @@ def test_a_day_is_not_fitted_twice(spark: SparkSession, nights: Path, versions: 
         fit(spark, load_config(nights / "nights.yaml"), DAYS[2])
 
 
+@pytest.mark.slow
 def test_a_new_lineage_begins_with_new_ids_and_another_contract(spark: SparkSession, tmp_path: Path) -> None:
     write_logs(tmp_path / "logs")
     loaded = load_config(write_config(tmp_path))
@@ -205,6 +206,22 @@ def test_a_vocabulary_that_is_new_begins_with_the_next_version(spark: SparkSessi
         pipeline.run(spark, wider, DAYS[1])
     state = fit(spark, wider, DAYS[1])
     assert state.vocabularies["cities"].tokens == ("Oslo", "Lund", "Kiel")
+    assert state.boundaries == {"price_bucket": (2.0,)}
+
+
+def test_what_would_spoil_a_fit_for_ever_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    write_logs(tmp_path / "logs")
+    log = tmp_path / "logs/2019-06-03.json"
+    # A line break would move the lines of vocabularies/cities.txt, and one infinite price would make every mean infinite.
+    log.write_text(log.read_text().replace('"Oslo"', '"Os\\nlo"').replace('"price": 5.0', '"price": Infinity'))
+    pair = (
+        "  pair: {expr: 'array(impression.price, 1D, 2D)', dtype: float32, shape: [2], pad: true, scale: standardise}\n"
+    )
+    state = fit(spark, load_config(write_config(tmp_path, **{"vocabularies:\n": f"{pair}vocabularies:\n"})), DAYS[0])
+    assert state.vocabularies["cities"].tokens == ("Lund",)
+    assert state.growth["cities"].occurrences == 9
+    assert (state.moments["price"].count, state.moments["price"].mean) == ((5,), (2.0,))
+    assert (state.moments["pair"].count, state.moments["pair"].mean) == ((5, 6), (2.0, 1.0))
     assert state.boundaries == {"price_bucket": (2.0,)}
 
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from three_nights import write_config, write_logs
 
 from ctr_samples import pipeline
 from ctr_samples.config import load_config
+from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ConfigError
 from ctr_samples.fitting import fit
+from ctr_samples.spark.features.layouts import layout_columns
 
 DAY = date(2019, 6, 4)
+Frame = Callable[..., DataFrame]
+
 WORDS = "  words: {from: impression.words, dtype: int64, vocabulary: cities, ragged: true}\n"
 
 
@@ -170,6 +175,16 @@ def test_legacy_121_is_what_the_old_readers_parse(spark: SparkSession, folder: P
             {WORDS: "  words: {cross: [city, price], dtype: int64, hash_buckets: 9}\n"},
             "'price' is not one integer or text; bucketise a number with `boundaries` first",
         ),
+        (
+            "dense",
+            {WORDS: "  words: {from: impression.words, dtype: float32, vocabulary: citys, multi_hot: true}\n"},
+            "there is no vocabulary 'citys'; did you mean 'cities'?",
+        ),
+        (
+            "legacy_121",
+            {WORDS: VECTOR, "window: 1h": "window: 1h, value: price, reduce: sum"},
+            "`legacy_121` records hold one label of `reduce: any`",
+        ),
         ("columns", {"fitted: ": "#fitted: "}, "needs what is fitted; say where it is kept with `path`"),
     ],
 )
@@ -180,6 +195,48 @@ def test_what_a_layout_cannot_hold_is_refused_before_anything_is_read(
     with pytest.raises(ConfigError) as caught:
         load_config(write_config(tmp_path, **with_layout))
     assert message in str(caught.value)
+
+
+def laid(frame: Frame, layout: str, rows: list[tuple[Any, ...]]) -> list[Any]:
+    """Rows of two numbers and a matrix of 2 x 2 in a layout that joins them."""
+    contract = ExampleContract(
+        (
+            FeatureSpec("id", "int64", nulls="fail", buckets=3),
+            FeatureSpec("pair", "float32", (2,), nulls="fail"),
+            FeatureSpec("matrix", "float32", (2, 2), nulls="fail"),
+            FeatureSpec("last", "float32", nulls="fail"),
+        )
+    )
+    made = frame("id bigint, pair array<double>, matrix array<array<double>>, last double", rows)
+    return [list(row) for row in made.select(*layout_columns(made, contract, layout)).collect()]
+
+
+MATRIX = [[1.0, 0.0], [0.0, 4.0]]
+
+
+def test_a_matrix_has_its_places_in_row_major_order(frame: Frame) -> None:
+    assert laid(frame, "dense", [(2, [5.0, 6.0], MATRIX, 7.0)]) == [[[2, 5, 6, 1, 0, 0, 4, 7]]]
+    assert laid(frame, "sparse", [(2, [5.0, 0.0], MATRIX, 7.0)]) == [[[2, 3, 5, 8, 9], [1, 5, 1, 4, 7]]]
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ((2, [5.0, 6.0, 8.0], MATRIX, 7.0), "features.pair: found 3 values, expected 2"),
+        ((2, [5.0], MATRIX, 7.0), "features.pair: found 1 values, expected 2"),
+        ((2, [5.0, None], MATRIX, 7.0), "features.pair: found a null inside the list; set `fill`"),
+        ((2, [5.0, 6.0], [[1.0], [2.0]], 7.0), "features.matrix: found 2 values, expected 4"),
+        ((2, [5.0, 6.0], MATRIX, None), "features.last: found no value, which its `nulls: fail` forbids"),
+        ((2, None, MATRIX, 7.0), "features.pair: found no value, which its `nulls: fail` forbids"),
+        ((None, [5.0, 6.0], MATRIX, 7.0), "features.id: found no value, which its `nulls: fail` forbids"),
+    ],
+)
+def test_a_value_that_would_move_the_others_out_of_their_places_ends_the_run(
+    frame: Frame, layout: str, row: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises(Exception, match=message):
+        laid(frame, layout, [row])
 
 
 VIEW = """\

@@ -59,6 +59,17 @@ def test_the_model_computes_what_the_job_would_have_written(spark: SparkSession,
     assert made["words_m"].to_list() == made["words"].to_list()
 
 
+def test_a_number_that_32_bits_do_not_hold_lies_above_the_boundary_that_it_equals() -> None:
+    import tensorflow as tf
+
+    from ctr_samples.contract import FeatureSpec, ModelSteps
+
+    prices = [0.1, 0.7, 2.3, 19.99]  # 0.7 and 19.99 are less as float32 than as double
+    contract = ExampleContract((FeatureSpec("price", "float32", model=ModelSteps(boundaries=tuple(prices))),))
+    made = model_steps(contract, {})({"price": tf.constant([*prices, float("nan")])})
+    assert made["price"].numpy().tolist() == [2, 3, 4, 5, 0]
+
+
 def test_a_vocabulary_that_is_not_given_is_asked_for() -> None:
     from ctr_samples.contract import FeatureSpec, ModelSteps
 

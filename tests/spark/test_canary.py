@@ -70,6 +70,7 @@ MINUTE = 60_000_000
 SHOWN = [(1, 0, "a", 7), (2, MINUTE, "b", 8), (3, 2 * MINUTE, None, 9), (4, 3 * MINUTE, "c", None)]
 
 
+@pytest.mark.slow
 def test_no_canary_is_seen_by_any_planned_join(spark: SparkSession, config: JobConfig) -> None:
     counts = check_canaries(spark, config, DAY, STEPS, witness(spark, SHOWN))
     assert counts == {name: {"canaries": 3} for name in ("small", "daily", "one", "two")} | {"pair": {"canaries": 2}}

@@ -75,6 +75,7 @@ def inputs(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_times_of_the_right_unit_are_published_and_nothing_is_said_against_them(
     spark: SparkSession, inputs: Path
 ) -> None:
@@ -87,6 +88,7 @@ def test_times_of_the_right_unit_are_published_and_nothing_is_said_against_them(
     }
 
 
+@pytest.mark.slow
 def test_a_run_with_a_wrong_unit_is_refused_with_the_right_function(spark: SparkSession, inputs: Path) -> None:
     for wrong, said in (
         (

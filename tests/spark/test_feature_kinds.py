@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from ctr_samples.config import Feature, JobConfig
 from ctr_samples.errors import CtrSamplesError, InputError
 from ctr_samples.spark.features import feature_column
+from ctr_samples.spark.features.contracts import columns_contract
 from ctr_samples.spark.features.ids import with_joined_ids
 from ctr_samples.vocabulary import FittedState, Moments, Vocabulary
 
@@ -40,6 +41,7 @@ EMPTY: dict[str, Any] = dict.fromkeys(FULL)
 
 MOMENTS = Moments((4,), (10.0,), (3.0,), (1.0,), (21.0,))
 QUARTILES = (5.0, 18.0, 20.0)
+NAN = pytest.approx(float("nan"), nan_ok=True)
 STATE = FittedState(
     name="s",
     lineage="l",
@@ -127,6 +129,9 @@ KINDS: list[tuple[dict[str, Any], Any, Any]] = [
     (of("words", vocabulary="words", ragged=True, nulls="fail"), [4, 2, 3], None),
     (of("price", "float32", clip=[0, 9], scale="standardise", computed="model"), 19.0, 0.0),
     (of("words", "string", vocabulary="words", ragged=True, computed="model"), ["x", "new", "y"], []),
+    (of("price", "float32", boundaries=[19, 20], computed="model"), 19.0, NAN),
+    (of("vector", "float32", boundaries=[9], shape=[3], pad=True, computed="model"), [3.0, 4.0, NAN], [NAN] * 3),
+    (of("picture", "string"), b"\xff\xd8", b""),
 ]
 """A feature, its value in FULL, and its value in EMPTY."""
 
@@ -181,6 +186,47 @@ def test_a_single_value_and_a_list_have_the_same_ids_in_one_vocabulary(frame: Fr
 def test_a_missing_token_in_a_list_is_not_padding(frame: Frame) -> None:
     item = FULL | {"words": ["y", None]}
     assert value(frame, item, f=of("words", vocabulary="words", shape=[3])) == [3, 1, 0]
+
+
+def test_an_empty_text_is_a_missing_token(frame: Frame) -> None:
+    assert value(frame, FULL | {"city": ""}, f=of("city", vocabulary="cities")) == 1
+    assert value(frame, FULL | {"city": ""}, f=of("city", vocabulary="cities", nulls="omit")) is None
+    assert value(frame, FULL | {"words": ["y", ""]}, f=of("words", vocabulary="words", shape=[3])) == [3, 1, 0]
+
+
+def test_what_is_missing_in_a_list_for_the_model_is_what_its_steps_take_for_missing(frame: Frame) -> None:
+    tokens = of("words", "string", vocabulary="words", ragged=True, computed="model")
+    assert value(frame, FULL | {"words": ["y", None]}, f=tokens) == ["y", ""]
+    buckets = of("vector", "float32", boundaries=[2], ragged=True, computed="model")
+    assert value(frame, FULL | {"vector": [1.0, None]}, f=buckets) == [1.0, NAN]
+
+
+def test_a_thousand_boundaries_are_no_deep_expression(frame: Frame) -> None:
+    many = of("price", boundaries=[n / 50 for n in range(1, 1001)])
+    assert value(frame, FULL, f=many) == 951
+
+
+def test_a_list_of_vectors_from_a_history_is_cut_or_padded_to_whole_vectors(frame: Frame) -> None:
+    rows = frame(SCHEMA, [(tuple(FULL.values()),)])
+    for shape, expected in (([3, 2], [[1, 2], [3, 4], [0, 0]]), ([1, 2], [[1, 2]])):
+        config = job(f=of("matrix", "float32", shape=shape))
+        (row,) = rows.select(feature_column(rows, "f", config.features["f"], config, STATE, ["item"])).collect()
+        assert row[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("feature", "buckets"),
+    [
+        (of("seen", date_part="hour"), 24),
+        (of("seen", date_part="hour", hash_buckets=50), 50),
+        (of("seen", date_part="hour", vocabulary="cities"), 15),
+        (of("seen", date_part="hour", boundaries=[6, 12]), 4),
+        (of("seen", "float32", date_part="hour"), None),
+        (of("seen", "float32", date_part="hour", clip=[1, 5], computed="model"), None),
+    ],
+)
+def test_the_contract_has_as_many_ids_as_the_feature_can_have(feature: dict[str, Any], buckets: int | None) -> None:
+    assert columns_contract(job(f=feature), STATE)["f"].buckets == buckets
 
 
 def test_hashed_ids_of_a_list_leave_0_for_padding_and_share_a_salt(frame: Frame) -> None:
@@ -240,6 +286,8 @@ def test_id_25_of_1_to_25_has_a_place_of_its_own(frame: Frame) -> None:
         (of("city", boundaries=[1]), "features.f: found string, expected a number for `dtype: int64`"),
         (of("price", "float32", at="'a'"), "features.f: `at` looks into a map, found double"),
         (of("words", "string", part="keys", ragged=True, top_k=2), "`part: keys` needs a map, found array<string>"),
+        (of("words", "string", part="keys", ragged=True), "`part: keys` needs a map, found array<string>"),
+        (of("matrix", "float32", multi_hot=True, hash_buckets=9), "found array<array<float>>, .* nested 2 deep"),
         (of("words", "float32", top_k=2, shape=[2]), "the order goes by numbers, found string in array<string>"),
         (of("matrix", "float32", shape=[4]), r"nested 2 deep, and `shape: \[4\]` has 1 dimension"),
         (of("price", "float32", shape=[2, 2]), r"`shape: \[2, 2\]` needs an array, found double"),
@@ -288,6 +336,16 @@ def test_a_number_without_a_logarithm_ends_the_run_and_says_what_helps(frame: Fr
         ({"cross": ["x"], "dtype": "int64", "hash_buckets": 9}, "`cross` takes two or more features"),
         ({"cross": ["x", "y"], "dtype": "int64"}, "needs `hash_buckets`"),
         (of("a", vocabulary="v", default=1), "a missing value has an id of its own"),
+        (of("a", multi_hot=True, hash_buckets=9, default=1), "a missing value has an id of its own"),
+        (of("a", "float32", multi_hot=True, hash_buckets=9, clip=[0, 1]), "`hash_buckets` makes ids"),
+        ({"cross": ["x", "y"], "dtype": "float32", "hash_buckets": 9, "multi_hot": True}, "`cross` makes one id"),
+        (of("a", fill=1), "`fill` is for lists"),
+        (of("a", "float32", shape=[2, 2], scale="standardise"), "a shape has at most one dimension here"),
+        (of("a", "string", vocabulary="v", shape=[2], computed="model"), "a model cannot tell padding from"),
+        (of("a", date_part="hour", at="1"), "`date_part` takes a part of one time"),
+        (of("a", date_part="hour", top_k=1, shape=[1]), "`date_part` takes a part of one time"),
+        (of("a", date_part="hour", default=24), "found `default: 24`, expected 0 to 23 for `date_part: hour`"),
+        (of("a", boundaries=list(range(1001))), "found 1001 `boundaries`, expected at most 1000"),
     ],
 )
 def test_keys_that_contradict_each_other_are_refused(feature: dict[str, Any], message: str) -> None:

@@ -263,7 +263,7 @@ def test_a_feature_of_a_history_is_cut_or_padded_at_the_end(
 ) -> None:
     rows = frame("clicks struct<items: array<bigint>>", [((items,),)])
     padded = Feature.model_validate({"from": "clicks.items", "dtype": "int64", "shape": shape, "default": -1})
-    (row,) = rows.select(feature_column(rows, "f", padded, ["clicks"])).collect()
+    (row,) = rows.select(feature_column(rows, "f", padded, histories=["clicks"])).collect()
     assert row[0] == expected
 
 

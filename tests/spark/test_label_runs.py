@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
 from jsonschema import validate
 from pyspark.sql import SparkSession
 from rich.console import Console
@@ -87,6 +88,7 @@ def said(root: Path, manifest: Manifest) -> str:
     return console.export_text()
 
 
+@pytest.mark.slow
 def test_a_day_that_is_run_again_when_its_windows_closed_says_which_labels_flipped(
     spark: SparkSession, tmp_path: Path
 ) -> None:

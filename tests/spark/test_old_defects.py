@@ -31,6 +31,8 @@ from ctr_samples.spark.expressions import compile_expression
 from ctr_samples.spark.features import contract_of, feature_column
 from ctr_samples.training import load_dataset
 
+pytestmark = pytest.mark.slow
+
 Frame = Callable[..., DataFrame]
 DAY = date(2019, 6, 5)
 TEN = pd.Timestamp("2019-06-05 10:00:00", tz="UTC")

@@ -68,7 +68,7 @@ def feature_column(
     value = _filled(value, feature)
     pads = feature.pad or feature.top_k is not None or _of_history(frame, feature, where, histories)
     if feature.computed == "model":
-        return _finished(value, feature, missing, pads)
+        return _finished(_missing_inside(value, feature), feature, missing, pads)
     if feature.scale is not None:
         assert state is not None
         value = scaled(_fixed_length(value, feature, pads), feature, state.moments[name])
@@ -81,6 +81,7 @@ def fitted_value(frame: DataFrame, name: str, feature: Feature) -> Value:
     """What is fitted for a feature: the tokens that a vocabulary counts, or numbers after `clip` and `log1p`."""
     value = source_value(frame, feature, f"features.{name}")
     if feature.vocabulary is not None:
+        _check_levels(value, feature)
         return tokens(value)
     _check_form(value, feature)
     return before_scaling(value.each(lambda x: x.cast("double"), DoubleType()), feature)
@@ -93,15 +94,17 @@ def _quantiles(state: FittedState | None, name: str) -> tuple[float, ...]:
 
 def _id(value: Value, name: str, feature: Feature, state: FittedState | None) -> Column:
     _check_levels(value, feature)
+    if feature.vocabulary is not None:
+        value = tokens(value)
     missing = value.column.isNull()
     if feature.computed == "model":
-        return _finished(tokens(value), feature, missing, pads=False)
+        return _finished(_missing_inside(value, feature), feature, missing, pads=False)
     if feature.vocabulary is not None:
         assert state is not None
         vocabulary: Vocabulary | None = state.vocabularies[feature.vocabulary]
         assert vocabulary is not None
         joined = None if value.levels else id_column(name)
-        ids, buckets = looked_up(tokens(value), vocabulary, feature.vocabulary, joined), vocabulary.buckets
+        ids, buckets = looked_up(value, vocabulary, feature.vocabulary, joined), vocabulary.buckets
     else:
         assert feature.hash_buckets is not None
         ids, buckets = hashed(value, feature.hash_buckets, feature.salt or name), feature.hash_buckets
@@ -135,7 +138,8 @@ def _fixed_length(value: Value, feature: Feature, pads: bool) -> Value:
     """A list cut or padded to its shape; without ``pads`` one of another length fails when it is written."""
     if not (pads and feature.shape):
         return value
-    padded = F.slice(F.concat(value.column, _defaults(feature, 1)), 1, prod(feature.shape))
+    size = feature.shape[0] if value.levels == len(feature.shape) else prod(feature.shape)
+    padded = F.slice(F.concat(value.column, _defaults(feature, value.levels)), 1, size)
     return Value(padded, value.kind, value.where)
 
 
@@ -145,6 +149,14 @@ def _filled(value: Value, feature: Feature) -> Value:
         return value
     fill = F.lit(feature.fill).cast(_SQL[feature.dtype])
     return value.each(lambda item: F.coalesce(item, fill), _KINDS[feature.dtype])
+
+
+def _missing_inside(value: Value, feature: Feature) -> Value:
+    """Ids that the model makes: a null inside a list as what stands there for a missing value."""
+    if not (value.levels and feature.makes_ids):
+        return value
+    missing = F.lit(feature.default_value).cast(_SQL[feature.dtype])
+    return value.each(lambda item: F.coalesce(item, missing), _KINDS[feature.dtype])
 
 
 def _check_form(value: Value, feature: Feature) -> None:
@@ -169,8 +181,13 @@ def _check_form(value: Value, feature: Feature) -> None:
 
 def _check_levels(value: Value, feature: Feature) -> None:
     listed = feature.ragged or bool(feature.shape)
-    if feature.multi_hot:
+    if feature.multi_hot and value.levels <= 1:
         return
+    if feature.multi_hot:
+        raise value.refuse(
+            f"found {value.kind.simpleString()}, which is nested {value.levels} deep, and `multi_hot` takes a value or a "
+            "list; flatten it with an `expr`."
+        )
     if not listed and value.levels:
         raise value.refuse(
             f"found {value.kind.simpleString()}, expected {_scalar_of(feature)} for `dtype: {feature.dtype}`; say its length "

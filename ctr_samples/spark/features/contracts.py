@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ctr_samples.config import Feature, JobConfig
 from ctr_samples.config.feature_checks import ids_of
-from ctr_samples.config.features import PARTS
 from ctr_samples.config.names import SAMPLE_WEIGHT, mask_of
 from ctr_samples.contract import DType, ExampleContract, FeatureSpec, ModelSteps
 from ctr_samples.spark.features.layouts import laid_out
@@ -33,7 +32,7 @@ def columns_contract(config: JobConfig, state: FittedState | None) -> ExampleCon
 
 
 def _spec(name: str, feature: Feature, config: JobConfig, state: FittedState | None) -> FeatureSpec:
-    buckets = PARTS[feature.date_part] if feature.date_part else ids_of(config, feature)
+    buckets = ids_of(config, feature)
     shape = (buckets or 0,) if feature.multi_hot else None if feature.ragged else feature.shape
     return FeatureSpec(
         name,

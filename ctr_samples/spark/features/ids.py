@@ -30,12 +30,12 @@ _TOKENS = ("string", "byte", "short", "integer", "long", "boolean", "date")
 
 
 def tokens(value: Value) -> Value:
-    """The value, or each item of the list, as the text that a vocabulary holds."""
+    """The value, or each item of the list, as the text that a vocabulary holds; an empty text is a missing one."""
     if value.item.typeName() not in _TOKENS:
         raise value.refuse(
             f"found {value.kind.simpleString()}, expected text, an integer, a boolean or a date for an id."
         )
-    return value.each(lambda item: item.cast("string"), StringType())
+    return value.each(lambda item: F.nullif(item.cast("string"), F.lit("")), StringType())
 
 
 def hashed(value: Value, buckets: int, salt: str) -> Value:

@@ -8,14 +8,17 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType
 
 from ctr_samples.config import JobConfig
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 
 DENSE, INDICES, VALUES, LEGACY, LEGACY_LABEL = "features", "indices", "values", "feature", "label"
 """Names of what a layout joins."""
+
+_FORBIDDEN = "found no value, which its `nulls: fail` forbids."
 
 
 def laid_out(contract: ExampleContract, config: JobConfig) -> ExampleContract:
@@ -55,8 +58,11 @@ def parts_of(contract: ExampleContract, layout: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def layout_columns(contract: ExampleContract, layout: str) -> list[Column]:
-    """The columns of the layout, made from one column for each feature of ``contract`` before it was laid out."""
+def layout_columns(rows: DataFrame, contract: ExampleContract, layout: str) -> list[Column]:
+    """The columns of the layout, made from one column of ``rows`` for each feature of ``contract`` before it was laid out.
+
+    What is missing, or a list of another length than its shape, ends the run: it would move what stands behind it.
+    """
     names = contract.names()
     if layout in ("columns", "sequence"):
         return [F.col(name) for name in names]
@@ -64,11 +70,11 @@ def layout_columns(contract: ExampleContract, layout: str) -> list[Column]:
     others = [F.col(f.name) for f in contract.features if f.role != "feature"]
     if layout == "sparse":
         entries = F.concat(
-            *[_entries(spec, part) for spec, part in zip(features, parts_of(contract, layout), strict=True)]
+            *[_entries(rows, spec, part) for spec, part in zip(features, parts_of(contract, layout), strict=True)]
         )
         places = F.transform(entries, lambda e: e["place"]).alias(INDICES)
         return [places, F.transform(entries, lambda e: e["value"]).alias(VALUES), *others]
-    vector = F.concat(*[_numbers(spec) for spec in features])
+    vector = F.concat(*[_numbers(rows, spec) for spec in features])
     if layout == "dense":
         return [vector.alias(DENSE), *others]
     (label,) = contract.names("label")
@@ -81,19 +87,37 @@ def _size(spec: FeatureSpec, layout: str) -> int:
     return prod(spec.shape or ())
 
 
-def _numbers(spec: FeatureSpec) -> Column:
-    column = F.col(spec.name)
-    return column.cast("array<double>") if spec.shape else F.array(column.cast("double"))
+def _whole(rows: DataFrame, spec: FeatureSpec) -> Column:
+    """The values of a feature as one flat list: as many as its shape says, and none of them null."""
+    column, kind = F.col(spec.name), rows.schema[spec.name].dataType
+    found = column if isinstance(kind, ArrayType) else F.array(column)
+    while isinstance(kind, ArrayType) and isinstance(kind.elementType, ArrayType):
+        found, kind = F.flatten(found), kind.elementType
+    lost = "found a null inside the list; set `fill`." if spec.shape != () else _FORBIDDEN
+    checked = F.when(column.isNull(), _refused(spec, F.lit(_FORBIDDEN)))
+    if spec.shape is not None:
+        size = prod(spec.shape)
+        counted = F.concat(F.lit("found "), F.size(found), F.lit(f" values, expected {size}; set `pad: true`."))
+        checked = checked.when(F.size(found) != size, _refused(spec, counted))
+    return checked.when(F.exists(found, lambda x: x.isNull()), _refused(spec, F.lit(lost))).otherwise(found)
 
 
-def _entries(spec: FeatureSpec, part: Part) -> Column:
+def _refused(spec: FeatureSpec, problem: Column) -> Column:
+    return F.raise_error(F.concat(F.lit(f"features.{spec.name}: "), problem))
+
+
+def _numbers(rows: DataFrame, spec: FeatureSpec) -> Column:
+    return _whole(rows, spec).cast("array<double>")
+
+
+def _entries(rows: DataFrame, spec: FeatureSpec, part: Part) -> Column:
     """``(place, value)`` of what is not 0, places ascending and each once; padding of a list of ids is left out."""
-    if spec.buckets is not None and spec.shape == ():
-        return F.array(_entry(F.col(spec.name) + part.start, F.lit(1.0)))
     if spec.buckets is not None:
-        ids = F.array_sort(F.array_distinct(F.filter(F.col(spec.name), lambda i: i != 0)))
+        ids = _whole(rows, spec)
+        if spec.shape != ():
+            ids = F.array_sort(F.array_distinct(F.filter(ids, lambda i: i != 0)))
         return F.transform(ids, lambda i: _entry(i + part.start, F.lit(1.0)))
-    numbered = F.transform(_numbers(spec), lambda x, i: _entry(i.cast("bigint") + part.start, x))
+    numbered = F.transform(_numbers(rows, spec), lambda x, i: _entry(i.cast("bigint") + part.start, x))
     return F.filter(numbered, lambda e: e["value"] != 0)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -43,11 +42,19 @@ def bucketised(value: Value, boundaries: Sequence[float]) -> Value:
     """0 for a missing value, else 1 and one more for each boundary that is not above the number."""
 
     def bucket(x: Column) -> Column:
-        steps = [F.when(x >= boundary, 1).otherwise(0) for boundary in boundaries]
-        above = reduce(lambda a, b: a + b, steps)
-        return F.when(x.isNull() | F.isnan(x), MISSING_BUCKET).otherwise(above + 1).cast("bigint")
+        found = _searched(x, boundaries, MISSING_BUCKET + 1)
+        return F.when(x.isNull() | F.isnan(x), MISSING_BUCKET).otherwise(found).cast("bigint")
 
     return value.each(bucket, LongType())
+
+
+def _searched(x: Column, boundaries: Sequence[float], first: int) -> Column:
+    """A binary search: as an expression it is not deep, and a row looks at few of the boundaries."""
+    if not boundaries:
+        return F.lit(first)
+    middle = len(boundaries) // 2
+    below = _searched(x, boundaries[:middle], first)
+    return F.when(x < boundaries[middle], below).otherwise(_searched(x, boundaries[middle + 1 :], first + middle + 1))
 
 
 def _unless_missing(x: Column, changed: Column) -> Column:

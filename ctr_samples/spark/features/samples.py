@@ -61,4 +61,4 @@ def make_samples(
         split.alias(SPLIT),
         stable_hash("shuffle", [impression_id]).alias(SHUFFLE),
     )
-    return rows.select(*layout_columns(contract, config.output.layout), SPLIT, SHUFFLE)
+    return rows.select(*layout_columns(rows, contract, config.output.layout), SPLIT, SHUFFLE)

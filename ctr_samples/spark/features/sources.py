@@ -61,7 +61,7 @@ def source_value(frame: DataFrame, feature: Feature, where: str) -> Value:
     value = Value(column, kind, where)
     if feature.at is not None:
         value = _looked_up(frame, value, feature.at)
-    if feature.top_k is not None or isinstance(value.kind, MapType):
+    if feature.top_k is not None or feature.part == "keys" or isinstance(value.kind, MapType):
         value = _best(value, feature)
     return value
 
