@@ -122,7 +122,8 @@ class Feature(Model):
         description="Hash the value to an id below this number; in a list 0 is kept for padding.",
     )
     salt: str | None = Field(
-        None, description="With `hash_buckets`: features with one salt share ids; default: the feature's name."
+        None,
+        description="With `hash_buckets`: single values with one salt share ids, and so do lists; default: the feature's name.",
     )
     vocabulary: Name | None = Field(None, description="A name under `vocabularies`: the id of the token.")
     multi_hot: bool = Field(
