@@ -29,6 +29,18 @@ def arrow_type(spec: FeatureSpec) -> pa.DataType:
     return pa.list_(kind) if spec.sequence else kind
 
 
+def _room(count: int, dtype: Any) -> npt.NDArray[Any]:
+    """Memory of Arrow's pool: aligned to 64 bytes, which TensorFlow takes over without a copy, and given again when it is free,
+    while fresh pages cost as much as decoding into them. What is in it is not defined."""
+    return np.frombuffer(pa.allocate_buffer(count * np.dtype(dtype).itemsize), dtype, count)
+
+
+def _larger(old: npt.NDArray[Any], count: int, used: int) -> npt.NDArray[Any]:
+    new = _room(count, old.dtype)
+    new[:used] = old[:used]
+    return new
+
+
 class WireArray:
     """The growing arrays of one feature, and its row of the kernel's column matrix."""
 
@@ -48,9 +60,9 @@ class WireArray:
         self.bytes: npt.NDArray[np.uint8] | None = None
         if self.dtype == "bytes":
             self.values: npt.NDArray[Any] = np.zeros(room + 1, np.int64)
-            self.bytes = np.empty(16 * room, np.uint8)
+            self.bytes = _room(16 * room, np.uint8)
         else:
-            self.values = np.empty(room, NUMPY_TYPES[self.dtype])
+            self.values = _room(room, NUMPY_TYPES[self.dtype])
         self._describe(fields)
 
     def _describe(self, fields: npt.NDArray[np.int64]) -> None:
@@ -77,12 +89,13 @@ class WireArray:
         """Make room as the kernel asked; at least twofold, so that copying costs a constant for each value."""
         if reason == NEED_BYTES:
             assert self.bytes is not None
-            self.bytes.resize(max(needed, 2 * self.bytes.size), refcheck=False)
+            self.bytes = _larger(self.bytes, max(needed, 2 * self.bytes.size), int(self.fields[Decoded.BYTES_USED]))
         elif reason == NEED_STEPS:
             assert self.offsets is not None
             self.offsets.resize(max(needed, 2 * self.offsets.size) + 1, refcheck=False)
         else:
-            self.values.resize(max(needed, 2 * self.values.size) + 1, refcheck=False)
+            used = int(self.fields[Decoded.USED]) + (self.bytes is not None)  # offsets are one more than values
+            self.values = _larger(self.values, max(needed, 2 * self.values.size) + 1, used)
         self._point(self.fields)
 
     def to_arrow(self) -> pa.Array:
@@ -106,9 +119,9 @@ class WireArray:
     def _values(self, used: int, mask: pa.Buffer | None) -> pa.Array:
         if self.bytes is None:
             return pa.Array.from_buffers(VALUE_TYPES[self.dtype], used, [mask, pa.py_buffer(self.values)])
-        self.bytes.resize(int(self.fields[Decoded.BYTES_USED]), refcheck=False)
         offsets = self._narrow(self.values[: used + 1])
-        return pa.Array.from_buffers(pa.binary(), used, [mask, offsets, pa.py_buffer(self.bytes)])
+        content = self.bytes[: int(self.fields[Decoded.BYTES_USED])]
+        return pa.Array.from_buffers(pa.binary(), used, [mask, offsets, pa.py_buffer(content)])
 
     def _list(
         self, offsets: npt.NDArray[np.int64] | None, length: int, values: pa.Array, mask: pa.Buffer | None

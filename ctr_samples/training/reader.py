@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ctr_samples.contract import ExampleContract
@@ -40,10 +41,10 @@ def load_dataset(
     """Batches of ``(features, labels)`` of one split of a day, or of several, from the files that the newest manifests list.
 
     ``features`` maps each feature of the contract with the role ``feature`` to a tensor of shape ``[batch, *shape]``, a
-    RaggedTensor where it has no shape, or for the layout ``sparse`` one SparseTensor ``features``; with ``keys`` the impression's
-    id too, which a model must not see. ``labels`` is a tensor of shape ``[batch]``, or a dict of labels and masks where the
-    sample set has several. Where samples have a weight, it comes third, as ``model.fit`` takes it. ``steps_per_epoch`` of the
-    dataset is the number of batches of an epoch.
+    RaggedTensor where it has no shape, or for the layout ``sparse`` one SparseTensor ``features``; with ``keys`` the
+    impression's id too, which a model must not see. ``labels`` is a tensor of shape ``[batch]``, or a dict of labels and masks
+    where the sample set has several. Where samples have a weight, it comes third, as ``model.fit`` takes it.
+    ``steps_per_epoch`` of the dataset is the number of batches of an epoch.
 
     Records come in their published order, which is already shuffled; ``shuffle``, ``seed``, ``shard``, ``epochs``, ``skip``,
     ``drop_remainder`` and ``threads`` are those of :func:`iter_batches`. Each iteration over the dataset begins anew, with the
@@ -92,20 +93,18 @@ def _dataset(samples: SampleSet, reading: Reading, engine: Engine, *, keys: bool
     steps = reading.steps_of(samples)
     if engine == "native":
         form = TensorForm(wanted, reading.batch_size if reading.drop_remainder else None)
-        dataset = dataset_from(lambda: columns_of(samples, reading, names), form)
+        dataset = dataset_from(lambda: columns_of(samples, reading, names), form, _arranged(wanted))
     else:
         order = reading.order_of(samples)
         records = records_of(samples, order, reading.batch_size, steps, reading.epochs, reading.skip)
-        dataset = records.map(Parser(wanted), num_parallel_calls=reading.threads)
-    dataset = dataset.map(_arranged(wanted)).prefetch(2)
-    dataset = with_length(dataset, length(steps, reading.epochs, reading.skip))
+        parse, arranged = Parser(wanted), _arranged(wanted)
+        dataset = records.map(lambda batch: arranged(parse(batch)), num_parallel_calls=reading.threads)
+    dataset = with_length(dataset.prefetch(2), length(steps, reading.epochs, reading.skip))
     dataset.steps_per_epoch = steps
     return dataset
 
 
 def _with_only(contract: ExampleContract, names: Sequence[str]) -> ExampleContract:
-    from dataclasses import replace
-
     return replace(contract, features=tuple(f for f in contract.features if f.name in names))
 
 

@@ -1,0 +1,78 @@
+"""What a batch is made of besides plain arrays: lists of any length, and sparse rows. NumPy only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ragged:
+    """Lists of any length: row i has ``values[row_splits[i]:row_splits[i + 1]]``.
+
+    ``row_splits`` is int64[rows + 1] and begins with 0. ``values`` is an array whose first axis counts the values of all rows,
+    or for lists of lists another Ragged. ``values`` and ``row_splits[:-1]`` are what an embedding bag takes.
+    """
+
+    values: Any
+    row_splits: Any
+
+    def __len__(self) -> int:
+        return len(self.row_splits) - 1
+
+    def rows(self, first: int, stop: int) -> Ragged:
+        """Some of the rows; values are not copied."""
+        splits = self.row_splits[first : stop + 1]
+        return Ragged(rows_of(self.values, int(splits[0]), int(splits[-1])), splits - splits[0])
+
+    def to_list(self) -> list[Any]:
+        """Python lists, for tests and for looking at them."""
+        values = self.values.to_list() if isinstance(self.values, Ragged) else self.values.tolist()
+        return [values[a:b] for a, b in zip(self.row_splits[:-1].tolist(), self.row_splits[1:].tolist(), strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Sparse:
+    """Rows of ``size`` numbers of which most are 0: row i has ``values`` at ``indices``, both Ragged with equal splits.
+
+    ``scipy.sparse.csr_matrix((values.values, indices.values, indices.row_splits), (len(rows), size))`` is the matrix.
+    """
+
+    indices: Ragged
+    values: Ragged
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def rows(self, first: int, stop: int) -> Sparse:
+        """Some of the rows; values are not copied."""
+        return replace(self, indices=self.indices.rows(first, stop), values=self.values.rows(first, stop))
+
+
+Column: TypeAlias = Array | Ragged | Sparse
+Columns: TypeAlias = dict[str, Column]
+
+
+def rows_of(column: Any, first: int, stop: int) -> Any:
+    """Rows ``first`` to ``stop`` of any column."""
+    return column.rows(first, stop) if isinstance(column, Ragged | Sparse) else column[first:stop]
+
+
+def joined(columns: list[Any]) -> Any:
+    """Columns of one kind, one below the other."""
+    head = columns[0]
+    if len(columns) == 1:
+        return head
+    if isinstance(head, Sparse):
+        return replace(head, indices=joined([c.indices for c in columns]), values=joined([c.values for c in columns]))
+    if isinstance(head, Ragged):
+        ends = np.cumsum([0, *(int(c.row_splits[-1]) for c in columns)])
+        splits = [columns[0].row_splits[:1], *(c.row_splits[1:] + end for c, end in zip(columns, ends, strict=False))]
+        return Ragged(joined([c.values for c in columns]), np.concatenate(splits))
+    return np.concatenate(columns)

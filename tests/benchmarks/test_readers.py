@@ -1,0 +1,231 @@
+"""Reading published samples for training, against TensorFlow's own pipeline: ratios measured in one run, on the same cores.
+
+``pytest tests/benchmarks/test_readers.py -s`` prints one line for each. As tests they only check that all sides give the same.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from test_codec import SAMPLES
+
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.shards import Manifest, Shard, open_storage, publish
+from ctr_samples.training import iter_batches, load_dataset
+from ctr_samples.training.serving import Assembler
+from ctr_samples.writing import shard_writer
+
+tf = pytest.importorskip("tensorflow")
+
+DAY = "2019-06-05"
+ROWS = int(os.environ.get("ROWS", str(1 << 18)))
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
+BATCH = 4096
+EPOCHS = 4
+"""Passes over the files in one measurement, so that the start of a pipeline does not count."""
+SLOW_ROWS = 4096
+
+
+def manifest_of(name: str, contract: ExampleContract, shards: tuple[Shard, ...], config: dict[str, Any]) -> Manifest:
+    return Manifest(
+        name=name,
+        run_date=DAY,
+        generation=1,
+        run_id="run",
+        parent=None,
+        created_at="2019-06-06T00:00:00+00:00",
+        fingerprint="",
+        compression="none",
+        contract={**contract.to_dict(), "fingerprint": contract.fingerprint},
+        config=config,
+        inputs={},
+        shards=shards,
+        accounting={},
+        views={},
+        labels={},
+        label_mature=True,
+        versions={},
+    )
+
+
+def publish_day(root: Path, name: str) -> tuple[ExampleContract, list[str]]:
+    """ROWS samples of one of the kinds of rows of the codec's benchmarks, with a label, in shards of 16 MiB; and the shards."""
+    made, rows = SAMPLES[name](1 << 15)
+    rows = rows.append_column("clicked", pa.array([int(i % 10 == 0) for i in range(1 << 15)]))
+    contract = ExampleContract((*made.features, FeatureSpec("clicked", "int64", role="label", nulls="fail")))
+    storage = open_storage(root)
+    writer = shard_writer(storage, f"dt={DAY}/data/run", contract, shard_size=16 << 20)
+    for first in range(0, ROWS, 1 << 15):
+        writer.write(rows.slice(0, min(1 << 15, ROWS - first)), "train")
+    manifest = manifest_of(name, contract, writer.close().shards, {})
+    publish(storage, manifest)
+    return contract, [storage.locate(shard.path) for shard in manifest.shards]
+
+
+def parsing_specs(contract: ExampleContract, lists: Any = tf.io.RaggedFeature) -> dict[str, Any]:
+    types = {"int64": tf.int64, "float32": tf.float32}
+    return {
+        f.name: lists(types[f.dtype]) if f.shape is None else tf.io.FixedLenFeature(f.shape, types[f.dtype])
+        for f in contract.features
+    }
+
+
+def in_batches(files: list[str], specs: dict[str, Any]) -> Any:
+    """What TensorFlow's guide to performance ends with."""
+    records = tf.data.TFRecordDataset(files).batch(BATCH)
+    parsed = records.map(lambda r: tf.io.parse_example(r, specs), num_parallel_calls=tf.data.AUTOTUNE)
+    return parsed.prefetch(tf.data.AUTOTUNE)
+
+
+def one_by_one(files: list[str], specs: dict[str, Any], rows: int) -> Any:
+    """What most tutorials begin with."""
+    records = tf.data.TFRecordDataset(files).take(rows)
+    return records.map(lambda r: tf.io.parse_single_example(r, specs)).shuffle(1000).batch(BATCH)
+
+
+def drained(dataset: Any) -> int:
+    """Iterate over all batches."""
+    return sum(1 for _ in dataset)
+
+
+def timed(action: Callable[[], Any]) -> float:
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def medians(*actions: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
+    """Seconds of each, taken in turns, so that what else goes on meets all of them."""
+    for action in actions:
+        action()
+    taken = [[timed(action) for action in actions] for _ in range(rounds)]
+    return [statistics.median(times) for times in zip(*taken, strict=True)]
+
+
+@pytest.mark.parametrize("name", ["dense", "wide"])
+def test_the_native_reader_against_tensorflows_pipelines(name: str, tmp_path: Path) -> None:
+    contract, files = publish_day(tmp_path, name)
+    specs, alone = parsing_specs(contract), parsing_specs(contract, tf.io.VarLenFeature)
+    reading: dict[str, Any] = {"date": DAY, "split": "train", "batch_size": BATCH, "epochs": EPOCHS}
+    mine = load_dataset(str(tmp_path), **reading)
+    shuffled = load_dataset(str(tmp_path), shuffle=True, **reading)
+    theirs = in_batches(files * EPOCHS, specs)
+    features, labels = next(iter(mine))
+    for key, parsed in next(iter(theirs)).items():
+        column = labels if key == "clicked" else features[key]
+        assert tf.reduce_all(tf.equal(getattr(column, "flat_values", column), getattr(parsed, "flat_values", parsed)))
+    ours, mixed, numpy, batched = medians(
+        lambda: drained(mine),
+        lambda: drained(shuffled),
+        lambda: drained(iter_batches(str(tmp_path), **reading)),
+        lambda: drained(theirs),
+    )
+    (single,) = medians(lambda: drained(one_by_one(files, alone, SLOW_ROWS)), rounds=2)
+    single *= EPOCHS * ROWS / SLOW_ROWS
+    for what, seconds in (("native", ours), ("native, shuffled", mixed), ("iter_batches", numpy)):
+        print(
+            f"\n{name}, {what}: {EPOCHS * ROWS / seconds / 1e6:.2f} M records/s, "
+            f"{batched / seconds:.1f}x parse_example (goal 3x), "
+            f"{single / seconds:.0f}x parse_single_example (goal 50x)"
+        )
+
+
+FIRST_BATCH = """
+import sys, time, tensorflow
+began = time.perf_counter()
+from ctr_samples.training import load_dataset
+dataset = load_dataset(sys.argv[1], date="2019-06-05", split="train", batch_size=4096)
+next(iter(dataset))
+print(time.perf_counter() - began)
+"""
+
+
+def test_the_first_batch_is_there_within_a_second_of_opening(tmp_path: Path) -> None:
+    publish_day(tmp_path, "wide")
+    command = [sys.executable, "-c", FIRST_BATCH, str(tmp_path)]
+    seconds = [float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(3)]
+    print(f"\nfirst batch of wide rows: {statistics.median(seconds):.2f} s after import tensorflow (goal: below 1 s)")
+
+
+DRAIN = """
+import sys
+from ctr_samples.training import iter_batches
+batches = iter_batches(sys.argv[1], date="2019-06-05", split="train", batch_size=4096, shuffle=True, epochs=int(sys.argv[2]))
+for _ in batches:
+    pass
+(line,) = [line for line in open("/proc/self/status") if line.startswith("VmHWM")]
+print(int(line.split()[1]) / 1024)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells a process its peak")
+def test_memory_does_not_grow_with_what_is_read(tmp_path: Path) -> None:
+    publish_day(tmp_path, "dense")
+    peaks = {}
+    for epochs in (1, 5):
+        command = [sys.executable, "-c", DRAIN, str(tmp_path), str(epochs)]
+        peaks[epochs] = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    size = sum(file.stat().st_size for file in tmp_path.rglob("*.tfrecord")) / 2**20
+    print(
+        f"\npeak memory: {peaks[1]:.0f} MiB after {size:.0f} MiB of records, {peaks[5]:.0f} MiB after five times that"
+    )
+
+
+def assembler_of(features: dict[str, Any], specs: list[FeatureSpec]) -> Assembler:
+    config = {"timezone": "Asia/Shanghai", "features": features, "views": {"item": {}, "user": {}}}
+    manifest = manifest_of("served", ExampleContract(tuple(specs)), (), config)
+    return Assembler(manifest)
+
+
+def served_rows(name: str) -> tuple[Assembler, dict[str, Any], dict[str, Any]]:
+    """The rows of an impression for a vector of 100, weights of 25 tags, ids and a history; or for the wide row."""
+    one = random.Random(1)
+    impression = {"user": "u1234567", "article": 141437, "impression_time": datetime(2019, 6, 5, tzinfo=UTC)}
+    hashed = {"dtype": "int64", "hash_buckets": 1 << 20}
+    if name == "dense":
+        features: dict[str, Any] = {
+            "vector": {"from": "item.vector", "dtype": "float32", "shape": [100]},
+            "weights": {"from": "user.weights", "dtype": "float32", "top_k": 10, "shape": [10]},
+            "channel": {"from": "item.channel", "dtype": "int64"},
+            "user": {"from": "impression.user", **hashed},
+            "article": {"from": "impression.article", **hashed},
+            "hour": {"from": "impression.impression_time", "date_part": "hour", "dtype": "int64"},
+            "history": {"from": "user.history", "shape": [20], **hashed},
+        }
+        item = {"vector": [one.random() for _ in range(100)], "channel": 7}
+        user: dict[str, Any] = {"weights": {str(i): one.random() for i in range(25)}}
+        user["history"] = [one.randrange(1 << 40) for _ in range(15)]
+    else:
+        numbers = {
+            f"I{i}": {"from": f"item.I{i}", "dtype": "float32", "clip": [0, 100], "log1p": True} for i in range(13)
+        }
+        lists = {f"L{i}": {"from": f"user.L{i}", "dtype": "int64", "ragged": True} for i in range(3)}
+        features = {**numbers, **{f"C{i}": {"from": f"user.C{i}", **hashed} for i in range(26)}, **lists}
+        item = {f"I{i}": one.random() * 20 for i in range(13)}
+        user = {f"C{i}": f"{one.randrange(1 << 32):08x}" for i in range(26)}
+        user.update({f"L{i}": [one.randrange(1 << 20) for _ in range(20)] for i in range(3)})
+    specs = [
+        FeatureSpec(f, said["dtype"], None if said.get("ragged") else tuple(said.get("shape", ())))
+        for f, said in features.items()
+    ]
+    return assembler_of(features, specs), impression, {"item": item, "user": user}
+
+
+@pytest.mark.parametrize("name", ["dense", "wide"])
+def test_an_example_is_assembled_online(name: str) -> None:
+    assembler, impression, rows = served_rows(name)
+    (seconds,) = medians(lambda: [assembler.assemble(impression, rows) for _ in range(100)], rounds=20)
+    message = tf.train.Example.FromString(assembler.assemble(impression, rows))
+    assert len(message.features.feature) == len(assembler.contract.features)
+    print(f"\nassemble {name}: {seconds * 1e4:.0f} us an example (goal: below 100)")
