@@ -254,6 +254,15 @@ def test_a_vector_is_scaled_by_the_moments_of_each_place(frame: Frame) -> None:
     assert row[0] == [1.0, 2.0]  # (3 - 1) / 2 and, where all were equal, 4 - 2
 
 
+def test_padding_is_not_scaled_and_what_is_beyond_the_shape_is_cut_off(frame: Frame) -> None:
+    moments = Moments((2, 2), (1.0, 2.0), (2.0, 4.0), (0.0, 2.0), (3.0, 2.0))
+    config = job(f=of("vector", "float32", shape=[2], pad=True, scale="standardise", default=-9))
+    rows = frame(SCHEMA, [(tuple((FULL | {"vector": v}).values()),) for v in ([5.0], [5.0, 10.0, 7.0], None)])
+    state = replace(STATE, moments={"f": moments})
+    column = feature_column(rows, "f", config.features["f"], config, state)
+    assert [row[0] for row in rows.select(column).collect()] == [[2.0, -9.0], [2.0, 2.0], [-9.0, -9.0]]
+
+
 def test_a_cross_tells_combinations_apart_and_depends_on_no_order_of_rows(frame: Frame) -> None:
     cross: dict[str, Any] = {"cross": ["city", "hour"], "dtype": "int64", "hash_buckets": 2**40}
     others = {"city": of("city", "string"), "hour": of("seen", date_part="hour")}

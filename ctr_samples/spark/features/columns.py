@@ -71,7 +71,7 @@ def feature_column(
         return _finished(_missing_inside(value, feature), feature, missing, pads)
     if feature.scale is not None:
         assert state is not None
-        value = scaled(_fixed_length(value, feature, pads), feature, state.moments[name])
+        value = scaled(value, feature, state.moments[name])
     if feature.boundaries is not None or feature.quantiles is not None:
         value = bucketised(value, feature.boundaries or _quantiles(state, name))
     return _finished(value, feature, missing, pads)

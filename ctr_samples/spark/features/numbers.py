@@ -34,8 +34,10 @@ def scaled(value: Value, feature: Feature, moments: Moments) -> Value:
     shift, scale = moments.shift_and_scale(feature.scale)
     if len(shift) == 1:
         return value.each(lambda x: (x - shift[0]) / scale[0], DoubleType())
-    moved = F.zip_with(value.column, _numbers(shift), lambda x, s: x - s)
-    return Value(F.zip_with(moved, _numbers(scale), lambda x, s: x / s), value.kind, value.where)
+    shifts, scales = _numbers(shift), _numbers(scale)
+    # A list may be shorter, and is padded later; what is beyond its shape is cut off then.
+    column = F.transform(value.column, lambda x, i: (x - F.get(shifts, i)) / F.get(scales, i))
+    return Value(column, value.kind, value.where)
 
 
 def bucketised(value: Value, boundaries: Sequence[float]) -> Value:

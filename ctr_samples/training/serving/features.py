@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from ctr_samples.errors import InputError
@@ -26,7 +27,7 @@ def feature_of(said: Declared, config: Mapping[str, Any], state: FittedState | N
     # As the job: ids always fill their shape, tokens that a model looks up never do.
     pads = said.computed == "sample" if makes_ids else said.pad or said.top_k is not None or _of_history(said, config)
     of_list = of_list or said.top_k is not None or said.part == "keys" or _of_history(said, config)
-    change = _ids(said, state, of_list) if makes_ids else _values(said, state, pads)
+    change = _ids(said, state, of_list) if makes_ids else _values(said, state)
     finish = _finished(said, pads)
 
     optional = said.nulls != "default"
@@ -123,7 +124,7 @@ def _multi_hot(ids_of: Change, buckets: int, said: Declared, of_list: bool) -> C
     return vector
 
 
-def _values(said: Declared, state: FittedState | None, pads: bool) -> Change:
+def _values(said: Declared, state: FittedState | None) -> Change:
     """Numbers, texts and bytes in the type of the record."""
     name = said.name
     if said.dtype in ("string", "bytes"):
@@ -154,7 +155,7 @@ def _values(said: Declared, state: FittedState | None, pads: bool) -> Change:
     if said.scale is None or said.computed == "model":
         return change
     assert state is not None
-    return _scaled(change, *state.moments[name].shift_and_scale(said.scale), said, pads)
+    return _scaled(change, *state.moments[name].shift_and_scale(said.scale), said)
 
 
 def _unchanged(value: Any) -> Any:
@@ -177,7 +178,7 @@ def _log1p(x: float, name: str) -> float:
     return math.log1p(x)
 
 
-def _scaled(change: Change, shift: Sequence[float], scale: Sequence[float], said: Declared, pads: bool) -> Change:
+def _scaled(change: Change, shift: Sequence[float], scale: Sequence[float], said: Declared) -> Change:
     if not said.is_list:
         return lambda value: _moved(change(value), shift[0], scale[0])
     moved = _each(lambda x: _moved(x, shift[0], scale[0]))
@@ -186,11 +187,11 @@ def _scaled(change: Change, shift: Sequence[float], scale: Sequence[float], said
         numbers = change(value)
         if numbers is None:
             return None
-        if pads and said.shape:  # before scaling, as the job
-            numbers = _fitted(numbers, said)
         if len(shift) == 1:
             return moved(numbers)
-        return [_moved(x, s, d) for x, s, d in zip(numbers, shift, scale, strict=True)]
+        # What is beyond the shape is cut off later, or refused.
+        moments = zip_longest(numbers, shift[: len(numbers)], scale[: len(numbers)])
+        return [None if s is None else _moved(x, s, d) for x, s, d in moments]
 
     return places
 
