@@ -45,7 +45,7 @@ def ids_of(config: JobConfig, feature: Feature) -> int | None:
     if feature.vocabulary is not None:
         vocabulary = config.vocabularies.get(feature.vocabulary)
         return None if vocabulary is None else vocabulary.buckets
-    if feature.boundaries is not None or feature.quantiles is not None:
+    if feature.bucketises:
         return 2 + (len(feature.boundaries) if feature.boundaries is not None else (feature.quantiles or 1) - 1)
     if feature.date_part is not None and feature.hash_buckets is None and feature.dtype == "int64":
         return PARTS[feature.date_part]

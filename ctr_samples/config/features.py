@@ -163,7 +163,6 @@ class Feature(Model):
         return "`cross` makes one id: remove what is for lists, maps and times" if any(others) else None
 
     def _numbers(self) -> str | None:
-        bucketised = self.boundaries is not None or self.quantiles is not None
         if self.boundaries is not None and self.quantiles is not None:
             return "give `boundaries` or `quantiles`, not both"
         if self.boundaries is not None and not _ascends(self.boundaries):
@@ -172,10 +171,10 @@ class Feature(Model):
             return f"found {len(self.boundaries or ())} `boundaries`, expected at most {MOST_BOUNDARIES}"
         if self.clip is not None and not _ascends(self.clip):
             return f"found `clip: {list(self.clip)}`, expected two finite numbers, the lesser one first"
-        if bucketised and self.scale:
+        if self.bucketises and self.scale:
             return "`scale` makes numbers and `boundaries` and `quantiles` make ids: give one of them"
-        on_wire = "float32" if self.computed == "model" or not bucketised else "int64"
-        if (bucketised or self.clip or self.log1p or self.scale) and self.dtype != on_wire:
+        on_wire = "float32" if self.computed == "model" or not self.bucketises else "int64"
+        if (self.bucketises or self.clip or self.log1p or self.scale) and self.dtype != on_wire:
             made = "an id" if on_wire == "int64" else "a number"
             return f"this makes {made}: set `dtype: {on_wire}`"
         return None
@@ -272,6 +271,11 @@ class Feature(Model):
         """Whether the value becomes an id."""
         makers = (self.hash_buckets, self.vocabulary, self.boundaries, self.quantiles)
         return any(maker is not None for maker in makers)
+
+    @property
+    def bucketises(self) -> bool:
+        """Whether numbers become ids."""
+        return self.boundaries is not None or self.quantiles is not None
 
     @property
     def is_list(self) -> bool:

@@ -25,7 +25,7 @@ from ctr_samples.spark.expressions import referenced_columns
 from ctr_samples.spark.features.ids import crossed, hashed, id_column, looked_up, multi_hot, tokens
 from ctr_samples.spark.features.numbers import before_scaling, bucketised, scaled
 from ctr_samples.spark.features.sources import Value, source_value
-from ctr_samples.vocabulary import FittedState, Vocabulary
+from ctr_samples.vocabulary import FittedState
 
 _SQL = {"int64": "bigint", "float32": "double", "string": "string", "bytes": "binary"}
 _KINDS: dict[str, DataType] = {
@@ -58,7 +58,7 @@ def feature_column(
         ]
         return crossed(parts, feature.hash_buckets, feature.salt or name, where).column
     value = source_value(frame, feature, where)
-    if feature.makes_ids and feature.boundaries is None and feature.quantiles is None:
+    if feature.makes_ids and not feature.bucketises:
         return _id(value, name, feature, state)
     _check_form(value, feature)
     value = _converted(value, feature)
@@ -72,7 +72,7 @@ def feature_column(
     if feature.scale is not None:
         assert state is not None
         value = scaled(value, feature, state.moments[name])
-    if feature.boundaries is not None or feature.quantiles is not None:
+    if feature.bucketises:
         value = bucketised(value, feature.boundaries or _quantiles(state, name))
     return _finished(value, feature, missing, pads)
 
@@ -101,8 +101,7 @@ def _id(value: Value, name: str, feature: Feature, state: FittedState | None) ->
         return _finished(_missing_inside(value, feature), feature, missing, pads=False)
     if feature.vocabulary is not None:
         assert state is not None
-        vocabulary: Vocabulary | None = state.vocabularies[feature.vocabulary]
-        assert vocabulary is not None
+        vocabulary = state.vocabularies[feature.vocabulary]
         joined = None if value.levels else id_column(name)
         ids, buckets = looked_up(value, vocabulary, feature.vocabulary, joined), vocabulary.buckets
     else:
@@ -164,16 +163,14 @@ def _check_form(value: Value, feature: Feature) -> None:
     _check_levels(value, feature)
     whole = (*INTEGERS, BooleanType)
     numeric = (*whole, FloatType, DoubleType, DecimalType)
-    bucketises = feature.boundaries is not None or feature.quantiles is not None
     accepted: dict[str, tuple[type[DataType], ...]] = {
-        "int64": numeric if bucketises else whole,
+        "int64": numeric if feature.bucketises else whole,
         "float32": numeric,
         "string": (StringType, BinaryType),
         "bytes": (StringType, BinaryType),
     }
     if not isinstance(value.item, accepted[feature.dtype]):
-        named = {"int64": "an integer or boolean", "float32": "a number"}
-        expected = "a number" if bucketises else named.get(feature.dtype, "text or binary")
+        expected = "a number" if feature.bucketises else _scalar_of(feature)
         raise value.refuse(
             f"found {value.kind.simpleString()}, expected {expected} for `dtype: {feature.dtype}`{_hint(feature)}."
         )
@@ -213,8 +210,7 @@ def _hint(feature: Feature) -> str:
 
 def _converted(value: Value, feature: Feature) -> Value:
     """The items in the type of the wire; numbers that become ids stay numbers until then."""
-    as_number = feature.boundaries is not None or feature.quantiles is not None
-    dtype = "float32" if as_number else feature.dtype
+    dtype = "float32" if feature.bucketises else feature.dtype
     if isinstance(value.item, BinaryType):
         return value
     kind: DataType = _KINDS[dtype]
