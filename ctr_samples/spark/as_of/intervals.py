@@ -5,7 +5,17 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ctr_samples.spark.as_of.rows import KEY, MOMENT, RANK, ROW, Join, placed, view_struct, with_latest_snapshot
+from ctr_samples.spark.as_of.rows import (
+    KEY,
+    MOMENT,
+    RANK,
+    ROW,
+    Join,
+    by_rank,
+    placed,
+    view_struct,
+    with_latest_snapshot,
+)
 from ctr_samples.spark.columns import same_key_type
 
 
@@ -36,7 +46,7 @@ def most_rows_of_a_key(features: DataFrame) -> int:
 def _intervals(rows: DataFrame, in_order: bool) -> DataFrame:
     """``_key``, ``_from``, ``_to`` and ``_best``: from each moment to the next the best row so far."""
     so_far = Window.partitionBy(KEY).orderBy(MOMENT).rangeBetween(Window.unboundedPreceding, Window.currentRow)
-    by_moment = Window.partitionBy(KEY).orderBy(MOMENT, RANK)
+    by_moment = Window.partitionBy(KEY).orderBy(MOMENT, *by_rank(RANK))
     return (
         rows.withColumn("_best", F.col(ROW) if in_order else F.max_by(ROW, RANK).over(so_far))
         .withColumn("_to", F.lead(MOMENT).over(by_moment))

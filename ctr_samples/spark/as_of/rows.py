@@ -18,6 +18,7 @@ SEQUENCE, GONE = "sequence", "gone"
 and whether a row is a tombstone, that is, says that the entity has no features any more."""
 
 MOMENT, RANK, ROW = "moment", "rank", "row"
+CONTENT = "content"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,18 @@ def placed(join: Join, key: Column) -> DataFrame:
     payload = features.schema[PAYLOAD].dataType
     sequence = F.col(SEQUENCE) if SEQUENCE in features.columns else F.lit(None).cast("bigint")
     gone = F.coalesce(F.col(GONE), F.lit(False)) if GONE in features.columns else F.lit(False)
-    rank = F.struct(EVENT_TIME, AVAILABLE_TIME, sequence.alias(SEQUENCE), content_of(payload).alias("content"))
+    rank = F.struct(EVENT_TIME, AVAILABLE_TIME, sequence.alias(SEQUENCE), content_of(payload).alias(CONTENT))
     return features.select(
         key.alias(KEY),
         effective_from(join.how).alias(MOMENT),
         rank.alias(RANK),
         F.struct(F.col(EVENT_TIME), gone.alias(GONE), F.col(PAYLOAD)).alias(ROW),
     )
+
+
+def by_rank(rank: str) -> list[Column]:
+    """What to sort by so that ranks ascend: Spark sorts by the parts of a struct faster than by the struct."""
+    return [F.col(f"{rank}.{part}") for part in (EVENT_TIME, AVAILABLE_TIME, SEQUENCE, CONTENT)]
 
 
 def effective_from(how: AsOf) -> Column:

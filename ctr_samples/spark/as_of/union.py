@@ -10,7 +10,17 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ctr_samples.spark.as_of.hot_keys import HotKeys, carried, slice_of
-from ctr_samples.spark.as_of.rows import KEY, MOMENT, RANK, ROW, Join, placed, view_struct, with_latest_snapshot
+from ctr_samples.spark.as_of.rows import (
+    KEY,
+    MOMENT,
+    RANK,
+    ROW,
+    Join,
+    by_rank,
+    placed,
+    view_struct,
+    with_latest_snapshot,
+)
 from ctr_samples.spark.columns import same_key_type
 
 ALONE, SLICE, IS_IMPRESSION, LEFT = "alone", "slice", "is_impression", "left"
@@ -31,7 +41,7 @@ def join_by_union(impressions: DataFrame, joins: Sequence[Join], hot: HotKeys | 
         left = with_latest_snapshot(left, joins[i], name)
     both = _stacked(left, joins, left_key, hot)
     # Where a view's rows come in order, its last one is the best; among those of one moment the rank decides.
-    ranks = [f"{RANK}{i}" for i, join in enumerate(joins) if join.how.in_order]
+    ranks = [part for i, join in enumerate(joins) if join.how.in_order for part in by_rank(f"{RANK}{i}")]
     so_far = (
         Window.partitionBy(KEY, SLICE, ALONE)
         .orderBy(MOMENT, IS_IMPRESSION, *ranks)
