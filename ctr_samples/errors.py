@@ -9,6 +9,7 @@
     ├── InputError             3  the data: missing path, empty day, missing column, too many malformed lines
     ├── ContractError          3  features that cannot be written as declared
     │   └── EncodeError        3  one value in one row that cannot be written
+    ├── GateRefused            3  samples that are written, but not like those of the days before
     ├── AccountingError        3  impressions that do not add up
     ├── DamagedFile            3  a shard or manifest whose bytes are not what they should be
     ├── StorageError           1  a store that failed or cannot keep our promises
@@ -58,6 +59,12 @@ class ContractError(CtrSamplesError):
 
 class EncodeError(ContractError):
     """A value in a batch breaks the contract (raised on executors; names column and row)."""
+
+
+class GateRefused(CtrSamplesError):
+    """A check of the quality gate failed; the samples stay unpublished, beside a report."""
+
+    exit_code = 3
 
 
 class AccountingError(CtrSamplesError):

@@ -7,7 +7,7 @@ import json
 import platform
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Protocol
@@ -23,10 +23,12 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.descriptions import contract_json, schema_pbtxt
 from ctr_samples.errors import DamagedFile, InputError, StorageError, UsageError
 from ctr_samples.fitting import state_of_run
+from ctr_samples.gate import Inspection, check_accepted, inspect, refuse, wanted_of, with_verdict, write_pages
 from ctr_samples.quality.accounting import Accounting
 from ctr_samples.shards import (
     Manifest,
     Receipt,
+    Shard,
     Storage,
     check_directory,
     check_receipts,
@@ -45,7 +47,7 @@ from ctr_samples.spark.clocks import check_clocks, counts_of_view
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.evidence import Evidence, Witness
 from ctr_samples.spark.failures import expected_errors
-from ctr_samples.spark.features import contract_of
+from ctr_samples.spark.features import HOUR, USER, contract_of
 from ctr_samples.spark.impressions import NO_ARTICLE, NO_TIME, SKIP_ABOVE, UNREADABLE
 from ctr_samples.spark.joining import ViewJoiner
 from ctr_samples.spark.labels import flips_since, labels_counted, plan_labels
@@ -98,21 +100,26 @@ def run(
     run_date: date,
     *,
     force: bool = False,
+    accept: Sequence[str] = (),
     reporter: Reporter | None = None,
 ) -> RunResult:
     """Make and publish the samples of a day. Runs on the driver; one Spark action does all the work.
 
-    A day that is already published from the same inputs, configuration and code is left as it is, unless ``force``. Raises the
-    errors of :mod:`ctr_samples.errors`; when it raises, nothing was published (but see PublishUnknown).
+    A day that is already published from the same inputs, configuration and code is left as it is, unless ``force``. ``accept``
+    names checks of the quality gate that may fail this time. Raises the errors of :mod:`ctr_samples.errors`; when it raises,
+    nothing was published (but see PublishUnknown).
     """
+    check_accepted(accept)
     try:
         with expected_errors(loaded.config.sources):
-            return _run(spark, loaded, run_date, force, reporter or Silent())
+            return _run(spark, loaded, run_date, force, accept, reporter or Silent())
     finally:
         make_active(spark)
 
 
-def _run(spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool, told: Reporter) -> RunResult:
+def _run(
+    spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool, accept: Sequence[str], told: Reporter
+) -> RunResult:
     started = time.monotonic()
     config = loaded.config
     loaded.refuse_secrets()
@@ -148,7 +155,8 @@ def _run(spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool,
     this_run = run_id(datetime.now(UTC), secrets.token_hex(4))
     output, directory = config.output, run_directory(run_date, this_run)
     check_store(storage, directory)
-    plan = SinkPlan(storage, directory, contract, output.compression, output.shard_size, output.engine)
+    wanted = wanted_of(config, contract, HOUR, USER)
+    plan = SinkPlan(storage, directory, contract, output.compression, output.shard_size, output.engine, wanted)
     receipts = write_shards(in_final_order(samples, output.partitions), plan, progress)
 
     told.stage("checking and publishing")
@@ -159,8 +167,7 @@ def _run(spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool,
     check_receipts(receipts, output.partitions)
     accounting.check()
     looked_at = check_canaries(session, config, day, steps, canaries)
-    shards = tuple(shard for receipt in receipts for shard in receipt.shards)
-    check_shards(storage, shards)
+    shards = all_shards(storage, receipts)
     write_descriptions(storage, directory, contract, state)
     flips = flips_since(current, storage, shards, contract)
     manifest = Manifest(
@@ -185,8 +192,29 @@ def _run(spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool,
         plan=tuple(described(steps)),
         sampling=sampling_counted(config, witnesses.counts("sampling")),
     )
+    measures = [receipt.measures for receipt in receipts if receipt.measures]
+    inspection = inspect(storage, manifest, measures, wanted, config.quality, accept)
+    manifest = judged(storage, manifest, inspection, config, told)
     publish(storage, manifest)
     return RunResult(manifest, published=True)
+
+
+def all_shards(storage: Storage, receipts: Sequence[Receipt]) -> tuple[Shard, ...]:
+    """The shards of all receipts, each of which is there with its size."""
+    shards = tuple(shard for receipt in receipts for shard in receipt.shards)
+    check_shards(storage, shards)
+    return shards
+
+
+def judged(storage: Storage, manifest: Manifest, inspection: Inspection, config: JobConfig, told: Reporter) -> Manifest:
+    """The manifest with its verdict, once its pages are written; GateRefused if it may not be published."""
+    manifest = with_verdict(manifest, inspection)
+    directory = run_directory(manifest.day, manifest.run_id)
+    write_pages(storage, directory, manifest, inspection)
+    refuse(storage, directory, inspection, config.output.retention.longest_run)
+    for one in inspection.warnings:
+        told.warn(one.sentence)
+    return manifest
 
 
 def warn_of_absent(sources: Mapping[str, SourceFrame], told: Reporter) -> None:
@@ -261,8 +289,9 @@ def run_fingerprint(
     if None in inputs.values():
         return ""
     said = config.model_dump(mode="json", by_alias=True)
-    for key in ("path", "retention"):  # neither changes a byte of the samples
+    for key in ("path", "retention"):  # neither changes a byte of the samples, nor does what is refused
         said["output"].pop(key)
+    said.pop("quality")
     fitted = contract.state and contract.state["fingerprint"]
     parts = [said, run_date.isoformat(), contract.fingerprint, fitted, inputs, mature, versions()["ctr_samples"]]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -31,11 +31,25 @@ MAY_IMPORT = {
     "spark": LEAVES | {"config", "codec", "shards", "quality", "reading", "verdicts", "writing"},
     "training": LEAVES | {"codec", "descriptions", "shards"},
     "descriptions": {"contract"},
+    "gate": LEAVES | {"config", "shards", "quality"},
     "fitting": LEAVES | {"config", "shards", "spark"},
-    "pipeline": LEAVES | {"config", "codec", "descriptions", "fitting", "shards", "quality", "spark"},
+    "pipeline": LEAVES | {"config", "codec", "descriptions", "fitting", "gate", "shards", "quality", "spark"},
     "progress": {"spark"},
     "summary": {"config", "shards"},
-    "cli": LEAVES | {"config", "fitting", "shards", "spark", "pipeline", "progress", "reading", "summary", "verdicts"},
+    "cli": LEAVES
+    | {
+        "config",
+        "fitting",
+        "gate",
+        "quality",
+        "shards",
+        "spark",
+        "pipeline",
+        "progress",
+        "reading",
+        "summary",
+        "verdicts",
+    },
 }
 
 LIBRARIES = {
@@ -47,6 +61,7 @@ LIBRARIES = {
     "obstore": {"shards/storage/objects"},
     "hdfs_native": {"shards/storage/hdfs"},
     "PIL": {"spark/images/decoding"},
+    "datasketches": {"quality/columns"},
 }
 """Heavy libraries and the only places that may import them."""
 

@@ -31,6 +31,7 @@ from ctr_samples.config.models import (
     Split,
     View,
 )
+from ctr_samples.config.quality import Limits, Quality
 from ctr_samples.config.units import Duration, Size, format_duration, format_size
 
 SECTIONS: list[tuple[str, type[BaseModel]]] = [
@@ -53,6 +54,8 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("sampling", Sampling),
     ("output", Output),
     ("output.retention", Retention),
+    ("quality", Quality),
+    ("quality.<check>", Limits),
 ]
 
 INTRODUCTION = """\
@@ -132,6 +135,8 @@ def _same_annotation(kind: Any, metadata: Any, named: Any) -> bool:
 
 def _default(field: FieldInfo) -> str:
     value = field.default
+    if isinstance(value, Limits):
+        return ", ".join(f"`{name}: {limit:g}`" for name, limit in value if limit is not None)
     if value is PydanticUndefined:
         return "*required*"
     if value is None or isinstance(value, BaseModel) or value in ({}, ()):

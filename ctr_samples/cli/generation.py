@@ -36,6 +36,9 @@ def generate(
     date: Day,
     set_: Overrides = None,
     force: Annotated[bool, typer.Option("--force", help="Run even if the same is already published.")] = False,
+    accept: Annotated[
+        list[str] | None, typer.Option("--accept", help="Publish although this check of the quality gate fails.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Make and publish the samples of one day. Prints the path of the manifest."""
@@ -48,7 +51,7 @@ def generate(
         with spark_for(loaded.config, f"ctr-samples {loaded.config.name} {run_date}", console) as (spark, progress):
             from ctr_samples import pipeline
 
-            result = pipeline.run(spark, loaded, run_date, force=force, reporter=progress)
+            result = pipeline.run(spark, loaded, run_date, force=force, accept=accept or (), reporter=progress)
 
         from ctr_samples.shards import open_storage
         from ctr_samples.shards.naming import manifest_path

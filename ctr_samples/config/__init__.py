@@ -16,6 +16,7 @@ from ctr_samples.config.models import (
     Split,
     View,
 )
+from ctr_samples.config.quality import Limits, Quality
 
 __all__ = [
     "Aggregates",
@@ -26,8 +27,10 @@ __all__ = [
     "Impressions",
     "JobConfig",
     "Label",
+    "Limits",
     "LoadedConfig",
     "Output",
+    "Quality",
     "Sampling",
     "Source",
     "Split",

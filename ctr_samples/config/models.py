@@ -15,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ctr_samples.config.base import Expression, Model, Name, Scalar
 from ctr_samples.config.features import Feature, Fitted, Vocabulary
+from ctr_samples.config.quality import Quality
 from ctr_samples.config.units import Duration, Size, format_duration
 
 Entity = Literal["user", "article", "user_article"]
@@ -511,6 +512,7 @@ class JobConfig(Model):
     split: Split = Field(Split(), description="Train, eval and test.")
     sampling: Sampling | None = Field(None, description="Fewer negatives to train on.")
     output: Output = Field(description="Where the samples go.")
+    quality: Quality = Field(Quality(), description="How much a day may differ from the ones before.")
 
     @field_validator("timezone")
     @classmethod

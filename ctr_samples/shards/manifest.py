@@ -30,11 +30,15 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one task wrote: no shard where its partition was empty. One for each partition reaches the driver."""
+    """What one task wrote: no shard where its partition was empty. One for each partition reaches the driver.
+
+    ``measures`` is what the task measured of its rows, if it did; a JSON value that means nothing here.
+    """
 
     partition: int
     attempt: int
     shards: tuple[Shard, ...]
+    measures: Mapping[str, Any] | None = None
 
     def to_json(self) -> str:
         """One line that :meth:`from_json` reads back."""
@@ -44,7 +48,8 @@ class Receipt:
     def from_json(cls, text: str) -> Self:
         """Read :meth:`to_json`."""
         value = json.loads(text)
-        return cls(value["partition"], value["attempt"], tuple(Shard(**s) for s in value["shards"]))
+        shards = tuple(Shard(**s) for s in value["shards"])
+        return cls(value["partition"], value["attempt"], shards, value.get("measures"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,7 @@ class Manifest:
     seconds: float = 0.0
     plan: tuple[str, ...] = ()
     sampling: Mapping[str, Any] = field(default_factory=dict)
+    quality: Mapping[str, Any] = field(default_factory=dict)
     format: int = MANIFEST_FORMAT
 
     @property

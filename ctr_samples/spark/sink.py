@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Self
 
 import pyarrow as pa
@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.contract import ExampleContract
+from ctr_samples.quality.collecting import Collector, Wanted
 from ctr_samples.shards import Receipt, Storage
 from ctr_samples.spark.features import SHUFFLE, SPLIT
 from ctr_samples.writing import shard_writer
@@ -30,6 +31,8 @@ class SinkPlan:
     compression: Literal["none", "gzip", "zlib"]
     shard_size: int
     engine: Literal["native", "tensorflow"] = "native"
+    wanted: Wanted | None = None
+    """What to measure of the samples, if anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class _Task:
         plan, context = self.plan, TaskContext.get()
         assert context is not None
         names = plan.contract.names()
+        collector = None if plan.wanted is None else Collector(plan.wanted, context.partitionId())
         with shard_writer(
             plan.storage,
             plan.directory,
@@ -92,7 +96,11 @@ class _Task:
             for batch in batches:
                 for split, rows in _by_split(batch):
                     writer.write(rows.select(names), split)
+                    if collector is not None:
+                        collector.observe(rows, split)
             receipt = writer.close()
+        if collector is not None:
+            receipt = replace(receipt, measures=collector.close())
         self.progress.samples.add(sum(shard.records for shard in receipt.shards))
         self.progress.shards.add(len(receipt.shards))
         yield pa.RecordBatch.from_pydict({"receipt": [receipt.to_json()]})

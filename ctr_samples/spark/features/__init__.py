@@ -11,6 +11,16 @@ samples.py     the whole row
 
 from ctr_samples.spark.features.columns import feature_column
 from ctr_samples.spark.features.contracts import contract_of
-from ctr_samples.spark.features.samples import IMPRESSION, SHUFFLE, SPLIT, make_samples, view_columns
+from ctr_samples.spark.features.samples import HOUR, IMPRESSION, SHUFFLE, SPLIT, USER, make_samples, view_columns
 
-__all__ = ["IMPRESSION", "SHUFFLE", "SPLIT", "contract_of", "feature_column", "make_samples", "view_columns"]
+__all__ = [
+    "HOUR",
+    "IMPRESSION",
+    "SHUFFLE",
+    "SPLIT",
+    "USER",
+    "contract_of",
+    "feature_column",
+    "make_samples",
+    "view_columns",
+]

@@ -22,6 +22,10 @@ SPLIT = "_split"
 SHUFFLE = "_shuffle"
 """Columns of a sample that are not in the record: where it goes, and its place in the order of the day."""
 
+HOUR = "_hour"
+USER = "_user"
+"""And what is measured beside the record: the hour of the impression in the zone of the session, and the user as text."""
+
 
 def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]:
     """The columns that features need of each view: all that is carried through the joins."""
@@ -39,7 +43,7 @@ def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]
 def make_samples(
     joined: DataFrame, config: JobConfig, split: Column, weight: Column | None = None, state: FittedState | None = None
 ) -> DataFrame:
-    """Columns of the contract in its order, then ``_split`` and ``_shuffle``. Column expressions and small joins only."""
+    """Columns of the contract in its order, then those beside the record. Column expressions and small joins only."""
     joined = with_joined_ids(joined, config, state)
     contract = columns_contract(config, state)
     # What a feature may be made from, and no label. Only the schema matters for checking expressions, and an empty table
@@ -60,5 +64,7 @@ def make_samples(
         impression_id.alias("impression_id"),
         split.alias(SPLIT),
         stable_hash("shuffle", [impression_id]).alias(SHUFFLE),
+        F.hour(f"{IMPRESSION}.impression_time").cast("tinyint").alias(HOUR),
+        F.col(f"{IMPRESSION}.user").cast("string").alias(USER),
     )
-    return rows.select(*layout_columns(rows, contract, config.output.layout), SPLIT, SHUFFLE)
+    return rows.select(*layout_columns(rows, contract, config.output.layout), SPLIT, SHUFFLE, HOUR, USER)

@@ -1,0 +1,189 @@
+"""The commands that look at what was measured of published samples: report and compare. No Spark."""
+
+from __future__ import annotations
+
+import json
+import webbrowser
+from collections.abc import Mapping
+from datetime import date as Date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ctr_samples.cli.errors import Debug, errors_in_words
+from ctr_samples.cli.outputs import LatestDay, OutputPath
+from ctr_samples.errors import DamagedFile, InputError, UsageError
+from ctr_samples.progress import stderr_console
+
+if TYPE_CHECKING:
+    from ctr_samples.shards import Manifest, Storage
+
+REPORT, METRICS = "report.html", "metrics.json"
+METRICS_FORMAT = 1
+
+OneGeneration = Annotated[int | None, typer.Option("--generation", min=1, help="Default: what readers see.")]
+
+
+def report(
+    output: OutputPath,
+    date: LatestDay = None,
+    generation: OneGeneration = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Print metrics.json instead.")] = False,
+    prometheus: Annotated[bool, typer.Option("--prometheus", help="Print the metrics for Prometheus.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Print where the report on a day's samples is."""
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        if open_ + metrics + prometheus > 1:
+            raise UsageError("--open, --metrics and --prometheus exclude each other; give one of them.")
+        storage, manifest = _manifest(output, date, generation)
+        if metrics:
+            typer.echo(_read(storage, manifest, METRICS), nl=False)
+            return
+        if prometheus:
+            from ctr_samples.quality.prometheus import prometheus_text
+
+            typer.echo(prometheus_text(_metrics(storage, manifest)), nl=False)
+            return
+        page = _place(storage, manifest, REPORT)
+        typer.echo(page)
+        later = _unpublished(storage, manifest.day, manifest.run_id) if generation is None else None
+        if later:
+            console.print(
+                f"A later run of {manifest.run_date} was not published; its report is {later}", soft_wrap=True
+            )
+        if open_ and not _opened(page):
+            console.print("No browser could be opened here; open the file above in one.")
+
+
+def compare(
+    output: OutputPath,
+    day_a: Annotated[str, typer.Argument(help="The day to compare with.")],
+    day_b: Annotated[str, typer.Argument(help="The day that the page is about.")],
+    generation_a: Annotated[int | None, typer.Option("--generation-a", min=1, help="Of DAY_A.")] = None,
+    generation_b: Annotated[int | None, typer.Option("--generation-b", min=1, help="Of DAY_B.")] = None,
+    file: Annotated[Path | None, typer.Option("--output", "-o", help="The page; default: named for both.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Write the report on one day, or generation, beside another one. Prints the path of the page."""
+    with errors_in_words(stderr_console(), debug):
+        storage, a = _manifest(output, day_a, generation_a)
+        _, b = _manifest(output, day_b, generation_b)
+        if (a.day, a.generation) == (b.day, b.generation):
+            raise UsageError(
+                f"Both are generation {a.generation} of {a.run_date}; expected two. Give another day, or --generation-a."
+            )
+        page = _compared(_metrics(storage, a), _metrics(storage, b), b)
+        place = file or Path(f"compare-{a.run_date}-g{a.generation}-{b.run_date}-g{b.generation}.html")
+        try:
+            place.write_text(page, "utf-8")
+        except OSError as error:
+            raise UsageError(f"Cannot write {place}: {error.strerror}. Give another --output.") from None
+        typer.echo(place)
+
+
+def _compared(a: Mapping[str, Any], b: Mapping[str, Any], manifest: Manifest) -> str:
+    """The page about ``b`` with ``a`` behind it; what its own run compared it with may be another day."""
+    from ctr_samples.quality.drift import drifts
+    from ctr_samples.quality.report import render
+
+    same_day = a["run_date"] == b["run_date"]
+    names = [f"generation {one['generation']}" if same_day else one["run_date"] for one in (a, b)]
+    title = f"{b['name']} {b['run_date'] + ', ' if same_day else ''}{names[1]} compared with {names[0]}"
+    return render({**b, "drift": drifts(b, a)}, json.loads(manifest.to_json()), a, title=title)
+
+
+def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Storage, Manifest]:
+    """The manifest of a generation; InputError says what there is instead."""
+    from ctr_samples.shards import latest_manifest, open_storage, published_days, read_manifest, require_manifest
+    from ctr_samples.shards.naming import parse_day
+
+    storage = open_storage(output)
+    days = [parse_day(day)] if day is not None else published_days(storage)
+    if not days:
+        raise InputError(
+            f"{storage.url} holds no published day; expected an output directory of `ctr-samples generate`."
+        )
+    wanted = days[-1]
+    if latest_manifest(storage, wanted) is None and (refused := _unpublished(storage, wanted, "")):
+        raise InputError(f"{storage.url} has no samples of {wanted}: a run was not published; its report is {refused}")
+    newest = require_manifest(storage, wanted)
+    if generation is None or generation == newest.generation:
+        return storage, newest
+    try:
+        return storage, read_manifest(storage, wanted, generation)
+    except FileNotFoundError:
+        there = "only 1" if newest.generation == 1 else f"1 to {newest.generation}"
+        raise InputError(
+            f"There is no generation {generation} of {wanted} in {storage.url}; there is {there}."
+        ) from None
+
+
+def _place(storage: Storage, manifest: Manifest, name: str) -> str:
+    """Where a file of a run stands; InputError if it is not there."""
+    path = _path(manifest.day, manifest.run_id, name)
+    try:
+        storage.size(path)
+    except FileNotFoundError:
+        raise _absent(storage, manifest, name) from None
+    return storage.locate(path)
+
+
+def _read(storage: Storage, manifest: Manifest, name: str) -> str:
+    try:
+        return storage.read(_path(manifest.day, manifest.run_id, name)).decode()
+    except FileNotFoundError:
+        raise _absent(storage, manifest, name) from None
+    except UnicodeDecodeError:
+        raise _damaged(storage, manifest, "it is not text") from None
+
+
+def _metrics(storage: Storage, manifest: Manifest) -> Mapping[str, Any]:
+    try:
+        found = json.loads(_read(storage, manifest, METRICS))
+    except ValueError as error:
+        raise _damaged(storage, manifest, str(error)) from None
+    if not isinstance(found, dict) or found.get("format") != METRICS_FORMAT:
+        raise _damaged(storage, manifest, f"expected a document of format {METRICS_FORMAT}")
+    return found
+
+
+def _absent(storage: Storage, manifest: Manifest, name: str) -> InputError:
+    place = storage.locate(_path(manifest.day, manifest.run_id, name))
+    return InputError(
+        f"Generation {manifest.generation} of {manifest.run_date} has no {name} ({place}): it was cleaned, or written by a "
+        "release that made none. Run the day again with --force."
+    )
+
+
+def _damaged(storage: Storage, manifest: Manifest, why: str) -> DamagedFile:
+    place = storage.locate(_path(manifest.day, manifest.run_id, METRICS))
+    return DamagedFile(
+        f"{place} cannot be read: {why}. Use the release that wrote it, or run the day again with --force."
+    )
+
+
+def _path(day: Date, run_id: str, name: str) -> str:
+    from ctr_samples.shards.naming import run_directory
+
+    return f"{run_directory(day, run_id)}/{name}"
+
+
+def _unpublished(storage: Storage, day: Date, after: str) -> str | None:
+    """The report of the newest run that began after ``after`` and has one: what the gate refused."""
+    from ctr_samples.shards.naming import run_directory, started_at
+
+    for run in reversed(storage.names(run_directory(day, "").rstrip("/"))):
+        if run > after and started_at(run) is not None and REPORT in storage.names(run_directory(day, run)):
+            return storage.locate(_path(day, run, REPORT))
+    return None
+
+
+def _opened(page: str) -> bool:
+    """Whether a browser took the page; only a file of this machine can be opened."""
+    if not Path(page).is_file():
+        raise UsageError(f"--open needs a file of this machine; {page} is elsewhere. Copy it here, then open it.")
+    return webbrowser.open(Path(page).absolute().as_uri())

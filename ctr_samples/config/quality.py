@@ -1,0 +1,76 @@
+"""What may differ between two days before a run warns or refuses to publish: the section ``quality`` of the configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from ctr_samples.config.base import Model
+
+
+class Limits(Model):
+    """The limits of one check; `null` is never, and one that is left out stays as it is by default. In place of both, `off`
+    switches the check off."""
+
+    warn: float | None = Field(None, ge=0, description="Above this the run says so and publishes.")
+    fail: float | None = Field(None, ge=0, description="Above this the run publishes nothing.")
+
+
+def _limits(warn: float | None, fail: float | None, description: str) -> Any:
+    return Field(Limits(warn=warn, fail=fail), description=description)
+
+
+class Quality(Model):
+    """The checks of each day, by name. Those that compare look at the day before, some also at the same weekday a week ago;
+    whatever chance alone may do to counts as small as they are is allowed for on top of a limit."""
+
+    volume: Limits = _limits(1.5, 2.5, "How many times more or fewer samples than on the day before or a week ago.")
+    rate: Limits = _limits(1.25, 1.6, "How many times higher or lower the mean of a label is, likewise.")
+    silent_hours: Limits = _limits(0, 1, "Hours without impressions or clicks that should have had some.")
+    hours: Limits = _limits(0.1, 0.25, "Share of the impressions that are in other hours of the day.")
+    one_class: Limits = _limits(None, 0, "1 if all samples of train have one and the same label.")
+    missing: Limits = _limits(0.05, 0.2, "Rise of the share of rows without a value of a feature, or with its default.")
+    constant: Limits = _limits(0, None, "1 if a feature has one value only; fails where it had more on the day before.")
+    nonfinite: Limits = _limits(0, 0.01, "Rise of the share of NaN and infinite values of a feature.")
+    distribution: Limits = _limits(
+        0.1, 0.3, "Drift of a numeric feature: Jensen-Shannon divergence in bits, from 0 to 1."
+    )
+    values: Limits = _limits(0.1, 0.25, "Drift of an id feature: the greatest change of the share of a value.")
+    stability: Limits = _limits(0.25, 1.0, "Drift of an id feature: the population stability index of its values.")
+    matched: Limits = _limits(0.05, 0.2, "Fall of the share of samples that find a row of a view.")
+    age: Limits = _limits(
+        1.3, 1.7, "How many times older the rows of a view are, by the median, and by an hour at least."
+    )
+    leak: Limits = _limits(0.9, 0.97, "AUC of a feature alone, from 0.5 to 1: too good to be known before the click.")
+    heavy_user: Limits = _limits(0.05, 0.2, "Share of the samples that are of one user.")
+    dropped: Limits = _limits(0.05, 0.2, "Rise of the share of impressions that are dropped, for each reason.")
+    orphans: Limits = _limits(0.1, 0.3, "Rise of the share of a label's actions that find no impression.")
+    identical: Limits = _limits(0.1, 0.4, "Rise of the share of samples that are like another one in all features.")
+    conflicting: Limits = _limits(0.1, 0.4, "Rise of the share of those whose labels differ.")
+    same_ids: Limits = _limits(
+        0, 1e-6, "Share of the samples with the id of another one: by chance a pair in a month of 10⁹ a day."
+    )
+    contract: Limits = _limits(0, None, "1 if the contract is another one: both days cannot be read together.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _over_defaults(cls, value: Any) -> Any:
+        """`rate: {fail: 3}` keeps the other limit as it is by default."""
+        if not isinstance(value, dict):
+            return value
+        return {name: _over(cls.model_fields[name].default, given) if name in cls.model_fields else given
+                for name, given in value.items()}  # fmt: skip
+
+    @field_validator("*")
+    @classmethod
+    def _in_order(cls, limits: Limits) -> Limits:
+        if limits.warn is not None and limits.fail is not None and limits.warn > limits.fail:
+            raise ValueError("`warn` is above `fail`, so that it would never be heard; expected the smaller one")
+        return limits
+
+
+def _over(default: Limits, given: Any) -> Any:
+    if given == "off":
+        return Limits()
+    return {**default.model_dump(), **given} if isinstance(given, dict) else given

@@ -1,0 +1,464 @@
+"""The checks of a day: each gives a number that grows with what is wrong, for limits to be held against it.
+
+All are functions of metrics documents. A check that compares allows for chance: three standard deviations of a count as small
+as the ones at hand are taken off before a limit is looked at, so that a small day is not refused for its noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from ctr_samples.config import Limits, Quality
+from ctr_samples.quality import drift
+
+Metrics = Mapping[str, Any]
+
+SIGMAS = 3.0
+FEWEST_ROWS = 1000
+"""Below this many samples a share of one user, or one value, says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """A day, and the published ones that it is compared with: the last before it, and the same weekday a week ago."""
+
+    now: Metrics
+    before: Metrics | None = None
+    week_ago: Metrics | None = None
+
+    @property
+    def references(self) -> list[Metrics]:
+        """Those that are there."""
+        return [day for day in (self.before, self.week_ago) if day is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check measured: how bad, and in words. What is ``sure`` fails whatever the limits say."""
+
+    subject: str
+    value: float
+    words: str
+    sure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A finding, held against its limits."""
+
+    check: str
+    subject: str
+    severity: Literal["pass", "warn", "fail"]
+    value: float
+    expected: str
+    sentence: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was to be said."""
+        return self.severity == "pass"
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "passed": self.passed}
+
+
+Check = Callable[[Days], Iterator[Finding]]
+
+
+def volume(days: Days) -> Iterator[Finding]:
+    """Samples, against the nearer of both references."""
+    if days.references:
+        now = _samples(days.now)
+        closest = min(days.references, key=lambda day: _times(now, _samples(day)))
+        before = _samples(closest)
+        yield Finding("samples", _times(now, before), f"{now:,} samples, {before:,} {_when(closest)}")
+
+
+def rate(days: Days) -> Iterator[Finding]:
+    """The mean of each label over all splits, against the nearer of both references."""
+    for name in days.now["labels"]:
+        now = _label(days.now, name)
+        references = [(day, _label(day, name)) for day in days.references if name in day["labels"]]
+        if now is None or not references:
+            continue
+        found = [
+            (_times(now.mean, old.mean, now.error + old.error), day, old) for day, old in references if old is not None
+        ]
+        if found:
+            times, day, old = min(found, key=lambda entry: entry[0])
+            yield Finding(name, times, f"the mean of {name} is {now.mean:.4g}, {_when(day)} it was {old.mean:.4g}")
+
+
+def silent_hours(days: Days) -> Iterator[Finding]:
+    """Hours in which nothing was shown, or nothing clicked, though by the rest of the day or the day before much should be."""
+    hours = _hours(days.now)
+    if not hours:
+        return
+    positives, samples = sum(h["positives"] for h in hours), sum(h["samples"] for h in hours)
+    silent = [
+        h["hour"] for h in hours if h["positives"] == 0 and h["samples"] * positives / max(1, samples) > _SURELY_SOME
+    ]
+    yield Finding("clicks", len(silent), f"no clicks at {_named(silent)}, with impressions that should have had some")
+    before = _hours(days.before)
+    total = sum(h["samples"] for h in before)
+    empty = [
+        old["hour"]
+        for new, old in zip(hours, before, strict=False)
+        if new["samples"] == 0 and old["samples"] * samples / max(1, total) > _SURELY_SOME
+    ]
+    yield Finding("impressions", len(empty), f"no impressions at {_named(empty)}, when there were some the day before")
+
+
+_SURELY_SOME = 15.0
+"""Expected events of which by chance none happens once in three million hours."""
+
+
+def hours(days: Days) -> Iterator[Finding]:
+    """How the impressions lie over the day."""
+    now, before = ([h["samples"] for h in _hours(day)] for day in (days.now, days.before))
+    if sum(now) and sum(before):
+        apart = sum(abs(n / sum(now) - b / sum(before)) for n, b in zip(now, before, strict=True)) / 2
+        chance = math.sqrt(len(now) * (1 / sum(now) + 1 / sum(before)) / 4) * 1.5
+        words = f"{apart:.1%} of the impressions lie in other hours than {_when(days.before)}"
+        yield Finding("impressions", max(0.0, apart - chance), words)
+
+
+def one_class(days: Days) -> Iterator[Finding]:
+    """Whether there is something to learn."""
+    for name, facts in days.now["labels"].items():
+        train = facts["splits"].get("train")
+        if facts["binary"] and train and train["count"] >= FEWEST_ROWS:
+            alone = train["sum"] in (0, train["count"])
+            yield Finding(
+                name, float(alone), f"all {train['count']:,} samples of train have {name} = {train['mean']:g}"
+            )
+
+
+def missing(days: Days) -> Iterator[Finding]:
+    """Rows without a value, or with the default in its place."""
+    for name, now, before in _pairs(days):
+        for what, words in (("nulls", "no value"), ("defaults", "their default")):
+            new, old = _share(now, what), _share(before, what)
+            said = f"{new:.1%} of the rows have {words} of {name}, {_when(days.before)} {old:.1%}"
+            yield Finding(name, _rise(new, old, now["rows"], before["rows"]), said)
+
+
+def constant(days: Days) -> Iterator[Finding]:
+    """Features that say nothing."""
+    for name, now in _features(days.now):
+        before = _of(days.before, name)
+        alone = now["rows"] >= FEWEST_ROWS and _is_constant(now)
+        varied = before is not None and before["rows"] >= FEWEST_ROWS and not _is_constant(before)
+        words = f"the feature {name} has one value only ({_only_value(now)})" + (
+            ", and had more the day before" if varied else ""
+        )
+        yield Finding(name, float(alone), words, sure=alone and varied)
+
+
+def nonfinite(days: Days) -> Iterator[Finding]:
+    """NaN and infinity."""
+    for name, now in _features(days.now):
+        before = _of(days.before, name)
+        share, old = (_nonfinite(facts) for facts in (now, before))
+        yield Finding(name, max(0.0, share - old), f"{share:.2%} of the values of {name} are NaN or infinite")
+
+
+def distribution(days: Days) -> Iterator[Finding]:
+    """Numeric features: Jensen-Shannon divergence over bins of equal mass."""
+    for name, now, before in _pairs(days):
+        if now["cdf"] is not None and before["cdf"] is not None:
+            p, q = drift.binned(now["cdf"], before["cdf"])
+            apart = drift.jensen_shannon(p, q)
+            value = max(0.0, apart - drift.bins_of_chance(len(p), now["looked_at"], before["looked_at"]))
+            middle = now["quantiles"]["0.5"], before["quantiles"]["0.5"]
+            words = f"the distribution of {name} moved by {apart:.2f}: its median is {middle[0]:.4g}, before {middle[1]:.4g}"
+            yield Finding(name, value, words)
+
+
+def values(days: Days) -> Iterator[Finding]:
+    """Id features: the value whose share changed most."""
+    for name, now, before in _ids(days):
+        p, q = drift.by_value(now["top"], before["top"])
+        most = int(abs(p - q).argmax())
+        rows = before["values_looked_at"], now["values_looked_at"]
+        chance = SIGMAS * math.sqrt(_variance(q[most], rows[0]) + _variance(p[most], rows[1]))
+        listed = list(dict.fromkeys([entry["value"] for entry in [*before["top"], *now["top"]]]))
+        which = f"the value {listed[most]!r}" if most < len(listed) else "all values but the most frequent"
+        words = f"{which} of {name} has {p[most]:.1%} of the rows, before {q[most]:.1%}"
+        yield Finding(name, max(0.0, float(abs(p[most] - q[most])) - chance), words)
+
+
+def stability(days: Days) -> Iterator[Finding]:
+    """Id features: the population stability index."""
+    for name, now, before in _ids(days):
+        p, q = drift.by_value(now["top"], before["top"])
+        index = drift.stability_index(p, q)
+        chance = SIGMAS * len(p) * (1 / max(1, now["looked_at"]) + 1 / max(1, before["looked_at"]))
+        yield Finding(name, max(0.0, index - chance), f"the values of {name} have a stability index of {index:.2f}")
+
+
+def matched(days: Days) -> Iterator[Finding]:
+    """Samples that find a row of a view."""
+    for name, now, before in _views(days):
+        new, old = now["match_rate"], before["match_rate"]
+        words = f"{new:.1%} of the samples find a row of {name}, {_when(days.before)} {old:.1%}"
+        yield Finding(name, _rise(1 - new, 1 - old, _samples(days.now), _samples(days.before)), words)
+
+
+def age(days: Days) -> Iterator[Finding]:
+    """How old the rows of a view are that samples find."""
+    for name, now, before in _views(days):
+        new, old = now.get("age_s_median"), before.get("age_s_median")
+        if new is not None and old is not None:
+            times = (new + 3600) / (old + 3600) if new - old > 3600 else 1.0
+            words = f"the rows of {name} are {_hours_of(new)} old by the median, {_when(days.before)} {_hours_of(old)}"
+            yield Finding(name, times, words)
+
+
+def leak(days: Days) -> Iterator[Finding]:
+    """Features that know the label."""
+    label = days.now["click_rate"]
+    counted = label["by_split"].get("train") if label else None
+    if counted is None or min(counted["positives"], counted["samples"] - counted["positives"]) < _ENOUGH:
+        return
+    for name, now in _features(days.now):
+        if now["auc"] is not None:
+            area = max(now["auc"], 1 - now["auc"])
+            words = (
+                f"the feature {name} alone tells {label['label']} with an AUC of {area:.3f}; does it know the future?"
+            )
+            yield Finding(name, area, words)
+
+
+_ENOUGH = 50
+
+
+def heavy_user(days: Days) -> Iterator[Finding]:
+    """One user with too many samples: a bot, or a default in place of an id."""
+    users = days.now["users"]
+    if users and users["looked_at"] >= FEWEST_ROWS:
+        first = users["heaviest"][0]
+        yield Finding(
+            first["user"], first["share"], f"{first['share']:.1%} of the samples are of user {first['user']!r}"
+        )
+
+
+def dropped(days: Days) -> Iterator[Finding]:
+    """Impressions that are no samples; those that the configuration leaves out on purpose count like others."""
+    if days.before is None:
+        return
+    now, before = days.now["accounting"], days.before["accounting"]
+    for reason in now:
+        if reason not in ("impressions", "samples"):
+            new, old = now[reason] / max(1, now["impressions"]), before.get(reason, 0) / max(1, before["impressions"])
+            words = f"{new:.1%} of the impressions are dropped as {reason}, {_when(days.before)} {old:.1%}"
+            yield Finding(reason, _rise(new, old, now["impressions"], before["impressions"]), words)
+
+
+def orphans(days: Days) -> Iterator[Finding]:
+    """Actions without an impression."""
+    for name, now in days.now["actions"].items():
+        before = (days.before or {}).get("actions", {}).get(name)
+        if before and now.get("actions") and before.get("actions"):
+            new, old = (facts.get("orphans", 0) / facts["actions"] for facts in (now, before))
+            words = f"{new:.1%} of the actions of {name} find no impression, {_when(days.before)} {old:.1%}"
+            yield Finding(name, _rise(new, old, now["actions"], before["actions"]), words)
+
+
+def _alike(what: str, words: str) -> Check:
+    def check(days: Days) -> Iterator[Finding]:
+        now, before = days.now["duplicates"], days.before and days.before["duplicates"]
+        if before and min(now["looked_at"], before["looked_at"]) >= FEWEST_ROWS:
+            said = f"{now[what]:.1%} of the samples {words}, {_when(days.before)} {before[what]:.1%}"
+            yield Finding("samples", max(0.0, now[what] - before[what]), said)
+
+    return check
+
+
+def same_ids(days: Days) -> Iterator[Finding]:
+    """Rows of one impression."""
+    count = days.now["duplicates"]["ids"]
+    share = count / max(1, _samples(days.now))
+    yield Finding("impression_id", share, f"{count:,} samples have the impression_id of another one")
+
+
+def contract(days: Days) -> Iterator[Finding]:
+    """Whether both days can be read together."""
+    if days.before is not None:
+        changed = days.now["contract"] != days.before["contract"]
+        yield Finding("contract", float(changed), f"the contract is another one than {_when(days.before)}")
+
+
+CHECKS: Mapping[str, Check] = {
+    "volume": volume,
+    "rate": rate,
+    "silent_hours": silent_hours,
+    "hours": hours,
+    "one_class": one_class,
+    "missing": missing,
+    "constant": constant,
+    "nonfinite": nonfinite,
+    "distribution": distribution,
+    "values": values,
+    "stability": stability,
+    "matched": matched,
+    "age": age,
+    "leak": leak,
+    "heavy_user": heavy_user,
+    "dropped": dropped,
+    "orphans": orphans,
+    "identical": _alike("identical", "are like another one in all features"),
+    "conflicting": _alike("conflicting", "are like one with another label"),
+    "same_ids": same_ids,
+    "contract": contract,
+}
+
+
+def outcomes(days: Days, limits: Quality) -> list[Outcome]:
+    """All checks, held against their limits; the worst of each check and subject first."""
+    found = []
+    for name, check in CHECKS.items():
+        of_check: Limits = getattr(limits, name)
+        if of_check.warn is not None or of_check.fail is not None:
+            found += [_held(name, finding, of_check) for finding in check(days)]
+    return sorted(found, key=lambda outcome: ("fail", "warn", "pass").index(outcome.severity))
+
+
+def _held(check: str, finding: Finding, limits: Limits) -> Outcome:
+    severity: Literal["pass", "warn", "fail"] = "pass"
+    if limits.warn is not None and finding.value > limits.warn:
+        severity = "warn"
+    if (limits.fail is not None and finding.value > limits.fail) or finding.sure:
+        severity = "fail"
+    limit = limits.fail if severity == "fail" else limits.warn
+    expected = "at most " + " or ".join(
+        f"{n:g} ({w})" for w, n in (("warn", limits.warn), ("fail", limits.fail)) if n is not None
+    )
+    words = finding.words[0].upper() + finding.words[1:]
+    sentence = f"{words}; {check} is {finding.value:.3g}, allowed {limit:g}." if limit is not None else f"{words}."
+    return Outcome(check, finding.subject, severity, float(finding.value), expected, sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mean:
+    mean: float
+    error: float
+    """The variance of the logarithm of the mean: 1 / positives for a rate."""
+
+
+def _label(day: Metrics, name: str) -> _Mean | None:
+    facts = day["labels"][name]
+    splits = facts["splits"].values()
+    count, total = sum(s["count"] for s in splits), sum(s["sum"] for s in splits)
+    if not count:
+        return None
+    # Where negatives of train were left out on both days alike, the means compare all the same.
+    if facts["binary"]:
+        return _Mean(total / count, 1 / max(1, total))
+    mean = total / count
+    variance = max(((s["std"] or 0) for s in splits), default=0) ** 2
+    return _Mean(mean, variance / max(1, count) / mean**2 if mean else 1.0)
+
+
+def _times(now: float, before: float, error: float = 0.0) -> float:
+    """How many times more or fewer, at least 1; what chance may do is taken off."""
+    if now <= 0 or before <= 0:
+        return 1.0 if now == before else 1e9 * math.exp(-SIGMAS * math.sqrt(error))
+    apart = abs(math.log(now / before)) - SIGMAS * math.sqrt(error)
+    return math.exp(max(0.0, apart))
+
+
+def _rise(new: float, old: float, rows: int, rows_before: int) -> float:
+    chance = SIGMAS * math.sqrt(_variance(new, rows) + _variance(old, rows_before))
+    return max(0.0, new - old - chance)
+
+
+def _variance(share: float, rows: int) -> float:
+    return max(share * (1 - share), 1 / max(1, rows)) / max(1, rows)
+
+
+def _samples(day: Metrics | None) -> int:
+    return sum(day["samples"].values()) if day else 0
+
+
+def _hours(day: Metrics | None) -> Sequence[Mapping[str, int]]:
+    found = day["click_rate"] if day else None
+    return found["by_hour"] if found else []
+
+
+def _features(day: Metrics) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, feature in day["features"].items():
+        if "train" in feature["splits"]:
+            yield name, feature["splits"]["train"]
+
+
+def _of(day: Metrics | None, feature: str) -> Mapping[str, Any] | None:
+    splits: Mapping[str, Mapping[str, Any]] = day["features"].get(feature, {}).get("splits", {}) if day else {}
+    return splits.get("train")
+
+
+def _pairs(days: Days) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """The features that both days have, of their train splits."""
+    for name, now in _features(days.now):
+        before = _of(days.before, name)
+        if before is not None:
+            yield name, now, before
+
+
+def _ids(days: Days) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    for name, now, before in _pairs(days):
+        if now["top"] and before["top"] and (now["cdf"] is None or _are_codes(before)):
+            yield name, now, before
+
+
+def _are_codes(facts: Mapping[str, Any]) -> bool:
+    """Whether integers are few enough to be the codes of something."""
+    return math.fsum(entry["share"] for entry in facts["top"]) > _NEARLY_ALL
+
+
+_NEARLY_ALL = 0.9
+
+
+def _views(days: Days) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    for name, now in days.now["views"].items():
+        before = days.before and days.before["views"].get(name)
+        if before:
+            yield name, now, before
+
+
+def _share(facts: Mapping[str, Any], what: str) -> float:
+    return float(facts[what] / max(1, facts["rows"]))
+
+
+def _is_constant(facts: Mapping[str, Any]) -> bool:
+    if facts["min"] is not None:
+        lengths = facts["lengths"]
+        return bool(facts["min"] == facts["max"] and (lengths is None or lengths["min"] == lengths["max"]))
+    only = facts["top"] and len(facts["top"]) == 1 and facts["top"][0]["share"] == 1
+    return bool(only or facts["values"] == 0)
+
+
+def _only_value(facts: Mapping[str, Any]) -> str:
+    if facts["min"] is not None:
+        return f"{facts['min']:g}"
+    return repr(facts["top"][0]["value"]) if facts["top"] else "none"
+
+
+def _nonfinite(facts: Mapping[str, Any] | None) -> float:
+    return 0.0 if facts is None else (facts["nan"] + facts["infinite"]) / max(1, facts["values"])
+
+
+def _when(day: Metrics | None) -> str:
+    return f"on {day['run_date']}" if day else "before"
+
+
+def _named(hours_: Sequence[int]) -> str:
+    return ", ".join(f"{hour}:00" for hour in hours_) or "any hour"
+
+
+def _hours_of(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h"

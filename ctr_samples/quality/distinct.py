@@ -1,0 +1,82 @@
+"""How many different numbers a column has, by HyperLogLog over whole arrays.
+
+The library that draws the quantiles counts distinct values too, but takes them one by one from Python: many times what
+encoding a row costs. This is the same idea over NumPy arrays.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+PRECISION = 10
+REGISTERS = 1 << PRECISION
+"""The standard error is 1.04 / sqrt(1024), that is 3.3 %."""
+
+_BITS = 53
+
+Bits = npt.NDArray[np.uint64]
+Registers = npt.NDArray[np.uint8]
+
+
+def no_values() -> Registers:
+    """The registers of an empty column."""
+    return np.zeros(REGISTERS, np.uint8)
+
+
+def observe(registers: Registers, bits: Bits) -> None:
+    """Add values, as 64 bits each, to ``registers``, in place."""
+    mixed = scrambled(bits)
+    register = (mixed >> np.uint64(64 - PRECISION)).astype(np.intp)
+    # Of the other bits as many as a double holds exactly, whose exponent then tells where the first one is.
+    rest = ((mixed << np.uint64(PRECISION)) >> np.uint64(64 - _BITS)).astype(np.float64)
+    rank = (_BITS + 1 - np.frexp(rest)[1]).astype(np.uint8)
+    np.maximum.at(registers, register, rank)
+
+
+def scrambled(bits: Bits) -> Bits:
+    """Bits that look random, one to one (the finaliser of SplitMix64)."""
+    mixed = bits + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
+
+
+def estimate(registers: Registers) -> float:
+    """How many distinct values were added.
+
+    O. Ertl, New cardinality estimation algorithms for HyperLogLog sketches (2017), algorithm 6: unbiased from 0 on, without
+    tables.
+    """
+    counts = np.bincount(registers, minlength=_BITS + 2).astype(float)
+    z = REGISTERS * _tau(1 - counts[_BITS + 1] / REGISTERS)
+    for k in range(_BITS, 0, -1):
+        z = 0.5 * (z + counts[k])
+    z += REGISTERS * _sigma(counts[0] / REGISTERS)
+    return 0.0 if math.isinf(z) else REGISTERS * REGISTERS / (2 * math.log(2)) / z
+
+
+def _sigma(x: float) -> float:
+    if x == 1:
+        return math.inf
+    y, z, before = 1.0, x, math.nan
+    while z != before:
+        x *= x
+        before = z
+        z += x * y
+        y += y
+    return z
+
+
+def _tau(x: float) -> float:
+    if x in (0, 1):
+        return 0.0
+    y, z, before = 1.0, 1 - x, math.nan
+    while z != before:
+        x = math.sqrt(x)
+        before = z
+        y *= 0.5
+        z -= (1 - x) ** 2 * y
+    return z / 3

@@ -1,0 +1,85 @@
+"""How far two distributions lie apart, from what metrics documents keep of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Facts = Mapping[str, Any]
+Shares = npt.NDArray[np.floating]
+
+BINS = 20
+
+
+def drifts(metrics: Mapping[str, Any], reference: Mapping[str, Any], split: str = "train") -> dict[str, float]:
+    """For each feature of both documents how far it drifted, from 0 to 1: Jensen-Shannon divergence or L-infinity."""
+    found = {}
+    for name, feature in metrics["features"].items():
+        now = feature["splits"].get(split)
+        before = reference["features"].get(name, {}).get("splits", {}).get(split)
+        if now is None or before is None:
+            continue
+        if now["cdf"] is not None and before["cdf"] is not None:
+            found[name] = jensen_shannon(*binned(now["cdf"], before["cdf"]))
+        elif now["top"] and before["top"]:
+            found[name] = l_infinity(*by_value(now["top"], before["top"]))
+    return found
+
+
+def binned(now: Facts, before: Facts) -> tuple[Shares, Shares]:
+    """The shares of both in bins that hold about a twentieth of ``before`` each, or one value that is more."""
+    at, below = np.array(before["at"]), np.array(before["below"])
+    wanted = np.searchsorted(below, np.linspace(0, 1, BINS + 1)[1:-1])
+    edges = np.unique(at[np.minimum(wanted, len(at) - 1)])
+    # A last edge at the greatest value, so that what lies above all that was seen before has a bin of its own.
+    edges = np.unique(np.append(edges, at[-1]))
+    return np.diff(_cdf(now, edges), prepend=0, append=1), np.diff(_cdf(before, edges), prepend=0, append=1)
+
+
+def _cdf(facts: Facts, edges: Shares) -> Shares:
+    """The share of values that are not above each edge; between two kept values, in proportion."""
+    at, below = np.array(facts["at"]), np.array(facts["below"])
+    return np.where(edges < at[0], 0.0, np.interp(edges, at, below, right=1.0))
+
+
+def by_value(now: Sequence[Facts], before: Sequence[Facts]) -> tuple[Shares, Shares]:
+    """The shares of each value that either kept, and of all others together."""
+    names = list(dict.fromkeys([entry["value"] for entry in [*before, *now]]))
+    shares = []
+    for entries in (now, before):
+        known = {entry["value"]: entry["share"] for entry in entries}
+        listed = [known.get(name, 0.0) for name in names]
+        shares.append(np.array([*listed, max(0.0, 1 - sum(listed))]))
+    return shares[0], shares[1]
+
+
+def jensen_shannon(p: Shares, q: Shares) -> float:
+    """The Jensen-Shannon divergence in bits: 0 for equal distributions, 1 for such that share nothing (J. Lin, 1991)."""
+    middle = (p + q) / 2
+    return float((_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2)
+
+
+def _relative_entropy(p: Shares, q: Shares) -> float:
+    some = p > 0
+    return float(np.sum(p[some] * np.log2(p[some] / q[some])))
+
+
+def l_infinity(p: Shares, q: Shares) -> float:
+    """The greatest difference between the shares of one value."""
+    return float(np.max(np.abs(p - q)))
+
+
+def stability_index(p: Shares, q: Shares, smallest: float = 0.005) -> float:
+    """The population stability index, sum of (p - q) ln(p / q); shares below ``smallest`` on both sides count together."""
+    rare = np.maximum(p, q) < smallest
+    p, q = (np.append(side[~rare], side[rare].sum()) for side in (p, q))
+    p, q = np.maximum(p, smallest), np.maximum(q, smallest)
+    return float(np.sum((p - q) * np.log(p / q)))
+
+
+def bins_of_chance(bins: int, now: int, before: int) -> float:
+    """The divergence in bits that two samples of one distribution show by chance, with a margin of three times its mean."""
+    return 3 * (bins - 1) * (1 / max(1, now) + 1 / max(1, before)) / (8 * float(np.log(2)))

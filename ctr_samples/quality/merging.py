@@ -1,0 +1,215 @@
+"""The measures of all tasks as one, and what people and checks read of them. Runs on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.quality import alike, distinct
+from ctr_samples.quality.collecting import HOURS, kinds, measured
+from ctr_samples.quality.columns import Column, Frequent
+
+POINTS = 101
+"""Of a distribution: one for each percent."""
+RANKS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+HEAVIEST = 10
+
+
+@dataclass(slots=True)
+class SplitMeasures:
+    """What all tasks measured of one split."""
+
+    rows: int = 0
+    positives: int = 0
+    by_hour: Any = field(default_factory=lambda: np.zeros((2, HOURS), np.int64))
+    columns: dict[str, Column] = field(default_factory=dict)
+    users: Frequent = field(default_factory=Frequent)
+    looked_at: int = 0
+    alike: list[Mapping[int, Sequence[int]]] = field(default_factory=list)
+
+    def add(self, said: Mapping[str, Any]) -> None:
+        """Add what a task returned."""
+        self.rows += said["rows"]
+        self.positives += said["positives"]
+        self.by_hour = self.by_hour + np.array(said["by_hour"], np.int64)
+        for name, column in said["columns"].items():
+            self.columns.setdefault(name, Column()).merge(Column.from_dict(column))
+        self.users.merge(Frequent.from_list(said["users"]))
+        looked_at, counts = said["alike"]
+        self.looked_at += looked_at
+        self.alike.append({digest: (often, positive) for digest, often, positive in counts})
+
+
+@dataclass(slots=True)
+class Measures:
+    """What all tasks of a run measured."""
+
+    same_keys: int = 0
+    splits: dict[str, SplitMeasures] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tasks: Sequence[Mapping[str, Any]]) -> Measures:
+        """Merge what the tasks returned; their order changes nothing but the last bits of moments and sketches."""
+        whole = cls()
+        for task in tasks:
+            whole.same_keys += task["same_keys"]
+            for name, split in task["splits"].items():
+                whole.splits.setdefault(name, SplitMeasures()).add(split)
+        return whole
+
+    def columns(self, contract: ExampleContract, *roles: str) -> dict[str, dict[str, Any]]:
+        """The facts of each column with one of the roles, by split."""
+        return {
+            spec.name: {
+                "kind": _kind(spec),
+                "dtype": spec.dtype,
+                "shape": None if spec.shape is None else list(spec.shape),
+                "splits": {
+                    name: facts(split.columns[spec.name], spec)
+                    for name, split in self.splits.items()
+                    if spec.name in split.columns
+                },
+            }
+            for spec in measured(contract).values()
+            if spec.role in roles
+        }
+
+    def click_rate(self, label: str | None, *, hours: bool) -> dict[str, Any] | None:
+        """How many of how many samples are positive, by split and by the hour of the impression."""
+        if label is None:
+            return None
+        by_hour = sum((split.by_hour for split in self.splits.values()), np.zeros((2, HOURS), np.int64))
+        return {
+            "label": label,
+            "by_split": {n: {"samples": s.rows, "positives": s.positives} for n, s in self.splits.items()},
+            "by_hour": [
+                {"hour": hour, "samples": int(by_hour[0, hour]), "positives": int(by_hour[1, hour])}
+                for hour in range(HOURS if hours else 0)
+            ],
+        }
+
+    def users(self) -> dict[str, Any] | None:
+        """Those with the most samples, of the rows that were looked at."""
+        users = Frequent()
+        for split in self.splits.values():
+            users.merge(split.users)
+        if not users.seen:
+            return None
+        total = sum(split.rows for split in self.splits.values())
+        heaviest = [
+            {"user": name, "share": often / users.seen, "samples": round(total * often / users.seen)}
+            for name, often, _ in users.first(HEAVIEST)
+        ]
+        return {"looked_at": users.seen, "heaviest": heaviest}
+
+    def duplicates(self) -> dict[str, Any]:
+        """Rows of one key, exactly, and rows that look the same, of those that were looked at."""
+        counts = alike.merged([part for split in self.splits.values() for part in split.alike])
+        identical, conflicting = alike.shares(counts)
+        looked_at = sum(split.looked_at for split in self.splits.values())
+        return {"ids": self.same_keys, "looked_at": looked_at, "identical": identical, "conflicting": conflicting}
+
+    def baseline(self, label: str | None) -> dict[str, Any] | None:
+        """What knowing nothing but the rate of the train split scores: what every model has to beat."""
+        train = self.splits.get("train")
+        if label is None or train is None or not train.rows:
+            return None
+        rate = train.positives / train.rows
+        loss = -sum(p * float(np.log(p)) for p in (rate, 1 - rate) if p > 0)
+        return {"label": label, "rate": rate, "accuracy": max(rate, 1 - rate), "log_loss": loss}
+
+
+def _kind(spec: FeatureSpec) -> str:
+    if spec.dtype == "bytes":
+        return "text"
+    return "number" if kinds(spec)[0] else "id"
+
+
+def facts(column: Column, spec: FeatureSpec) -> dict[str, Any]:
+    """A column for JSON. ``quantiles``, ``cdf``, ``top`` and ``auc`` are of the ``looked_at`` rows, the rest is of all.
+
+    ``distinct`` is of all rows for integers, and of those that were looked at for other numbers.
+    """
+    moments = column.moments
+    some = moments.finite > 0
+    as_numbers, as_values = kinds(spec)
+    sketch = column.quantiles.whole if as_numbers else None
+    top = column.frequent
+    text = spec.dtype == "bytes"
+    return {
+        "rows": column.rows,
+        "nulls": column.nulls,
+        "defaults": column.defaults,
+        "values": moments.values,
+        "zeros": moments.zeros,
+        "nan": moments.nan,
+        "infinite": moments.infinite,
+        "min": moments.min,
+        "max": moments.max,
+        "mean": moments.mean if some else None,
+        "std": moments.std,
+        "lengths": None
+        if column.longest is None
+        else {"min": column.shortest, "max": column.longest, "mean": moments.values / max(1, column.rows)},
+        "distinct": None if text else distinct.estimate(column.registers),
+        "quantiles": None if sketch is None else dict(zip(map(_rank, RANKS), sketch.get_quantiles(RANKS), strict=True)),
+        "cdf": None if sketch is None else cdf(sketch),
+        "top": [
+            {"value": name, "share": often / top.seen, "positives": positive / often}
+            for name, often, positive in top.first()
+        ]
+        if as_values and top.seen
+        else None,
+        "looked_at": column.looked_at,
+        "values_looked_at": top.seen if as_values else sketch.n if sketch is not None else 0,
+        "auc": auc(column),
+    }
+
+
+def _rank(rank: float) -> str:
+    return f"{rank:g}"
+
+
+def cdf(sketch: Any) -> dict[str, list[float]]:
+    """Values, one for each percent where they differ, and the share of values that are not above each."""
+    at = sorted(set(sketch.get_quantiles(np.linspace(0, 1, POINTS).tolist())))
+    return {"at": at, "below": [round(share, 5) for share in sketch.get_cdf(at, inclusive=True)[:-1]]}
+
+
+def auc(column: Column) -> float | None:
+    """How well the column alone ranks positives above negatives: 0.5 for nothing, 1 or 0 for a label in disguise.
+
+    For numbers from the two sketches; for ids by the click rates of the values that are frequent enough, and of all others
+    together, so that values seen once or twice do not look good.
+    """
+    sketches = column.quantiles.sketches
+    if {"0", "1"} <= sketches.keys():
+        negative, positive = sketches["0"], sketches["1"]
+        at = sorted({*negative.get_quantiles(_GRID), *positive.get_quantiles(_GRID)})
+        of_negatives, of_positives = (np.diff([0.0, *s.get_cdf(at, inclusive=True)]) for s in (negative, positive))
+        below = np.concatenate([[0.0], np.cumsum(of_negatives)[:-1]])
+        return float(np.dot(of_positives, below + of_negatives / 2))
+    if column.frequent.counts and not column.quantiles.sketches:
+        return _auc_of_values(column.frequent)
+    return None
+
+
+_GRID = np.linspace(0, 1, POINTS).tolist()
+_ENOUGH = 50
+
+
+def _auc_of_values(frequent: Frequent) -> float | None:
+    kept = np.array([both for both in frequent.counts.values() if both[0] >= _ENOUGH] or [[0, 0]], float)
+    rest = np.array([[frequent.seen, frequent.positives]], float) - kept.sum(axis=0)
+    often, positive = np.concatenate([kept, np.maximum(rest, 0)]).T
+    negative = often - positive
+    if not positive.sum() or not negative.sum():
+        return None
+    order = np.argsort(positive / np.maximum(often, 1))
+    up, down = positive[order], negative[order]
+    below = np.concatenate([[0.0], np.cumsum(down)[:-1]])
+    return float(np.dot(up, below + down / 2) / (up.sum() * down.sum()))

@@ -1,0 +1,45 @@
+"""A table as a value; templates/parts.html.j2 draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal
+
+Kind = Literal["text", "long", "number", "bar"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The head of a column; a column of bars has a title for those who hear the page."""
+
+    title: str
+    kind: Kind = "number"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """``rows`` are cells of text or drawings; the first cell of each is its head. ``hidden`` rows were left out."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    hidden: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+
+def table(caption: str, titles: str, rows: Iterable[Sequence[str]], limit: int = 200) -> Table:
+    """A table whose columns are ``<view | matched | =share``: ``<`` is for text, ``~`` for sentences, ``=`` for bars.
+
+    At most ``limit`` rows are kept.
+    """
+    kinds: dict[str, Kind] = {"<": "text", "~": "long", "=": "bar"}
+    columns = [
+        Column(title.lstrip("<~="), kinds.get(title[:1], "number")) for title in map(str.strip, titles.split("|"))
+    ]
+    found = iter(rows)
+    kept = tuple(tuple(row) for row in islice(found, limit))
+    return Table(caption, tuple(columns), kept, hidden=sum(1 for _ in found))

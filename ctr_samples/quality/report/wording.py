@@ -1,0 +1,103 @@
+"""Figures and names as people read them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ctr_samples.config.units import format_size
+
+MISSING = "–"
+_LONGEST = 80
+
+
+def count(value: float | None) -> str:
+    """``1234567`` -> ``1,234,567``."""
+    return MISSING if value is None else f"{round(value):,}"
+
+
+def number(value: float | None) -> str:
+    """Four significant digits, whole numbers in full: ``0.12345`` -> ``0.1235``, ``12345.6`` -> ``12,346``."""
+    if value is None:
+        return MISSING
+    size = abs(value)
+    if size >= 1e12 or 0 < size < 1e-4:
+        return f"{value:.3g}"
+    if value == int(value) or size >= 10_000:
+        return f"{value:,.0f}"
+    return f"{value:,.4g}" if size < 1000 else f"{value:,.1f}"
+
+
+def share(value: float | None) -> str:
+    """``0.0342`` -> ``3.42%``; what is not quite 0 or 1 never reads as 0% or 100%."""
+    if value is None:
+        return MISSING
+    percent = value * 100
+    if percent in (0, 100):
+        return f"{percent:.0f}%"
+    if abs(percent) < 0.01:
+        return f"{percent:.1g}%" if abs(percent) >= 1e-4 else "<0.0001%"
+    if 99.95 <= percent < 100:
+        return f"{min(percent, 99.999):.3f}%"
+    return f"{percent:.1f}%" if abs(percent) >= 10 else f"{percent:.2f}%"
+
+
+def size(value: float | None) -> str:
+    """``134217728`` -> ``128 MiB``."""
+    return MISSING if value is None else format_size(round(value))
+
+
+def span(seconds: float | None) -> str:
+    """``7500`` -> ``2 h 5 min``: two units are enough."""
+    if seconds is None:
+        return MISSING
+    if abs(seconds) < 60:
+        return f"{seconds:.3g} s"
+    for unit, length, smaller, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if abs(seconds) >= length:
+            whole, rest = divmod(round(abs(seconds) / part), length // part)
+            sign = "−" if seconds < 0 else ""
+            return f"{sign}{whole:,} {unit} {rest} {smaller}" if rest else f"{sign}{whole:,} {unit}"
+    return MISSING
+
+
+def change(now: float | None, before: float | None) -> str:
+    """How much a count differs from the one before: ``+3.1%``; empty where it does not, or where that cannot be said."""
+    if now is None or not before:
+        return ""
+    return _signed((now - before) / abs(before) * 100, 1, "%")
+
+
+def moved(now: float | None, before: float | None) -> str:
+    """How much a share differs from the one before, in percentage points."""
+    if now is None or before is None:
+        return ""
+    return _signed((now - before) * 100, 2, " points")
+
+
+def shown(value: Any, longest: int = _LONGEST) -> str:
+    """A name or value from the data on one line: what cannot be seen is written as an escape, what is long is cut."""
+    if value is None:
+        return MISSING
+    if isinstance(value, float) and math.isfinite(value):
+        return number(value)
+    text = str(value)[: longest + 1]
+    if not text:
+        return "(empty)"
+    text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def clipped(text: str, longest: int) -> str:
+    """A long text, cut where it ends to help."""
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """``1 check``, ``2 checks``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def _signed(value: float, digits: int, unit: str) -> str:
+    """Empty for what rounds to nothing."""
+    return f"{value:+.{digits}f}{unit}".replace("-", "−") if round(value, digits) else ""

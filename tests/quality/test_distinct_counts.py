@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ctr_samples.quality import distinct
+
+
+def registers_of(numbers: np.ndarray) -> distinct.Registers:
+    registers = distinct.no_values()
+    distinct.observe(registers, numbers.astype(np.int64).view(np.uint64))
+    return registers
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 10, 100])
+def test_few_values_are_counted_almost_exactly(count: int) -> None:
+    assert distinct.estimate(registers_of(np.arange(count))) == pytest.approx(count, rel=0.06)
+
+
+@pytest.mark.parametrize("count", [1000, 5000, 50_000, 1_000_000])
+def test_many_values_are_counted_within_three_standard_errors(count: int) -> None:
+    assert distinct.estimate(registers_of(np.arange(count) * 7 - 3)) == pytest.approx(count, rel=3 * 0.033)
+
+
+def test_the_error_over_many_columns_is_the_one_that_is_promised() -> None:
+    ratios = [distinct.estimate(registers_of(np.arange(20_000) + 10**9 * column)) / 20_000 for column in range(200)]
+    assert np.mean(ratios) == pytest.approx(1, abs=0.01)
+    assert np.std(ratios) == pytest.approx(0.033, rel=0.25)
+
+
+def test_a_value_counts_once_however_often_it_comes() -> None:
+    once, often = registers_of(np.arange(500)), registers_of(np.tile(np.arange(500), 40))
+    assert (once == often).all()
+
+
+def test_registers_of_parts_merge_to_those_of_the_whole() -> None:
+    whole, parts = registers_of(np.arange(9000)), [registers_of(part) for part in np.split(np.arange(9000), [10, 4000])]
+    assert (np.maximum.reduce(parts) == whole).all()
+
+
+def test_scrambling_is_one_to_one_and_flips_half_of_the_bits() -> None:
+    numbers = np.arange(100_000, dtype=np.uint64)
+    scrambled = distinct.scrambled(numbers)
+    assert len(np.unique(scrambled)) == 100_000
+    flipped = np.bitwise_count(scrambled[1:] ^ scrambled[:-1]) if hasattr(np, "bitwise_count") else np.array([32])
+    assert flipped.mean() == pytest.approx(32, abs=0.2)

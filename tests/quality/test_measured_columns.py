@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ctr_samples.quality.columns import CHUNK, Column, Flat, Moments
+
+
+def observed(*batches: pa.Array, default: float | str | None = None) -> Column:
+    column = Column()
+    for batch in batches:
+        column.observe(batch, default)
+    return column
+
+
+def test_numbers_are_counted_exactly() -> None:
+    column = observed(pa.array([3, 0, None, -2, 0, 7], pa.int64()))
+    facts = column.moments
+    assert (column.rows, column.nulls, facts.values, facts.zeros) == (6, 1, 5, 2)
+    assert (facts.min, facts.max) == (-2, 7)
+    assert facts.mean == pytest.approx(1.6)
+    assert facts.std == pytest.approx(np.std([3, 0, -2, 0, 7]))
+
+
+def test_nan_and_infinity_are_counted_and_leave_the_other_facts_alone() -> None:
+    facts = observed(pa.array([1.0, math.nan, 3.0, math.inf, -math.inf], pa.float32())).moments
+    assert (facts.values, facts.nan, facts.infinite, facts.finite) == (5, 1, 2, 2)
+    assert (facts.min, facts.max, facts.mean) == (1.0, 3.0, 2.0)
+
+
+def test_a_column_of_nothing_but_nan_has_no_least_value() -> None:
+    facts = observed(pa.array([math.nan, math.nan])).moments
+    assert (facts.min, facts.max, facts.std) == (None, None, None)
+
+
+def test_infinities_of_both_signs_do_not_hide_behind_their_sum() -> None:
+    assert observed(pa.array([math.inf, -math.inf, 1.0])).moments.infinite == 2
+
+
+def test_a_mean_far_from_zero_does_not_spoil_the_deviation() -> None:
+    numbers = 1.5e9 + np.tile([0.0, 1.0], 3 * CHUNK)
+    assert observed(pa.array(numbers)).moments.std == pytest.approx(0.5)
+
+
+def test_merged_moments_are_those_of_all_numbers() -> None:
+    numbers = np.random.default_rng(0).normal(5, 2, 10_000)
+    whole, parts = Moments(), Moments()
+    whole.observe(numbers)
+    for part in np.split(numbers, [1, 17, 17, 6000]):
+        alone = Moments()
+        alone.observe(part)
+        parts.merge(alone)
+    assert (parts.values, parts.min, parts.max) == (whole.values, whole.min, whole.max)
+    assert parts.mean == pytest.approx(whole.mean, rel=1e-12)
+    assert parts.std == pytest.approx(numbers.std(), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "lengths", "nulls"),
+    [
+        (pa.array([[1, 2], None, [], [3]]), [1, 2, 3], [2, 0, 0, 1], 1),
+        (pa.array([[1, None], [None], [3]]), [1, 3], [1, 0, 1], 0),
+        (pa.array([[[1, 2], [3]], [], [[4], None]]), [1, 2, 3, 4], [3, 0, 1], 0),
+        (pa.array([[9], [1, 2], None, [], [3]]).slice(1), [1, 2, 3], [2, 0, 0, 1], 1),
+        (pa.array([[1, 2], [3, 4]], pa.list_(pa.int64(), 2)), [1, 2, 3, 4], [2, 2], 0),
+        (pa.array([5, None, 6]), [5, 6], [1, 0, 1], 1),
+        (pa.array([5, 6]), [5, 6], None, 0),
+    ],
+)
+def test_lists_are_taken_apart(column: pa.Array, values: list[int], lengths: list[int] | None, nulls: int) -> None:
+    flat = Flat.of(column)
+    assert flat.values.to_pylist() == values
+    assert (None if flat.lengths is None else flat.lengths.tolist()) == lengths
+    assert flat.nulls == nulls
+
+
+def test_lists_have_a_shortest_and_a_longest() -> None:
+    column = observed(pa.array([[1, 2], [], [3]]), pa.array([[1, 2, 3]]))
+    assert (column.shortest, column.longest, column.moments.values) == (0, 3, 6)
+
+
+@pytest.mark.parametrize(
+    ("column", "default", "rows"),
+    [
+        (pa.array([0, 1, 0]), 0, 2),
+        (pa.array([[0.0, 0.0], [0.0, 1.0], [], [0.0, 0.0]], pa.list_(pa.float32())), 0.0, 2),
+        (pa.array(["", "a", ""]), "", 2),
+        (pa.array([b"none", b"a"]), "none", 1),
+        (pa.array([None, 0]), 0, 1),
+    ],
+)
+def test_rows_of_nothing_but_the_default_are_counted(column: pa.Array, default: float | str, rows: int) -> None:
+    assert observed(column, default=default).defaults == rows
+
+
+def looked_at(numbers: pa.Array, label: list[int] | None = None, **how: bool) -> Column:
+    column = Column()
+    column.look(numbers, None if label is None else np.array(label), **{"as_numbers": True, "as_values": False, **how})
+    return column
+
+
+def test_quantiles_of_few_numbers_are_exact() -> None:
+    sketch = looked_at(pa.array([float(n) for n in range(101)])).quantiles.whole
+    assert sketch.get_quantiles([0.0, 0.5, 1.0]) == [0.0, 50.0, 100.0]
+
+
+def test_quantiles_of_many_numbers_stay_in_the_bound_of_the_sketch() -> None:
+    numbers = np.random.default_rng(1).permutation(60_000).astype(np.float64)
+    sketch = looked_at(pa.array(numbers)).quantiles.whole
+    bound = sketch.normalized_rank_error(False)
+    for rank in (0.01, 0.25, 0.5, 0.9):
+        assert abs(sketch.get_quantile(rank) / 60_000 - rank) < 2 * bound
+
+
+def test_the_most_frequent_values_are_counted_with_their_positives() -> None:
+    column = looked_at(pa.array(["a", "b", "a", "c"]), [1, 0, 0, 1], as_numbers=False, as_values=True)
+    assert column.frequent.first() == [("a", 2, 1), ("b", 1, 0), ("c", 1, 1)]
+    assert (column.frequent.seen, column.frequent.positives) == (4, 2)
+
+
+def test_a_label_counts_for_each_value_of_a_list() -> None:
+    column = looked_at(pa.array([[7, 8], [], [8]]), [1, 1, 0], as_numbers=False, as_values=True)
+    assert column.frequent.first() == [(8, 2, 1), (7, 1, 1)]
+
+
+def test_what_a_task_returns_is_read_back_as_it_was() -> None:
+    column = observed(pa.array([[1, 2], None, [4]]), default=0)
+    column.look(pa.array([1, 2, 4]), np.array([0, 1, 0]), as_numbers=True, as_values=True)
+    again = Column.from_dict(json.loads(json.dumps(column.to_dict())))
+    assert again.to_dict() == column.to_dict()
+    assert again.frequent.first() == [(1, 1, 0), (2, 1, 1), (4, 1, 0)]
+
+
+def test_columns_of_two_tasks_merge_to_that_of_all_rows() -> None:
+    first, second = pa.array([5, None, 5, 6]), pa.array([6, 7])
+    whole = observed(first, second)
+    merged = observed(first)
+    merged.merge(observed(second))
+    assert merged.to_dict() == whole.to_dict()

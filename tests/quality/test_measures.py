@@ -1,0 +1,208 @@
+"""What tasks measure and the driver merges, against the same computed on all rows at once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from ctr_samples.contract import ExampleContract, FeatureSpec, Part
+from ctr_samples.quality import collecting
+from ctr_samples.quality.collecting import Collector, Wanted, columns_of, measured
+from ctr_samples.quality.merging import Measures
+
+CONTRACT = ExampleContract(
+    (
+        FeatureSpec("price", "float32"),
+        FeatureSpec("city", "int64", buckets=50),
+        FeatureSpec("clicks", "int64"),
+        FeatureSpec("tags", "int64", None, buckets=9),
+        FeatureSpec("name", "bytes"),
+        FeatureSpec("clicked", "int64", role="label"),
+        FeatureSpec("impression_id", "int64", role="key"),
+    )
+)
+WANTED = Wanted(CONTRACT, "clicked", "hour", "user", "impression_id", {"price": 0.0})
+ROWS = 6000
+
+
+def rows() -> pa.RecordBatch:
+    random = np.random.default_rng(5)
+    clicked = (random.random(ROWS) < 0.2).astype(np.int64)
+    lengths = random.integers(0, 4, ROWS)
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.RecordBatch.from_pydict(
+        {
+            "price": pa.array(np.where(random.random(ROWS) < 0.1, 0, random.gamma(2, 10, ROWS)).astype(np.float32)),
+            "city": pa.array(random.zipf(1.5, ROWS).clip(0, 49)),
+            "clicks": pa.array(random.integers(0, 30, ROWS) + 5 * clicked),
+            "tags": pa.ListArray.from_arrays(pa.array(ends), pa.array(random.integers(0, 9, ends[-1]))),
+            "name": pa.array([b"a", b"b", None] * (ROWS // 3), pa.binary()),
+            "clicked": pa.array(clicked),
+            "impression_id": pa.array(np.arange(ROWS)),
+            "hour": pa.array(random.integers(0, 24, ROWS).astype(np.int8)),
+            "user": pa.array([f"u{n}" for n in random.zipf(1.3, ROWS).clip(0, 500)]),
+        }
+    )
+
+
+def measures(*tasks: list[pa.RecordBatch], first_task: int = 0) -> Measures:
+    """What tasks with these batches return, through JSON as from an executor."""
+    returned = []
+    for number, batches in enumerate(tasks, first_task):
+        collector = Collector(WANTED, number)
+        for batch in batches:
+            collector.observe(batch, "train")
+        returned.append(json.loads(json.dumps(collector.close())))
+    return Measures.of(returned)
+
+
+def column(found: Measures, name: str) -> dict[str, Any]:
+    (facts,) = found.columns(CONTRACT, "feature", "label")[name]["splits"].values()
+    return facts
+
+
+@pytest.fixture(scope="module")
+def whole() -> Measures:
+    return measures([rows()])
+
+
+@pytest.fixture(scope="module")
+def in_parts() -> Measures:
+    batch = rows()
+    tasks = [batch.slice(0, 10), batch.slice(10, 2990), batch.slice(3000)]
+    return measures(*[[task.slice(0, 7), task.slice(7)] for task in tasks])
+
+
+@pytest.mark.parametrize("found", ["whole", "in_parts"])
+def test_exact_facts_are_those_of_all_rows(found: str, request: pytest.FixtureRequest) -> None:
+    batch, got = rows(), request.getfixturevalue(found)
+    price = batch.column("price").to_numpy().astype(np.float64)
+    facts = column(got, "price")
+    assert (facts["rows"], facts["nulls"], facts["values"]) == (ROWS, 0, ROWS)
+    assert facts["zeros"] == facts["defaults"] == int((price == 0).sum())
+    assert (facts["min"], facts["max"]) == (price.min(), price.max())
+    assert facts["mean"] == pytest.approx(price.mean(), rel=1e-12)
+    assert facts["std"] == pytest.approx(price.std(), rel=1e-12)
+    assert column(got, "name")["nulls"] == ROWS // 3
+    assert column(got, "tags")["lengths"]["max"] == 3
+
+
+@pytest.mark.parametrize("found", ["whole", "in_parts"])
+def test_rates_by_hour_are_exact(found: str, request: pytest.FixtureRequest) -> None:
+    batch, got = rows(), request.getfixturevalue(found)
+    hours, clicked = batch.column("hour").to_numpy(), batch.column("clicked").to_numpy()
+    rate = got.click_rate("clicked", hours=True)
+    assert rate is not None
+    assert [h["samples"] for h in rate["by_hour"]] == np.bincount(hours).tolist()
+    assert [h["positives"] for h in rate["by_hour"]] == np.bincount(hours, clicked).astype(int).tolist()
+    assert rate["by_split"] == {"train": {"samples": ROWS, "positives": int(clicked.sum())}}
+
+
+@pytest.mark.parametrize("found", ["whole", "in_parts"])
+def test_sketches_stay_within_their_bounds(found: str, request: pytest.FixtureRequest) -> None:
+    batch, got = rows(), request.getfixturevalue(found)
+    price = np.sort(batch.column("price").to_numpy())
+    facts = column(got, "price")
+    assert facts["looked_at"] == ROWS
+    for rank, value in facts["quantiles"].items():
+        low, high = np.searchsorted(price, value, "left") / ROWS, np.searchsorted(price, value, "right") / ROWS
+        assert low - 0.03 <= float(rank) <= high + 0.03
+    distinct = len(np.unique(batch.column("city").to_numpy()))
+    assert column(got, "city")["distinct"] == pytest.approx(distinct, rel=0.1)
+
+
+def test_the_most_frequent_values_have_their_shares(in_parts: Measures) -> None:
+    city, clicked = (rows().column(name).to_numpy() for name in ("city", "clicked"))
+    first = column(in_parts, "city")["top"][0]
+    assert first == {"value": 1, "share": (city == 1).mean(), "positives": pytest.approx(clicked[city == 1].mean())}
+
+
+def test_a_feature_that_knows_the_label_has_the_auc_that_pairs_say(in_parts: Measures) -> None:
+    clicks, clicked = (rows().column(name).to_numpy() for name in ("clicks", "clicked"))
+    pairs = clicks[clicked == 1][:, None] - clicks[clicked == 0][None, :]
+    by_pairs = ((pairs > 0).sum() + (pairs == 0).sum() / 2) / pairs.size
+    assert by_pairs > 0.6
+    assert column(in_parts, "clicks")["auc"] == pytest.approx(by_pairs, abs=0.02)
+    assert column(in_parts, "price")["auc"] == pytest.approx(0.5, abs=0.03)
+
+
+def test_an_id_that_knows_the_label_has_an_auc_of_one() -> None:
+    batch = rows()
+    city = pa.array(batch.column("clicked").to_numpy() * 7 + 2)
+    found = measures([batch.set_column(1, "city", city)])
+    assert column(found, "city")["auc"] == 1.0
+
+
+def test_ids_that_are_seen_once_or_twice_do_not_look_good() -> None:
+    batch = rows()
+    found = measures([batch.set_column(1, "city", pa.array(np.arange(ROWS)))])
+    assert column(found, "city")["auc"] == pytest.approx(0.5, abs=0.02)
+
+
+def test_the_heaviest_user_is_named(in_parts: Measures) -> None:
+    users = rows().column("user").to_pylist()
+    found = in_parts.users()
+    assert found is not None
+    assert found["heaviest"][0]["user"] == max(set(users), key=users.count)
+    assert found["heaviest"][0]["samples"] == users.count(found["heaviest"][0]["user"])
+
+
+def test_rows_of_one_key_are_counted_also_across_batches() -> None:
+    batch = rows()
+    keys = pa.array(np.repeat(np.arange(ROWS // 2), 2))
+    twice = batch.set_column(6, "impression_id", keys)
+    assert measures([twice.slice(0, 3), twice.slice(3)]).same_keys == ROWS // 2
+    assert measures([batch]).same_keys == 0
+
+
+def test_only_the_first_tasks_look_and_all_count() -> None:
+    found = measures([rows()], first_task=collecting.LOOKING)
+    facts = column(found, "price")
+    assert (facts["rows"], facts["looked_at"], facts["quantiles"], facts["cdf"]) == (ROWS, 0, None, None)
+    assert column(found, "clicks")["distinct"] == pytest.approx(35, rel=0.1)
+
+
+def test_a_task_looks_at_no_more_rows_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "LOOKED_AT", 100)
+    batch = rows()
+    facts = column(measures([batch.slice(0, 60), batch.slice(60)]), "city")
+    assert (facts["rows"], facts["looked_at"]) == (ROWS, 100)
+
+
+def test_a_task_holds_no_more_bytes_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "LOOKED_AT_BYTES", 20_000)
+    batch = rows()
+    looked_at = column(measures([batch.slice(0, 60), batch.slice(60)]), "city")["looked_at"]
+    assert 100 < looked_at < 1000
+
+
+def test_what_a_baseline_knows_is_the_rate(whole: Measures) -> None:
+    rate = rows().column("clicked").to_numpy().mean()
+    baseline = whole.baseline("clicked")
+    assert baseline is not None
+    assert (baseline["rate"], baseline["accuracy"]) == (rate, 1 - rate)
+    assert baseline["log_loss"] == pytest.approx(-rate * np.log(rate) - (1 - rate) * np.log(1 - rate))
+
+
+def test_a_task_without_rows_changes_nothing(whole: Measures) -> None:
+    with_none = measures([rows()], [])
+    # Not the sketches of numbers, which throw dice.
+    assert column(with_none, "city") == column(whole, "city")
+    assert with_none.duplicates() == whole.duplicates()
+
+
+@pytest.mark.parametrize("layout", ["dense", "legacy_121"])
+def test_the_features_inside_a_vector_are_measured_one_by_one(layout: Any) -> None:
+    contract = ExampleContract(
+        (FeatureSpec("features", "float32", (3,)), FeatureSpec("label", "int64", role="label")),
+        layout=layout,
+        parts=(Part("age", 0, 1), Part("place", 1, 2)),
+    )
+    batch = pa.RecordBatch.from_pydict({"features": [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], "label": [0, 1]})
+    assert list(measured(contract)) == ["label", "age", "place"]
+    found = {name: values.to_pylist() for name, values in columns_of(batch, contract)}
+    assert found == {"label": [0, 1], "age": [1.0, 4.0], "place": [[2.0, 3.0], [5.0, 6.0]]}

@@ -1,0 +1,305 @@
+"""Each check, by a day like the one before and by one that is broken in its way."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ctr_samples.config import Limits, Quality
+from ctr_samples.quality.checks import CHECKS, Days, Outcome, outcomes
+
+Day = dict[str, Any]
+
+
+def number(**changed: Any) -> Day:
+    """A numeric feature, spread evenly over 0 to 100."""
+    return {
+        "rows": 9000,
+        "nulls": 90,
+        "defaults": 90,
+        "values": 8910,
+        "zeros": 0,
+        "nan": 0,
+        "infinite": 0,
+        "min": 0.0,
+        "max": 100.0,
+        "mean": 50.0,
+        "std": 29.0,
+        "lengths": None,
+        "distinct": 5000.0,
+        "quantiles": {"0.5": 50.0},
+        "cdf": {"at": [float(n) for n in range(101)], "below": [n / 100 for n in range(101)]},
+        "top": None,
+        "looked_at": 9000,
+        "values_looked_at": 8910,
+        "auc": 0.55,
+    } | changed
+
+
+def ids(shares: dict[int, float], **changed: Any) -> Day:
+    """An id feature with these shares."""
+    top = [{"value": value, "share": share, "positives": 0.1} for value, share in shares.items()]
+    return number(cdf=None, quantiles=None, min=1, max=9, top=top) | changed
+
+
+def feature(train: Day, kind: str = "number") -> Day:
+    return {"kind": kind, "dtype": "float32", "shape": [], "splits": {"train": train}}
+
+
+def day(run_date: str = "2019-06-05") -> Day:
+    return {
+        "run_date": run_date,
+        "contract": "c0ffee",
+        "samples": {"train": 9000, "eval": 1000},
+        "accounting": {"impressions": 10_500, "samples": 10_000, "no_time": 0, "repeated": 500},
+        "labels": {
+            "clicked": {
+                "binary": True,
+                "splits": {
+                    "train": {"count": 9000, "sum": 900.0, "mean": 0.1, "std": 0.3},
+                    "eval": {"count": 1000, "sum": 100.0, "mean": 0.1, "std": 0.3},
+                },
+            },
+            "read_ms": {"binary": False, "splits": {"train": {"count": 9000, "sum": 9e6, "mean": 1e3, "std": 4e3}}},
+        },
+        "actions": {"clicked": {"actions": 1050, "orphans": 50}},
+        "click_rate": {
+            "label": "clicked",
+            "by_split": {"train": {"samples": 9000, "positives": 900}, "eval": {"samples": 1000, "positives": 100}},
+            "by_hour": [{"hour": hour, "samples": 400 + 33 * (hour % 2), "positives": 42} for hour in range(24)],
+        },
+        "features": {
+            "age": feature(number()),
+            "channel": feature(ids({1: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}), "id"),
+        },
+        "views": {"user": {"matched": 9500, "match_rate": 0.95, "age_s_median": 36_000}},
+        "users": {"looked_at": 10_000, "heaviest": [{"user": "u7", "share": 0.01, "samples": 100}]},
+        "duplicates": {"ids": 0, "looked_at": 10_000, "identical": 0.02, "conflicting": 0.01},
+        "baseline": {"label": "clicked", "rate": 0.1, "accuracy": 0.9, "log_loss": 0.325},
+    }
+
+
+def judged(now: Day, before: Day | None = None, limits: Quality | None = None) -> dict[str, Outcome]:
+    """What did not pass, by check."""
+    reference = day("2019-06-04") if before is None else before
+    found = outcomes(Days(now, reference, day("2019-05-29")), limits or Quality())
+    return {one.check: one for one in reversed(found) if not one.passed}
+
+
+def changed(path: str, value: Any) -> Callable[[Day], None]:
+    *parents, last = path.split("/")
+
+    def change(document: Day) -> None:
+        for key in parents:
+            document = document[int(key)] if isinstance(document, list) else document[key]
+        document[last] = value
+
+    return change
+
+
+def late_clicks(document: Day) -> None:
+    for hour in document["click_rate"]["by_hour"][18:]:
+        hour["positives"] = 0
+
+
+def lost_morning(document: Day) -> None:
+    for hour in document["click_rate"]["by_hour"][6:9]:
+        hour |= {"samples": 0, "positives": 0}
+
+
+def shifted_by_eight_hours(document: Day) -> None:
+    for hour in document["click_rate"]["by_hour"]:
+        hour["samples"] = 1200 if hour["hour"] >= 16 else 20
+
+
+BROKEN: list[tuple[str, str, Callable[[Day], None], str]] = [
+    ("volume", "fail", changed("samples", {"train": 2500, "eval": 300}), "2,800 samples, 10,000 on 2019-06-04"),
+    ("volume", "warn", changed("samples", {"train": 15_000, "eval": 1500}), "16,500 samples"),
+    (
+        "rate",
+        "fail",
+        changed("labels/clicked/splits", {"train": {"count": 10_000, "sum": 400.0, "mean": 0.04, "std": 0.2}}),
+        "0.04",
+    ),
+    (
+        "rate",
+        "fail",
+        changed("labels/read_ms/splits", {"train": {"count": 9000, "sum": 9e3, "mean": 1.0, "std": 4.0}}),
+        "read_ms",
+    ),
+    ("silent_hours", "fail", late_clicks, "no clicks at 18:00, 19:00"),
+    ("silent_hours", "fail", lost_morning, "no impressions at 6:00, 7:00, 8:00"),
+    ("hours", "fail", shifted_by_eight_hours, "lie in other hours"),
+    (
+        "one_class",
+        "fail",
+        changed("labels/clicked/splits", {"train": {"count": 9000, "sum": 0.0, "mean": 0.0, "std": 0.0}}),
+        "clicked = 0",
+    ),
+    (
+        "missing",
+        "fail",
+        changed("features/age/splits/train", number(defaults=4500)),
+        "50.0% of the rows have their default of age",
+    ),
+    ("missing", "warn", changed("features/age/splits/train", number(nulls=1000)), "have no value of age"),
+    ("constant", "fail", changed("features/age/splits/train", number(min=0.0, max=0.0)), "age has one value only (0)"),
+    ("nonfinite", "fail", changed("features/age/splits/train", number(nan=500)), "5.61% of the values of age"),
+    ("nonfinite", "warn", changed("features/age/splits/train", number(infinite=1)), "NaN or infinite"),
+    (
+        "distribution",
+        "fail",
+        changed(
+            "features/age/splits/train",
+            number(
+                quantiles={"0.5": 50_000.0},
+                cdf={"at": [float(1000 * n) for n in range(101)], "below": [n / 100 for n in range(101)]},
+            ),
+        ),
+        "median is 5e+04, before 50",
+    ),
+    (
+        "values",
+        "fail",
+        changed("features/channel/splits/train", ids({2: 0.4, 3: 0.3, 4: 0.2, 5: 0.1})),
+        "value 1 of channel has 0.0%",
+    ),
+    (
+        "stability",
+        "fail",
+        changed("features/channel/splits/train", ids({2: 0.4, 3: 0.3, 4: 0.2, 5: 0.1})),
+        "stability index",
+    ),
+    (
+        "matched",
+        "fail",
+        changed("views/user", {"matched": 5000, "match_rate": 0.5, "age_s_median": 36_000}),
+        "50.0% of the samples find a row of user",
+    ),
+    (
+        "age",
+        "fail",
+        changed("views/user", {"matched": 9500, "match_rate": 0.95, "age_s_median": 36_000 + 86_400}),
+        "34.0 h old",
+    ),
+    ("leak", "fail", changed("features/age/splits/train", number(auc=0.99)), "AUC of 0.990"),
+    ("leak", "warn", changed("features/age/splits/train", number(auc=0.05)), "AUC of 0.950"),
+    (
+        "heavy_user",
+        "fail",
+        changed("users", {"looked_at": 10_000, "heaviest": [{"user": "bot", "share": 0.3, "samples": 3000}]}),
+        "user 'bot'",
+    ),
+    (
+        "dropped",
+        "fail",
+        changed("accounting", {"impressions": 20_000, "samples": 10_000, "no_time": 0, "repeated": 10_000}),
+        "dropped as repeated",
+    ),
+    (
+        "orphans",
+        "fail",
+        changed("actions", {"clicked": {"actions": 1000, "orphans": 600}}),
+        "60.0% of the actions of clicked",
+    ),
+    (
+        "identical",
+        "fail",
+        changed("duplicates", {"ids": 0, "looked_at": 9000, "identical": 0.6, "conflicting": 0.01}),
+        "60.0% of the samples",
+    ),
+    (
+        "conflicting",
+        "warn",
+        changed("duplicates", {"ids": 0, "looked_at": 9000, "identical": 0.02, "conflicting": 0.2}),
+        "another label",
+    ),
+    ("same_ids", "fail", changed("duplicates/ids", 3), "3 samples have the impression_id"),
+    ("contract", "warn", changed("contract", "beef"), "the contract is another one than on 2019-06-04"),
+]
+
+
+def test_a_day_like_the_one_before_passes_every_check() -> None:
+    found = outcomes(Days(day(), day("2019-06-04"), day("2019-05-29")), Quality())
+    assert {one.check for one in found} == set(CHECKS)
+    assert [one for one in found if not one.passed] == []
+
+
+@pytest.mark.parametrize(("check", "severity", "break_it", "said"), BROKEN)
+def test_a_broken_day_is_found_by_its_check(
+    check: str, severity: str, break_it: Callable[[Day], None], said: str
+) -> None:
+    broken = day()
+    break_it(broken)
+    found = judged(broken)
+    assert found[check].severity == severity
+    assert said.lower() in found[check].sentence.lower()
+
+
+def test_each_check_has_a_broken_day() -> None:
+    assert {check for check, *_ in BROKEN} == set(CHECKS) == set(Quality.model_fields)
+
+
+def test_the_first_day_is_judged_by_what_needs_no_other() -> None:
+    broken = day()
+    broken["features"]["age"]["splits"]["train"] |= {"auc": 0.99, "min": 1.0, "max": 1.0}
+    broken["duplicates"]["ids"] = 1
+    found = {one.check: one.severity for one in outcomes(Days(broken), Quality()) if not one.passed}
+    assert found == {"leak": "fail", "constant": "warn", "same_ids": "fail"}
+
+
+def test_the_nearer_of_yesterday_and_the_same_weekday_counts() -> None:
+    weekend = day()
+    weekend["samples"] = {"train": 3000, "eval": 400}
+    last_saturday = copy.deepcopy(weekend)
+    found = outcomes(Days(weekend, day("2019-06-04"), last_saturday), Quality())
+    assert [one.severity for one in found if one.check == "volume"] == ["pass"]
+
+
+def test_a_small_day_is_not_refused_for_its_noise() -> None:
+    small = day()
+    small["labels"] = {
+        "clicked": {"binary": True, "splits": {"train": {"count": 100, "sum": 4.0, "mean": 0.04, "std": 0.2}}}
+    }
+    before = copy.deepcopy(small) | {"run_date": "2019-06-04"}
+    before["labels"]["clicked"]["splits"]["train"] |= {"sum": 10.0, "mean": 0.1}
+    assert "rate" not in judged(small, before)
+
+
+def test_no_clicks_at_all_are_found_though_there_is_no_ratio() -> None:
+    broken = day()
+    broken["labels"]["clicked"]["splits"] = {"train": {"count": 9000, "sum": 0.0, "mean": 0.0, "std": 0.0}}
+    assert judged(broken)["rate"].severity == "fail"
+
+
+def test_a_feature_that_was_constant_before_only_warns() -> None:
+    both = [day(), day("2019-06-04")]
+    for document in both:
+        document["features"]["age"]["splits"]["train"] |= {"min": 3.0, "max": 3.0}
+    assert judged(both[0], both[1])["constant"].severity == "warn"
+
+
+def test_integers_that_are_codes_are_compared_by_value_as_well() -> None:
+    both = [day(), day("2019-06-04")]
+    for document, shares in zip(both, ({2: 0.5, 3: 0.5}, {1: 0.5, 2: 0.5}), strict=True):
+        document["features"]["code"] = feature(ids(shares, cdf=number()["cdf"], quantiles={"0.5": 2}))
+    assert judged(*both)["values"].severity == "fail"
+
+
+def test_a_limit_can_be_raised_and_a_check_switched_off() -> None:
+    broken = day()
+    broken["samples"] = {"train": 2500, "eval": 300}
+    assert "volume" not in judged(broken, limits=Quality(volume=Limits(warn=None, fail=5)))
+    assert "volume" not in judged(broken, limits=Quality.model_validate({"volume": "off"}))
+    assert judged(broken, limits=Quality.model_validate({"volume": {"fail": None}}))["volume"].severity == "warn"
+
+
+def test_a_sentence_says_how_much_was_allowed() -> None:
+    broken = day()
+    broken["duplicates"]["ids"] = 2
+    assert judged(broken)["same_ids"].sentence == (
+        "2 samples have the impression_id of another one; same_ids is 0.0002, allowed 1e-06."
+    )

@@ -1,0 +1,248 @@
+"""`ctr-samples report` and `ctr-samples compare`, on days that were published without Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import webbrowser
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import typer
+from day_documents import metrics
+from typer.testing import CliRunner, Result
+
+from ctr_samples.cli.reports import compare, report
+from ctr_samples.shards import Manifest, Shard, open_storage, publish
+
+program = typer.Typer()
+program.command()(report)
+program.command()(compare)
+
+
+def call(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(program, [str(argument) for argument in arguments])
+
+
+def sentence(result: Result) -> str:
+    assert "Traceback" not in result.stderr
+    return re.sub(r"\s+", " ", result.stderr).strip()
+
+
+def run_directory(root: Path, day: str, generation: int) -> Path:
+    return root / f"dt={day}/data/20190606T02000{generation}-0000000a"
+
+
+def made(root: Path, day: str, generation: int = 1, **changes: Any) -> Path:
+    """A published generation with its pages; the shards are only in the manifest."""
+    directory = run_directory(root, day, generation)
+    shard = Shard(f"dt={day}/data/{directory.name}/train/part-00000-0-0000000a.tfrecord", "train", 0, 10, 999, 1)
+    manifest = Manifest(
+        name="toutiao_ctr",
+        run_date=day,
+        generation=generation,
+        run_id=directory.name,
+        parent=None,
+        created_at="2019-06-06T02:00:00+00:00",
+        fingerprint="",
+        compression="none",
+        contract={"features": [], "fingerprint": "77"},
+        config={"name": "toutiao_ctr"},
+        inputs={},
+        shards=(shard,),
+        accounting={"impressions": 10, "samples": 10},
+        views={},
+        labels={},
+        label_mature=True,
+        versions={},
+    )
+    publish(open_storage(root), manifest)
+    directory.mkdir(parents=True)
+    document = {**metrics(day, generation=generation, calm=True), "run_id": directory.name, **changes}
+    (directory / "metrics.json").write_text(json.dumps(document))
+    (directory / "report.html").write_text("<!DOCTYPE html>")
+    return directory
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    made(tmp_path, "2019-06-04")
+    made(tmp_path, "2019-06-05", 1)
+    made(tmp_path, "2019-06-05", 2)
+    return tmp_path
+
+
+@pytest.fixture
+def moved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Takes the place of the drift's computation; remembers of which days it was asked."""
+    asked: list[tuple[str, str]] = []
+
+    def drifts(now: Any, before: Any) -> dict[str, float]:
+        asked.append((now["run_date"], before["run_date"]))
+        return {"weekday": 0.777, "channel": 0.5}
+
+    fake = ModuleType("ctr_samples.quality.drift")
+    vars(fake)["drifts"] = drifts
+    monkeypatch.setitem(sys.modules, "ctr_samples.quality.drift", fake)
+    return asked
+
+
+def test_report_prints_the_page_of_the_newest_generation(root: Path) -> None:
+    for arguments in (["--date", "2019-06-05"], []):
+        result = call("report", root, *arguments)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.stdout == f"{run_directory(root, '2019-06-05', 2)}/report.html\n"
+
+
+def test_report_prints_the_page_of_a_given_generation(root: Path) -> None:
+    result = call("report", root, "--date", "2019-06-05", "--generation", "1")
+    assert result.stdout == f"{run_directory(root, '2019-06-05', 1)}/report.html\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "expected"),
+    [
+        (
+            ["--date", "2019-06-07"],
+            3,
+            "has no samples of 2019-06-07; published are 2019-06-04 to 2019-06-05 (2 day(s)).",
+        ),
+        (["--date", "2019-06-05", "--generation", "7"], 3, "There is no generation 7 of 2019-06-05 in"),
+        (["--date", "2019-06-05", "--generation", "7"], 3, "; there is 1 to 2."),
+        (["--date", "2019-06-04", "--generation", "2"], 3, "; there is only 1."),
+        (["--date", "tomorrow"], 2, "The date is 'tomorrow'; expected a day"),
+        (["--open", "--metrics"], 2, "--open, --metrics and --prometheus exclude each other; give one of them."),
+    ],
+)
+def test_what_is_not_there_is_told_in_a_sentence(root: Path, arguments: list[str], code: int, expected: str) -> None:
+    result = call("report", root, *arguments)
+    assert result.exit_code == code
+    assert expected in sentence(result)
+    assert result.stdout == ""
+
+
+def test_a_directory_without_days_is_told(tmp_path: Path) -> None:
+    result = call("report", tmp_path)
+    assert result.exit_code == 3
+    assert "holds no published day; expected an output directory of `ctr-samples generate`." in sentence(result)
+
+
+def test_a_generation_without_a_page_is_told(root: Path) -> None:
+    (run_directory(root, "2019-06-05", 2) / "report.html").unlink()
+    result = call("report", root)
+    assert result.exit_code == 3
+    assert "Generation 2 of 2019-06-05 has no report.html" in sentence(result)
+    assert "Run the day again with --force." in sentence(result)
+
+
+def test_a_later_run_that_was_refused_is_named_with_its_page(root: Path) -> None:
+    refused = run_directory(root, "2019-06-05", 3)
+    refused.mkdir()
+    assert "not published" not in call("report", root).stderr
+    (refused / "report.html").write_text("")
+    result = call("report", root)
+    assert result.stdout == f"{run_directory(root, '2019-06-05', 2)}/report.html\n"
+    assert sentence(result) == f"A later run of 2019-06-05 was not published; its report is {refused}/report.html"
+
+
+def test_a_day_of_which_all_runs_were_refused_leads_to_the_page(root: Path) -> None:
+    refused = run_directory(root, "2019-06-06", 1)
+    refused.mkdir(parents=True)
+    (refused / "report.html").write_text("")
+    result = call("report", root, "--date", "2019-06-06")
+    assert result.exit_code == 3
+    expected = f"has no samples of 2019-06-06: a run was not published; its report is {refused}/report.html"
+    assert expected in sentence(result)
+
+
+def test_metrics_are_printed_as_they_are(root: Path) -> None:
+    result = call("report", root, "--metrics")
+    assert result.stdout == (run_directory(root, "2019-06-05", 2) / "metrics.json").read_text()
+
+
+def test_metrics_are_printed_for_prometheus(root: Path) -> None:
+    result = call("report", root, "--prometheus")
+    assert 'ctr_samples_samples{sample_set="toutiao_ctr",split="train"} 1021870\n' in result.stdout
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 2}', "\ud800"])
+def test_metrics_that_are_none_are_told(root: Path, text: str) -> None:
+    file = run_directory(root, "2019-06-05", 2) / "metrics.json"
+    file.write_bytes(text.encode("utf-8", "surrogatepass"))
+    result = call("report", root, "--prometheus")
+    assert result.exit_code == 3
+    assert f"{file} cannot be read:" in sentence(result)
+
+
+@pytest.mark.parametrize(("there", "said"), [(True, ""), (False, "No browser could be opened here; ")])
+def test_a_page_is_opened_in_a_browser(root: Path, there: bool, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: bool(opened.append(url)) or there)
+    result = call("report", root, "--open")
+    assert result.exit_code == 0
+    assert opened == [(run_directory(root, "2019-06-05", 2) / "report.html").as_uri()]
+    assert sentence(result).startswith(said)
+    assert bool(sentence(result)) == bool(said)
+
+
+def test_a_page_in_an_object_store_is_not_opened(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ctr_samples.shards import storage
+
+    monkeypatch.setattr(storage.LocalStorage, "locate", lambda self, path: f"s3://bucket/{path}")
+    result = call("report", root, "--open")
+    assert result.exit_code == 2
+    assert "--open needs a file of this machine; s3://bucket/dt=2019-06-05/" in sentence(result)
+
+
+def test_compare_writes_a_page_about_the_second_day(
+    root: Path, moved: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root)
+    result = call("compare", root, "2019-06-04", "2019-06-05")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == "compare-2019-06-04-g1-2019-06-05-g2.html\n"
+    page = (root / "compare-2019-06-04-g1-2019-06-05-g2.html").read_text("utf-8")
+    assert "<h1>toutiao_ctr 2019-06-05 compared with 2019-06-04</h1>" in page
+    assert "before: 2019-06-04, generation 1" in page
+    assert moved == [("2019-06-05", "2019-06-04")]
+    assert re.findall(r'data-feature="(.*?)"', page)[:2] == ["weekday", "channel"]
+
+
+def test_compare_takes_two_generations_of_a_day(root: Path, moved: list[tuple[str, str]], tmp_path: Path) -> None:
+    place = tmp_path / "page.html"
+    result = call("compare", root, "2019-06-05", "2019-06-05", "--generation-a", "1", "--output", place)
+    assert (result.exit_code, result.stdout) == (0, f"{place}\n")
+    page = place.read_text("utf-8")
+    assert "<h1>toutiao_ctr 2019-06-05, generation 2 compared with generation 1</h1>" in page
+    assert "before: 2019-06-05, generation 1" in page
+
+
+def test_compare_computes_the_drift_of_its_two_days(root: Path, tmp_path: Path) -> None:
+    place = tmp_path / "page.html"
+    assert call("compare", root, "2019-06-04", "2019-06-05", "-o", place).exit_code == 0
+    page = place.read_text("utf-8")
+    assert page.count("drift 0.000") > 20, "both days have the same distributions"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "expected"),
+    [
+        (["2019-06-05", "2019-06-05"], 2, "Both are generation 2 of 2019-06-05; expected two."),
+        (["2019-06-01", "2019-06-05"], 3, "has no samples of 2019-06-01;"),
+        (["2019-06-04", "2019-06-05", "--generation-b", "9"], 3, "There is no generation 9 of 2019-06-05"),
+        (
+            ["2019-06-04", "2019-06-05", "-o", "/nowhere/at/all.html"],
+            2,
+            "Cannot write /nowhere/at/all.html: No such file",
+        ),
+    ],
+)
+def test_compare_tells_what_is_not_there(
+    root: Path, moved: list[tuple[str, str]], arguments: list[str], code: int, expected: str
+) -> None:
+    result = call("compare", root, *arguments)
+    assert result.exit_code == code
+    assert expected in sentence(result)

@@ -1,0 +1,152 @@
+"""Figures in words, and histograms from what was kept of a distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ctr_samples.quality.report import wording
+from ctr_samples.quality.report.charts import bar, columns, round_top
+from ctr_samples.quality.report.histograms import curve_of, histogram_of
+
+
+def cdf(at: list[float], below: list[float]) -> dict[str, Any]:
+    return {"cdf": {"at": at, "below": below}}
+
+
+def histogram(day: dict[str, Any], before: dict[str, Any] | None = None, **more: Any) -> Any:
+    curve = curve_of(day)
+    assert curve is not None
+    return histogram_of(curve, curve_of(before) if before else None, **more)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(None, "–"), (0, "0%"), (1, "100%"), (0.0342, "3.42%"), (0.342, "34.2%"), (0.99996, "99.996%"), (0.9999999, "99.999%"),
+     (0.00003, "0.003%"), (1e-9, "<0.0001%")],
+)  # fmt: skip
+def test_a_share_that_is_not_all_never_reads_as_all(value: float | None, expected: str) -> None:
+    assert wording.share(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(None, "–"), (0, "0"), (3.0, "3"), (1234567.0, "1,234,567"), (0.12345, "0.1235"), (1234.56, "1,234.6"),
+     (-12345.6, "-12,346"), (1e-7, "1e-07"), (3.4e38, "3.4e+38")],
+)  # fmt: skip
+def test_a_number_has_four_digits_that_matter(value: float | None, expected: str) -> None:
+    assert wording.number(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.25, "0.25 s"), (59, "59 s"), (60, "1 min"), (431.2, "7 min 11 s"), (3599.9, "60 min"), (7320, "2 h 2 min"),
+     (2_590_011, "29 d 23 h"), (-7200, "−2 h")],
+)  # fmt: skip
+def test_a_span_has_two_units(seconds: float, expected: str) -> None:
+    assert wording.span(seconds) == expected
+
+
+def test_what_cannot_be_seen_is_written_out() -> None:
+    assert wording.shown("a\u202eb\n") == "a\\u202eb\\n"
+    assert wording.shown("") == "(empty)"
+    assert wording.shown("x" * 200) == "x" * 79 + "…"
+
+
+def test_a_histogram_has_the_share_of_each_column() -> None:
+    found = histogram(cdf([0.5, 1.0, 4.0], [0.0, 0.5, 1.0]), bins=7)
+    assert (found.low, found.high) == (0.5, 4.0)
+    assert found.day == pytest.approx((0.5, *[0.5 / 6] * 6))
+    assert found.before == ()
+
+
+def test_the_values_at_the_lower_end_are_counted() -> None:
+    """Most values are the least one: their share stands at the first point of the curve."""
+    found = histogram(cdf([0.0, 0.5, 10.0], [0.7, 0.8, 1.0]), bins=4)
+    assert sum(found.day) == pytest.approx(1.0)
+    assert found.day[0] > 0.8
+
+
+def test_an_outlier_hides_nothing() -> None:
+    at = [step / 10 + 0.05 for step in range(100)] + [1e9]
+    found = histogram(cdf(at, [(step + 1) / 101 for step in range(101)]))
+    assert found.high < 11
+    assert not found.logarithmic
+
+
+def test_a_column_reaches_over_the_day_and_the_reference() -> None:
+    found = histogram(cdf([0.5, 1.0], [0.0, 1.0]), cdf([3.0, 3.5], [0.0, 1.0]), bins=6)
+    assert (found.low, found.high) == (0.5, 3.5)
+    assert found.day == pytest.approx((1, 0, 0, 0, 0, 0))
+    assert found.before == pytest.approx((0, 0, 0, 0, 0, 1))
+
+
+def test_what_reaches_far_beyond_its_median_has_a_logarithmic_axis() -> None:
+    found = histogram(cdf([0.1, 1.5, 10.5, 1000.5], [0.0, 0.5, 0.9, 1.0]))
+    assert found.logarithmic
+    assert found.middle < 100
+    assert sum(found.day) == pytest.approx(1.0)
+
+
+def test_whole_numbers_over_a_small_range_have_a_column_each() -> None:
+    found = histogram(cdf([0, 1, 3], [0.6, 0.9, 1.0]), cdf([0, 2], [0.5, 1.0]))
+    assert (found.low, found.high) == (0, 3)
+    assert found.day == pytest.approx((0.6, 0.3, 0.0, 0.1))
+    assert found.before == pytest.approx((0.5, 0.0, 0.5, 0.0))
+
+
+def test_a_column_that_has_most_values_is_cut_so_that_the_others_are_seen() -> None:
+    found = histogram(cdf([0, 1, 2, 3], [0.9, 0.94, 0.97, 1.0]))
+    assert found.top == pytest.approx(0.06)
+    assert found.cut
+    even = histogram(cdf([0, 1, 2, 3], [0.5, 0.7, 0.9, 1.0]))
+    assert even.top == pytest.approx(0.5)
+    assert not even.cut
+    assert not histogram(cdf([7], [1.0])).cut
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "said"),
+    [(103, 100, "+3.0%"), (99, 100, "−1.0%"), (100.001, 100, ""), (5, 0, ""), (None, 1, ""), (1, None, "")],
+)
+def test_a_change_that_rounds_to_nothing_is_not_told(now: float | None, before: float | None, said: str) -> None:
+    assert wording.change(now, before) == said
+
+
+def test_shares_differ_in_points() -> None:
+    assert wording.moved(0.0298, 0.0341) == "−0.43 points"
+    assert wording.moved(0.5, 0.50001) == ""
+
+
+def test_a_column_of_one_value_is_drawn() -> None:
+    assert sum(histogram(cdf([7], [1.0])).day) == pytest.approx(1.0)
+    assert sum(histogram(cdf([0.25], [1.0])).day) == pytest.approx(1.0)
+
+
+def test_quantiles_do_where_no_curve_was_kept() -> None:
+    found = histogram({"cdf": None, "quantiles": {"0": 0.5, "0.5": 1.5, "1": 2.5, "odd": 9}}, bins=2)
+    assert found.day == pytest.approx((0.5, 0.5), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "column", [{}, {"cdf": None, "quantiles": None}, {"quantiles": {}}, cdf([], []), cdf([1.0], [0.0])]
+)
+def test_nothing_kept_is_no_curve(column: dict[str, Any]) -> None:
+    assert curve_of(column) is None
+
+
+@pytest.mark.parametrize(("highest", "top"), [(0, 1), (0.041, 0.05), (1, 1), (1.01, 1.5), (9, 10), (730, 800)])
+def test_an_axis_ends_at_a_round_number(highest: float, top: float) -> None:
+    assert round_top(highest) == pytest.approx(top)
+
+
+def test_a_share_that_is_there_is_seen_and_none_leaves_the_drawing() -> None:
+    assert 'width="0.4"' in bar(1e-9)
+    assert "<rect" not in bar(0.0)
+    assert '<rect class="day" x="99.6" y="0" width="0.4" height="10"/>' in bar(0.001, start=1.0 - 1e-9)
+    assert '<rect class="day" x="0" y="0" width="100" height="10"/>' in bar(17.0)
+    drawn = columns([0.5, None, 2.0], [1.0, 0.0, 1.0], top=1.0, label='"a" < b')
+    assert 'd="M0.22 100V50h.56V100zM2.22 100V0h.56V100z"' in drawn
+    assert 'd="M0 100V0h1V100h1V0h1V100z"' in drawn
+    assert 'aria-label="&#34;a&#34; &lt; b"' in drawn

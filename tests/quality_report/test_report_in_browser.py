@@ -1,0 +1,92 @@
+"""The page in a real browser: nothing is asked of the network, nothing is refused, nothing leaves the screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from day_documents import manifest, metrics
+from headless_browser import CHROMIUM, Browser, browser
+
+from ctr_samples.quality.report import render
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("page") / "report.html"
+    evil = "<img src=http://127.0.0.1:9/a onerror=alert(1)>"
+    day = metrics()
+    day["features"][evil] = day["features"]["channel"]
+    file.write_text(render(day, manifest(), metrics("2019-06-04", generation=1, calm=True)), "utf-8")
+    return file
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_page_is_alone_and_fits(tab: Browser, page: Path, width: int, dark: bool) -> None:
+    tab.open(page, width, dark=dark)
+    assert tab.requests == [page.as_uri()]
+    assert tab.complaints == []
+    assert tab.value("document.documentElement.scrollWidth <= innerWidth")
+    assert tab.value("document.querySelector('.plotted svg').getBoundingClientRect().height") > 100
+
+
+LOW_CONTRAST = """
+(() => {
+  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const rgb = (css) => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = css; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = (e) => {
+    for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c[3] === 255) return c; }
+    return [255, 255, 255, 255];
+  };
+  const low = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const e = walker.currentNode.parentElement;
+    if (!walker.currentNode.data.trim() || e.closest("script, style, svg")) continue;
+    const [a, b] = [light(rgb(getComputedStyle(e).color)), light(ground(e))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) low.push(`${e.className} ${walker.currentNode.data.trim().slice(0, 30)}`);
+  }
+  return low.join("; ");
+})()
+"""
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_all_letters_have_enough_contrast(tab: Browser, page: Path, dark: bool) -> None:
+    tab.open(page, 1440, dark=dark)
+    assert tab.value(LOW_CONTRAST) == ""
+
+
+def test_features_are_found_by_name(tab: Browser, page: Path) -> None:
+    tab.open(page, 1440)
+    visible = "[...document.querySelectorAll('[data-feature]')].filter((card) => card.offsetHeight > 0).length"
+    assert tab.value(visible) == 26
+    tab.value("""
+        const box = document.getElementById("filter");
+        box.value = "CLICK_rate";
+        box.dispatchEvent(new Event("input"));
+    """)
+    assert tab.value(visible) == 3
+    assert tab.value("document.getElementById('found').textContent") == "3 of 26"
+
+
+def test_without_script_all_is_there_but_the_filter(tab: Browser, page: Path) -> None:
+    tab.open(page, 1440, script=False)
+    assert tab.value("document.querySelectorAll('[data-feature]').length") == 26
+    assert tab.value("document.querySelector('.filter').offsetHeight") == 0

@@ -1,0 +1,293 @@
+"""The page: what stands first, that nothing missing breaks it, that data cannot write into it, how large it gets."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from day_documents import CONFIG, check, manifest, metrics
+from ruamel.yaml import YAML
+
+from ctr_samples.quality.report import render
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&\u202e\ud800"
+
+
+class Reader(HTMLParser):
+    """The page as a browser would see its elements; ``text`` is without style and script."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self._inside: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in ("meta", "input"):
+            self._inside.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._inside.pop() == tag
+        self.text += " " * (tag in ("th", "td", "dt", "dd", "li"))
+
+    def handle_data(self, data: str) -> None:
+        if not {"style", "script"} & set(self._inside):
+            self.text += data
+
+    def all(self, *tags: str) -> list[dict[str, str | None]]:
+        return [attributes for tag, attributes in self.elements if tag in tags]
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return render(metrics(), manifest(), metrics("2019-06-04", generation=1, calm=True))
+
+
+def words(page: str) -> str:
+    return re.sub(r"\s+", " ", Reader(page).text)
+
+
+def test_the_verdict_comes_first_and_the_gravest_check_before_the_others(page: str) -> None:
+    said = words(page)
+    assert (
+        "Refused 1 check failed, 1 check failed and was accepted, 2 checks gave a warning, 16 checks passed. " in said
+    )
+    places = [
+        said.index(text)
+        for text in (
+            "Refused 1 check",
+            "Failed click_rate of clicked The click rate of clicked is 2.98%, 12.6% below",
+            "Failed, accepted view_match_rate of user_profile",
+            "Warning feature_drift of user_clicks_7d",
+            "Warning feature_drift of app_version",
+            "Accepted in advance: view_match_rate.",
+            "From impressions to samples",
+            "By hour of the impression",
+            "Drift, greatest first",
+            "Labels by split",
+            "Matches and ages",
+            "Sizes of shards",
+            "How the views were joined",
+        )
+    ]
+    assert places == sorted(places)
+
+
+def test_a_refused_run_says_that_nothing_was_published() -> None:
+    assert "Nothing was published: readers see the samples that they saw before." in words(
+        render(metrics(), None, None)
+    )
+    assert "Nothing was published" not in words(render(metrics(calm=True), manifest(), None))
+
+
+@pytest.mark.parametrize(
+    ("checks", "accepted", "heading"),
+    [
+        ([check("a", "x", "pass", 0, "", "", passed=True)], [], "Passed"),
+        ([check("a", "x", "warn", 0, "", "")], [], "Passed with warnings"),
+        ([check("a", "x", "fail", 0, "", "")], ["a"], "Passed with warnings"),
+        ([check("a", "x", "fail", 0, "", "")], ["b"], "Refused"),
+        ([], [], "Not checked"),
+    ],
+)
+def test_without_a_verdict_the_checks_give_it(checks: list[Any], accepted: list[str], heading: str) -> None:
+    page = render({"checks": checks, "accepted": accepted}, None, None)
+    assert re.search(r'<section id="verdict".*?<h2>(.*?)</h2>', page, re.DOTALL)[1] == heading  # type: ignore[index]
+
+
+def test_the_account_has_every_number_and_says_whether_it_adds_up(page: str) -> None:
+    said = words(page)
+    for row in (
+        "impressions 1,562,000 100%",
+        "− down-sampled negatives 330,267 21.1%",
+        "− repeats 96,412 6.17%",
+        "− no article named 41 0.003%",
+        "= samples 1,135,280 72.7%",
+        "in train 1,021,870 65.4%",
+    ):
+        assert row in said
+    assert "1,562,000 impressions = 1,135,280 samples + 426,720 dropped: every impression is accounted for." in said
+    assert "Nothing was dropped for: no readable time, below the last click." in said
+    broken = render({"accounting": {"impressions": 10, "samples": 7, "repeated": 2}}, None, None)
+    assert "10 impressions = 7 samples + 2 dropped does not hold: 1 impressions are missing." in words(broken)
+
+
+def test_features_that_drifted_stand_first_with_the_reference_behind(page: str) -> None:
+    names = re.findall(r'data-feature="(.*?)"', page)
+    assert names[:4] == ["app_version", "user_clicks_7d", "article_clicks_1h", "article_author"]
+    assert len(names) == 25
+    assert '<a href="#feature-0">app_version</a>' in page
+    assert 'class="card warned" id="feature-0"' in page
+    histogram = re.search(r'<article[^>]*data-feature="user_clicks_7d".*?</article>', page, re.DOTALL)
+    assert histogram is not None
+    assert 'class="before"' in histogram[0]
+    assert 'class="day"' in histogram[0]
+    alone = render(metrics(), manifest(), None)
+    assert 'path class="before"' not in alone
+
+
+def test_every_drawing_has_a_text_and_every_table_a_caption_and_heads(page: str) -> None:
+    reader = Reader(page)
+    for drawing in reader.all("svg"):
+        assert drawing.get("aria-hidden") == "true" or (drawing["role"] == "img" and drawing["aria-label"])
+    assert any("lowest" in (drawing.get("aria-label") or "") for drawing in reader.all("svg"))
+    assert len(reader.all("table")) == len(reader.all("caption")) > 30
+    assert all(head.get("scope") in ("col", "row") for head in reader.all("th"))
+    ids = [attributes["id"] for _, attributes in reader.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = {link["href"] for link in reader.all("a")}
+    assert links <= {f"#{name}" for name in ids}
+
+
+def test_the_page_asks_nothing_of_any_network_and_runs_only_its_own_script(page: str) -> None:
+    reader = Reader(page)
+    assert not reader.all("link", "img", "iframe", "object", "form", "base")
+    assert all("style" not in attributes and "src" not in attributes for _, attributes in reader.elements)
+    assert not [name for _, attributes in reader.elements for name in attributes if name.startswith("on")]
+    assert "url(" not in page
+    assert "@import" not in page
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'; ")
+    for tag in ("style", "script"):
+        inside = re.search(f"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        assert inside is not None
+        digest = base64.b64encode(hashlib.sha256(inside[1].encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy[1]
+
+
+def poisoned(value: Any) -> Any:
+    """A document in which every name and every text is an attack, but those that say how it is built."""
+    if isinstance(value, dict):
+        kept = {"cdf", "at", "below", "quantiles", "min", "max", "mean"}
+        return {
+            **{key: value[key] if key in kept else poisoned(value[key]) for key in value},
+            EVIL: poisoned(next(iter(value.values()), EVIL)),
+        }
+    if isinstance(value, list):
+        return [poisoned(item) for item in value]
+    return value + EVIL if isinstance(value, str) else value
+
+
+def test_names_and_values_from_the_data_cannot_write_into_the_page() -> None:
+    hurt = poisoned(metrics())
+    page = render(hurt, poisoned(manifest()), poisoned(metrics(calm=True)), title=EVIL)
+    reader = Reader(page)
+    assert len(reader.all("script")) == 1
+    assert not reader.all("img")
+    assert page.count("alert(1)") > 100
+    assert "\u202e" not in page
+    page.encode("utf-8")
+
+
+def leaves(document: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
+    return [path] * bool(path) + [leaf for key, value in items for leaf in leaves(value, (*path, key))]
+
+
+def replaced(document: Any, path: tuple[Any, ...], value: Any) -> Any:
+    copied = json.loads(json.dumps(document))
+    inside = copied
+    for key in path[:-1]:
+        inside = inside[key]
+    inside[path[-1]] = value
+    return copied
+
+
+@pytest.mark.parametrize(
+    "other",
+    [None, [], {}, "text", -1, float("nan"), True, 10**400],
+    ids="null list object text negative nan true vast".split(),
+)
+def test_no_missing_or_strange_part_breaks_the_page(other: Any) -> None:
+    small = {
+        **metrics(),
+        "features": dict(list(metrics()["features"].items())[15:17]),
+        "checks": metrics()["checks"][15:18],
+    }
+    few = {**manifest(), "shards": manifest()["shards"][:2], "config": {"name": "x"}}
+    chosen = random.Random(5)
+    for at, paths in ((0, leaves(small)), (1, leaves(few))):
+        shallow = [path for path in paths if len(path) <= 2]
+        deep = [path for path in paths if len(path) > 2]
+        for path in shallow + chosen.sample(deep, 15):
+            given = [small, few]
+            given[at] = replaced(given[at], path, other)
+            assert render(given[0], given[1], given[0]).endswith("</html>"), path
+
+
+def test_documents_with_nothing_in_them_give_a_page() -> None:
+    for page in (render({}, None, None), render({}, {}, {}), render(dict.fromkeys(metrics()), None, {})):
+        assert "Not checked" in page
+        assert "No figures of features were recorded." in page
+
+
+def test_a_page_with_many_features_and_shards_stays_small_and_says_what_it_left_out() -> None:
+    day = metrics()
+    column = {**day["features"]["app_version"], "splits": {}}
+    for split in ("train", "eval"):
+        long = day["features"]["app_version"]["splits"][split]
+        numbers = day["features"]["user_clicks_7d"]["splits"][split]
+        tops = [{"value": f"{'väl' * 100}{at}", "share": 0.02, "positives": 0.1} for at in range(50)]
+        column["splits"][split] = {**long, **numbers, "top": tops}
+    features = {f"a_feature_with_a_rather_long_name_{at:03d}": column for at in range(300)}
+    checks = [check("nulls", name, "warn", 0.1, "x" * 200, "long " * 300) for name in features] * 3
+    huge = {**day, "features": features, "checks": checks, "drift": {}}
+    shards = [{"split": "train", "records": 1, "bytes": 1000 + at} for at in range(1000)]
+    sources = {f"source_{at}": {"files": 1, "missing_days": ["2019-06-01"] * 400} for at in range(3000)}
+    many = {
+        **manifest(),
+        "shards": shards,
+        "inputs": sources,
+        "config": {"sources": {f"k{n}": "v" * 99 for n in range(2000)}},
+    }
+    page = render(huge, many, huge)
+    assert len(page.encode()) < 2_000_000
+    assert page.count("data-feature=") == 100
+    said = words(page)
+    assert "The first 100 have a drawing; these are the others, in the same order." in said
+    assert "a_feature_with_a_rather_long_name_299" in said
+    assert "1,000 shards in order of size; each column stands for about 8.3 shards." in said
+    assert "more, not shown here; metrics.json has all." in said
+    extreme = render({**huge, "features": {f"{'n' * 70}{at}": column for at in range(9000)}}, many, huge)
+    assert len(extreme.encode()) < 2_000_000
+
+
+def test_the_saved_configuration_can_be_run_again(page: str) -> None:
+    shown = Reader(page).text.split("Configuration\n", 1)[1].split("This generation", 1)[0]
+    assert YAML(typ="safe").load(shown) == CONFIG
+    assert "ctr-samples generate --config config.yaml --date 2019-06-05 --force" in page
+
+
+def test_views_stand_beside_those_of_the_reference(page: str) -> None:
+    said = words(page)
+    assert "user_profile 1,101,221 91.2% 97.0% (−5.80 points) 1 s 2 h 2 min 16 h 57 min 29 d 23 h 2 h 2 min" in said
+
+
+def test_clicks_baseline_labels_users_and_duplicates_are_told(page: str) -> None:
+    said = words(page)
+    for text in (
+        "2.98% clicked: 33,832 of 1,135,280 samples, −0.43 points against before",
+        "its log loss: a model must be below 0.1343",
+        "accuracy of always giving the more frequent answer 97.0%",
+        "read_ms train 30,450 1,171,309,921 38,467",
+        "clicked 39,120 811 54.8% within 10s, 84.3% within 1m, 97.6% within 10m, 100% within 30m 310 to 1, 2 to 0",
+        "1105045287866466304 16,007 1.41%",
+        "About 88,412 users in all.",
+        "samples whose features another one has with another label 0.04%",
+        "The labels are not final",
+    ):
+        assert text in said
