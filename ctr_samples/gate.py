@@ -17,10 +17,11 @@ from ctr_samples.quality.collecting import Wanted
 from ctr_samples.quality.drift import drifts
 from ctr_samples.quality.merging import Measures
 from ctr_samples.quality.report import render
+from ctr_samples.quality.statistics import statistics_pbtxt
 from ctr_samples.shards import Manifest, Storage, latest_manifest
 from ctr_samples.shards.naming import run_directory
 
-METRICS, REPORT = "metrics.json", "report.html"
+METRICS, REPORT, STATISTICS = "metrics.json", "report.html", "statistics.pbtxt"
 METRICS_FORMAT = 1
 WEEK = 7
 
@@ -87,9 +88,10 @@ def inspect(
 
 
 def write_pages(storage: Storage, directory: str, manifest: Manifest, inspection: Inspection) -> None:
-    """Write ``metrics.json`` and ``report.html`` beside the shards, whatever the verdict."""
+    """Write the numbers, the page and the statistics for TensorFlow beside the shards, whatever the verdict."""
     texts = {
         METRICS: json.dumps(inspection.metrics, ensure_ascii=False, allow_nan=False) + "\n",
+        STATISTICS: statistics_pbtxt(inspection.metrics),
         REPORT: render(inspection.metrics, asdict(manifest), inspection.before),
     }
     for name, text in texts.items():

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ctr_samples.quality.statistics import statistics_pbtxt
+
+
+def feature(kind: str, dtype: str, **facts: Any) -> dict[str, Any]:
+    whole = {
+        "rows": 10, "nulls": 2, "values": 8, "zeros": 1, "nan": 0, "min": None, "max": None, "mean": None, "std": None,
+        "lengths": None, "distinct": None, "quantiles": None, "cdf": None, "top": None,
+    } | facts  # fmt: skip
+    return {"kind": kind, "dtype": dtype, "shape": [], "splits": {"train": whole}}
+
+
+METRICS = {
+    "samples": {"train": 10},
+    "features": {
+        "age": feature(
+            "number", "float32", min=0.0, max=4.0, mean=2.0, std=1.5, quantiles={"0.5": 2.0},
+            cdf={"at": [0.0, 2.0, 4.0], "below": [0.25, 0.5, 1.0]},
+        ),
+        'a "b"\n': feature("text", "bytes", top=[{"value": "x{", "share": 0.75, "positives": 0.1}]),
+        "tags": feature("id", "int64", lengths={"min": 0, "max": 3, "mean": 0.8}, distinct=3.2, top=[]),
+    },
+}  # fmt: skip
+
+
+def test_a_number_has_its_moments_and_a_histogram() -> None:
+    text = statistics_pbtxt(METRICS)
+    assert 'path { step: "age" }' in text
+    assert "mean: 2.0\n" in text
+    assert "median: 2.0\n" in text
+    assert "buckets { low_value: 0.0 high_value: 0.0 sample_count: 2.0 }" in text
+    assert "buckets { low_value: 2.0 high_value: 4.0 sample_count: 4.0 }" in text
+
+
+def test_ids_and_texts_have_their_most_frequent_values() -> None:
+    text = statistics_pbtxt(METRICS)
+    assert 'top_values { value: "x{" frequency: 6.0 }' in text
+    assert "unique: 3\n" in text
+
+
+def test_names_are_quoted() -> None:
+    assert r'path { step: "a \"b\"\n" }' in statistics_pbtxt(METRICS)
+
+
+def test_tensorflow_metadata_reads_all_of_it() -> None:
+    statistics = pytest.importorskip("tensorflow_metadata.proto.v0.statistics_pb2")
+    from google.protobuf import text_format
+
+    (train,) = text_format.Parse(statistics_pbtxt(METRICS), statistics.DatasetFeatureStatisticsList()).datasets
+    age, text, tags = train.features
+    assert (train.name, train.num_examples) == ("train", 10)
+    assert (age.num_stats.common_stats.num_missing, age.num_stats.num_zeros, age.num_stats.max) == (2, 1, 4.0)
+    assert text.path.step[0] == 'a "b"\n'
+    assert (tags.string_stats.unique, tags.string_stats.common_stats.max_num_values) == (3, 3)
