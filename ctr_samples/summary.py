@@ -38,8 +38,14 @@ def run_summary(manifest: Manifest, storage: Storage, *, published: bool) -> Ren
 def _headline(manifest: Manifest, published: bool) -> RenderableType:
     name = (f"{manifest.name} {manifest.run_date}", "bold")
     if published:
+        warnings = len(manifest.quality.get("found", ()))
+        said = f", with {warnings} warning{'s' * (warnings > 1)}" if warnings else ""
         return Text.assemble(
-            ("Published ", "bold green"), name, f", generation {manifest.generation}, in {manifest.seconds:.0f} s\n"
+            ("Published ", "bold green"),
+            name,
+            f", generation {manifest.generation}, in {manifest.seconds:.0f} s",
+            (said, "yellow"),
+            "\n",
         )
     return Text.assemble(
         ("Already published ", "bold green"),
@@ -137,6 +143,7 @@ def _next(manifest: Manifest, storage: Storage) -> Iterator[RenderableType]:
     yield _line(f"  {_short(storage.locate(day_directory(manifest.day)))}")
     yield Text("Next", style="bold")
     for command, comment in (
+        ("report", "where the page about the day is"),
         ("show", "the first examples as a table"),
         ("verify", "every byte against the manifest"),
         ("paths", "the files, for any reader"),

@@ -62,6 +62,7 @@ LIBRARIES = {
     "hdfs_native": {"shards/storage/hdfs"},
     "PIL": {"spark/images/decoding"},
     "datasketches": {"quality/columns"},
+    "jinja2": {"quality/report/page"},
 }
 """Heavy libraries and the only places that may import them."""
 

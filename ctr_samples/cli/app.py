@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from ctr_samples.cli import explanation, fitted, generation, outputs
+from ctr_samples.cli import explanation, fitted, generation, outputs, reports
 
 app = typer.Typer(
     help="Training-ready TFRecord shards from impression and click logs.",
@@ -16,7 +16,15 @@ app.command()(generation.generate)
 app.command()(fitted.fit)
 app.command(name="config")(generation.config_command)
 app.command()(explanation.explain)
-for command in (outputs.verify, outputs.show, outputs.paths, outputs.history, outputs.clean):
+for command in (
+    reports.report,
+    reports.compare,
+    outputs.verify,
+    outputs.show,
+    outputs.paths,
+    outputs.history,
+    outputs.clean,
+):
     app.command()(command)
 
 

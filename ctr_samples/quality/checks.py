@@ -339,7 +339,8 @@ def _held(check: str, finding: Finding, limits: Limits) -> Outcome:
         f"{n:g} ({w})" for w, n in (("warn", limits.warn), ("fail", limits.fail)) if n is not None
     )
     words = finding.words[0].upper() + finding.words[1:]
-    sentence = f"{words}; {check} is {finding.value:.3g}, allowed {limit:g}." if limit is not None else f"{words}."
+    said_by_itself = limit is None or (limit == 0 and finding.value == 1)
+    sentence = f"{words}." if said_by_itself else f"{words}; {check} is {finding.value:.3g}, allowed {limit:g}."
     return Outcome(check, finding.subject, severity, float(finding.value), expected, sentence)
 
 

@@ -297,6 +297,12 @@ def test_a_limit_can_be_raised_and_a_check_switched_off() -> None:
     assert judged(broken, limits=Quality.model_validate({"volume": {"fail": None}}))["volume"].severity == "warn"
 
 
+def test_what_is_or_is_not_needs_no_figure() -> None:
+    broken = day()
+    broken["contract"] = "beef"
+    assert judged(broken)["contract"].sentence == "The contract is another one than on 2019-06-04."
+
+
 def test_a_sentence_says_how_much_was_allowed() -> None:
     broken = day()
     broken["duplicates"]["ids"] = 2

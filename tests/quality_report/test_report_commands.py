@@ -177,6 +177,14 @@ def test_metrics_that_are_none_are_told(root: Path, text: str) -> None:
     assert f"{file} cannot be read:" in sentence(result)
 
 
+def test_metrics_that_are_no_text_are_told(root: Path) -> None:
+    file = run_directory(root, "2019-06-05", 2) / "metrics.json"
+    file.write_bytes(b"\xff\xfe")
+    result = call("report", root, "--metrics")
+    assert result.exit_code == 3
+    assert f"{file} cannot be read: it is not text." in sentence(result)
+
+
 @pytest.mark.parametrize(("there", "said"), [(True, ""), (False, "No browser could be opened here; ")])
 def test_a_page_is_opened_in_a_browser(root: Path, there: bool, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []

@@ -36,7 +36,7 @@ def test_the_page_is_alone_and_fits(tab: Browser, page: Path, width: int, dark: 
     tab.open(page, width, dark=dark)
     assert tab.requests == [page.as_uri()]
     assert tab.complaints == []
-    assert tab.value("document.documentElement.scrollWidth <= innerWidth")
+    assert tab.value("document.documentElement.scrollWidth") <= width
     assert tab.value("document.querySelector('.plotted svg').getBoundingClientRect().height") > 100
 
 

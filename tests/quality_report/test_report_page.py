@@ -266,6 +266,18 @@ def test_a_page_with_many_features_and_shards_stays_small_and_says_what_it_left_
     assert len(extreme.encode()) < 2_000_000
 
 
+def test_a_page_that_would_be_too_large_draws_fewer_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    day = metrics()
+    features = {f"{name}_{at}": spec for name, spec in day["features"].items() for at in range(5)}
+    large = {**day, "features": features, "drift": {}}
+    assert render(large, None, None).count("data-feature=") == 100
+    monkeypatch.setattr("ctr_samples.quality.report.page.LARGEST", 200_000)
+    small = render(large, None, None)
+    assert small.count("data-feature=") == 40
+    assert len(small.encode()) < 200_000
+    assert "The first 40 have a drawing; these are the others, in the same order." in words(small)
+
+
 def test_the_saved_configuration_can_be_run_again(page: str) -> None:
     shown = Reader(page).text.split("Configuration\n", 1)[1].split("This generation", 1)[0]
     assert YAML(typ="safe").load(shown) == CONFIG
