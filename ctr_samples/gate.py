@@ -19,10 +19,8 @@ from ctr_samples.quality.merging import Measures
 from ctr_samples.quality.report import render
 from ctr_samples.quality.statistics import statistics_pbtxt
 from ctr_samples.shards import Manifest, Storage, latest_manifest
-from ctr_samples.shards.naming import run_directory
+from ctr_samples.shards.naming import METRICS, METRICS_FORMAT, REPORT, STATISTICS, run_directory
 
-METRICS, REPORT, STATISTICS = "metrics.json", "report.html", "statistics.pbtxt"
-METRICS_FORMAT = 1
 WEEK = 7
 
 

@@ -19,9 +19,6 @@ from ctr_samples.progress import stderr_console
 if TYPE_CHECKING:
     from ctr_samples.shards import Manifest, Storage
 
-REPORT, METRICS = "report.html", "metrics.json"
-METRICS_FORMAT = 1
-
 OneGeneration = Annotated[int | None, typer.Option("--generation", min=1, help="Default: what readers see.")]
 
 
@@ -39,6 +36,8 @@ def report(
     with errors_in_words(console, debug):
         if open_ + metrics + prometheus > 1:
             raise UsageError("--open, --metrics and --prometheus exclude each other; give one of them.")
+        from ctr_samples.shards.naming import METRICS, REPORT
+
         storage, manifest = _manifest(output, date, generation)
         if metrics:
             typer.echo(_read(storage, manifest, METRICS), nl=False)
@@ -142,6 +141,8 @@ def _read(storage: Storage, manifest: Manifest, name: str) -> str:
 
 
 def _metrics(storage: Storage, manifest: Manifest) -> Mapping[str, Any]:
+    from ctr_samples.shards.naming import METRICS, METRICS_FORMAT
+
     try:
         found = json.loads(_read(storage, manifest, METRICS))
     except ValueError as error:
@@ -160,6 +161,8 @@ def _absent(storage: Storage, manifest: Manifest, name: str) -> InputError:
 
 
 def _damaged(storage: Storage, manifest: Manifest, why: str) -> DamagedFile:
+    from ctr_samples.shards.naming import METRICS
+
     place = storage.locate(_path(manifest.day, manifest.run_id, METRICS))
     return DamagedFile(
         f"{place} cannot be read: {why}. Use the release that wrote it, or run the day again with --force."
@@ -174,7 +177,7 @@ def _path(day: Date, run_id: str, name: str) -> str:
 
 def _unpublished(storage: Storage, day: Date, after: str) -> str | None:
     """The report of the newest run that began after ``after`` and has one: what the gate refused."""
-    from ctr_samples.shards.naming import run_directory, started_at
+    from ctr_samples.shards.naming import REPORT, run_directory, started_at
 
     for run in reversed(storage.names(run_directory(day, "").rstrip("/"))):
         if run > after and started_at(run) is not None and REPORT in storage.names(run_directory(day, run)):

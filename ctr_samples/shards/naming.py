@@ -4,7 +4,7 @@
 
     dt=2019-06-05/
        data/<run id>/train/part-00000-<attempt>-<hex8>.tfrecord
-       data/<run id>/contract.json
+       data/<run id>/contract.json, metrics.json, report.html
        manifests/00000001.json
        _SUCCESS
 """
@@ -21,6 +21,9 @@ Compression = Literal["none", "gzip", "zlib"]
 
 MANIFESTS_OF_TABLE = "_manifests"
 """Where a table's manifests stand: readers that list a directory pass over names that begin so."""
+METRICS, REPORT, STATISTICS = "metrics.json", "report.html", "statistics.pbtxt"
+"""What a run leaves beside its shards about them."""
+METRICS_FORMAT = 1
 SUFFIXES = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
 _MANIFEST = re.compile(r"(\d{8})\.json")
 _DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})")
