@@ -99,16 +99,15 @@ class Moments:
     def _of(cls, chunk: Array) -> Moments:
         values = len(chunk)
         nan = infinite = 0
-        if chunk.dtype.kind == "f":
-            # NaN and infinity both end in NaN here: one pass tells that there are none.
-            with np.errstate(invalid="ignore", over="ignore"):
-                total = chunk.sum(dtype=np.float64)
-            if not np.isfinite(total):
-                nan, infinite = int(np.isnan(chunk).sum()), int(np.isinf(chunk).sum())
-                chunk = chunk[np.isfinite(chunk)]
+        with np.errstate(invalid="ignore", over="ignore"):
+            total = chunk.sum(dtype=np.float64)
+        if not np.isfinite(total):  # the sum tells whether there is any NaN or infinity, without a pass for each
+            nan, infinite = int(np.isnan(chunk).sum()), int(np.isinf(chunk).sum())
+            chunk = chunk[np.isfinite(chunk)]
+            total = chunk.sum(dtype=np.float64)
         if not len(chunk):
             return cls(values, nan=nan, infinite=infinite)
-        mean = chunk.mean(dtype=np.float64)
+        mean = total / len(chunk)
         apart = np.subtract(chunk, mean, dtype=np.float64)
         zeros = len(chunk) - int(np.count_nonzero(chunk))
         low, high = chunk.min().item(), chunk.max().item()
@@ -340,19 +339,24 @@ class Column:
 
 def _rows_of(flat: Flat, numbers: Array | None, default: float | str) -> int:
     """How many rows have nothing but the default, and at least one value."""
-    if numbers is None:
-        kind = flat.values.type
-        wanted = pa.scalar(default.encode() if pt.is_binary(kind) else str(default), kind)  # type: ignore[union-attr]
-        same = pc.equal(flat.values, wanted).to_numpy(zero_copy_only=False)
-    else:
-        same = numbers == default
     if flat.lengths is None:
-        return int(np.count_nonzero(same))
-    if not np.any(same):
-        return 0
-    ends = np.concatenate([[0], np.cumsum(flat.lengths)])
-    alike = np.diff(np.concatenate([[0], np.cumsum(same)])[ends])
-    return int(np.count_nonzero((alike == flat.lengths) & (flat.lengths > 0)))
+        return int(np.count_nonzero(_equal(flat.values, numbers, default)))
+    some = flat.lengths > 0
+    lengths, starts = flat.lengths[some], (np.cumsum(flat.lengths) - flat.lengths)[some]
+    if numbers is not None and not np.any(numbers[starts] == default):
+        return 0  # of most batches no row even begins with it
+    ends = np.concatenate([[0], np.cumsum(_equal(flat.values, numbers, default))])
+    return int(np.count_nonzero(ends[starts + lengths] - ends[starts] == lengths))
+
+
+def _equal(values: pa.Array, numbers: Array | None, default: float | str) -> Array:
+    """Which values, the same as ``numbers`` if they are any, equal the default."""
+    if numbers is not None:
+        same: Array = numbers == default
+        return same
+    kind = values.type
+    wanted = pa.scalar(str(default).encode() if pt.is_binary(kind) or pt.is_large_binary(kind) else str(default), kind)
+    return pc.equal(values, wanted).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
 def packed(registers: distinct.Registers) -> str | None:
