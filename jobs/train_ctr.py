@@ -1,31 +1,72 @@
-"""Train a logistic regression on the samples of one day: python jobs/train_ctr.py --samples DIRECTORY --date DAY."""
+"""Train a click model on published samples: python jobs/train_ctr.py --samples DIRECTORY --date DAY."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+Model = StrEnum("Model", ["logistic", "fm", "wide_deep", "deepfm"])
+
 
 def train(
     samples: Annotated[str, typer.Option(help="The output directory of a sample set.")],
-    date: Annotated[str, typer.Option(help="The day to train on.")],
+    date: Annotated[str | None, typer.Option(help="The day to train on.")] = None,
+    first: Annotated[str | None, typer.Option("--from", help="The first of several days to train on.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="The last of them.")] = None,
+    model: Annotated[Model, typer.Option(help="What to train.")] = Model.logistic,
     label: Annotated[str | None, typer.Option(help="Which label; default: the first.")] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the train split.")] = 20,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the train split.")] = 5,
+    batch_size: Annotated[int, typer.Option(min=1, help="Samples of a step, over all workers.")] = 256,
+    learning_rate: Annotated[float | None, typer.Option(help="Default: one that suits the model.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the first weights and the order of the samples.")] = 7,
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Correct for sampling, instead of weights.")] = False,
+    checkpoints: Annotated[str | None, typer.Option(help="Where to keep them, and go on from the newest.")] = None,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps from one to the next.")] = 1000,
+    export: Annotated[str | None, typer.Option(help="Where to put the next version of the model.")] = None,
+    eval_date: Annotated[str | None, typer.Option(help="A day to score on; default: the next, if it is there.")] = None,
+    by: Annotated[str | None, typer.Option(help="A feature, to score for each of its values.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="1 makes a run repeatable to the bit.")] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
-    """Read the train split with tf.data, fit, and score the eval split."""
+    """Read with tf.data, train, go on from a checkpoint, score, export. For several workers set TF_CONFIG."""
     from ctr_samples.cli import errors_in_words
+    from ctr_samples.errors import UsageError
     from ctr_samples.progress import stderr_console
 
     console = stderr_console()
     with errors_in_words(console, debug):
-        with console.status("reading and training"):
+        if (date is None) == (first is None) or (first is None) != (last is None):
+            raise UsageError("Give `--date DAY`, or `--from DAY` and `--to DAY`.")
+        with console.status("reading and training") as status:
             from ctr_samples.training.quiet import import_tensorflow
 
             import_tensorflow()
-            from ctr_samples.training.fitting import fit_day
+            from ctr_samples.training.fit_options import FitOptions, days_between
+            from ctr_samples.training.fitting import fit
+            from ctr_samples.training.loop import use_threads
 
-            report = fit_day(samples, date, label=label, epochs=epochs)
-        console.print(report.render())
+            use_threads(threads)
+
+            options = FitOptions(
+                samples=samples,
+                days=days_between(first or date or "", last or date or ""),
+                model=model.value,
+                label=label,
+                epochs=epochs,
+                batch_size=batch_size,
+                learning_rate=learning_rate,
+                seed=seed,
+                calibrate=calibrate,
+                checkpoints=checkpoints,
+                checkpoint_every=checkpoint_every,
+                export=export,
+                eval_date=eval_date,
+                by=by,
+                threads=threads,
+            )
+            report = fit(options, on_step=lambda done, of: status.update(f"step {done:,} of {of:,}"))
+        if report is not None:
+            console.print(report.render())
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class Quality(Model):
     silent_hours: Limits = _limits(0, 1, "Hours without impressions or clicks that should have had some.")
     hours: Limits = _limits(0.1, 0.25, "Share of the impressions that are in other hours of the day.")
     one_class: Limits = _limits(None, 0, "1 if all samples of train have one and the same label.")
-    missing: Limits = _limits(0.05, 0.2, "Rise of the share of rows without a value of a feature, or with its default.")
+    missing: Limits = _limits(0.15, 0.3, "Rise of the share of rows without a value of a feature, or with its default.")
     constant: Limits = _limits(0, None, "1 if a feature has one value only; fails where it had more on the day before.")
     nonfinite: Limits = _limits(0, 0.01, "Rise of the share of NaN and infinite values of a feature.")
     distribution: Limits = _limits(
@@ -38,7 +38,7 @@ class Quality(Model):
     )
     values: Limits = _limits(0.1, 0.25, "Drift of an id feature: the greatest change of the share of a value.")
     stability: Limits = _limits(0.25, 1.0, "Drift of an id feature: the population stability index of its values.")
-    matched: Limits = _limits(0.05, 0.2, "Fall of the share of samples that find a row of a view.")
+    matched: Limits = _limits(0.15, 0.3, "Fall of the share of samples that find a row of a view.")
     age: Limits = _limits(
         1.3, 1.7, "How many times older the rows of a view are, by the median, and by an hour at least."
     )

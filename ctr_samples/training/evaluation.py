@@ -1,40 +1,79 @@
-"""How good are predictions: ranking (AUC) and probability (log loss), beside what a constant would score."""
+"""How good predictions are: ranking (AUC), probability (log loss) and calibration, beside what a constant would score."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.floating]
 
+BINS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """A tenth of the samples, by what was predicted for them: the mean of that, and the share that was positive."""
+
+    samples: int
+    predicted: float
+    observed: float
+
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Scores of one model on one split. ``auc`` is None unless both classes are there."""
+    """Scores of one model on some samples. ``auc`` is None unless both classes are there.
+
+    ``calibration`` is the sum of the predicted probabilities over the number of positives, None where there are none.
+    """
 
     samples: int
-    clicks: int
+    positives: int
     log_loss: float
     constant_log_loss: float
     auc: float | None
+    calibration: float | None = None
+    bins: tuple[Bin, ...] = ()
+
+    @property
+    def beats_constant(self) -> bool:
+        """Whether the model loses less than always saying the base rate."""
+        return self.log_loss < self.constant_log_loss
 
 
 def evaluate(labels: Floats, predicted: Floats, base_rate: float, weights: Floats | None = None) -> Evaluation:
     """Score ``predicted`` probabilities, shape ``[n]``, against 0/1 ``labels``, beside always predicting ``base_rate``.
 
-    ``weights`` say for how many impressions each sample stands. They change the losses; the AUC compares a click with a
-    non-click, and leaving out non-clicks by chance does not change how often it wins.
+    ``weights`` say for how many impressions each sample stands; they count in every score, and in none of the counts.
     """
+    labels, predicted = np.asarray(labels, np.float64), np.asarray(predicted, np.float64)
     constant = np.full(len(labels), base_rate)
+    counts = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
+    positives = float((labels * counts).sum())
     return Evaluation(
         samples=len(labels),
-        clicks=int(labels.sum()),
+        positives=int(labels.sum()),
         log_loss=log_loss(labels, predicted, weights),
         constant_log_loss=log_loss(labels, constant, weights),
-        auc=auc(labels, predicted),
+        auc=auc(labels, predicted, weights),
+        calibration=float((predicted * counts).sum()) / positives if positives else None,
+        bins=tuple(bins_of(labels, predicted, counts)),
     )
+
+
+def evaluate_slices(
+    by: npt.ArrayLike, labels: Floats, predicted: Floats, base_rate: float, weights: Floats | None = None
+) -> dict[Any, Evaluation]:
+    """:func:`evaluate` for the samples of each value of ``by``, the most frequent value first."""
+    kinds, place, counts = np.unique(np.asarray(by), return_inverse=True, return_counts=True)
+    values, found = kinds.tolist(), {}
+    for number in np.argsort(-counts, kind="stable"):
+        rows = place == number
+        part = None if weights is None else weights[rows]
+        found[values[number]] = evaluate(labels[rows], predicted[rows], base_rate, part)
+    return found
 
 
 def log_loss(labels: Floats, predicted: Floats, weights: Floats | None = None) -> float:
@@ -43,13 +82,31 @@ def log_loss(labels: Floats, predicted: Floats, weights: Floats | None = None) -
     return float(-np.average(labels * np.log(p) + (1 - labels) * np.log(1 - p), weights=weights))
 
 
-def auc(labels: Floats, scores: Floats) -> float | None:
-    """Area under the ROC curve: the chance that a click scores above a non-click, ties counting half (Mann-Whitney U)."""
-    clicks = int(labels.sum())
-    others = len(labels) - clicks
-    if clicks == 0 or others == 0:
+def auc(labels: Floats, scores: Floats, weights: Floats | None = None) -> float | None:
+    """Area under the ROC curve: the chance that a positive scores above a negative, ties counting half (Mann-Whitney U).
+
+    With weights a pair counts for the product of theirs.
+    """
+    counts = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
+    _, group = np.unique(scores, return_inverse=True)
+    positives = np.bincount(group, weights=counts * labels)
+    negatives = np.bincount(group, weights=counts * (1 - labels))
+    all_pairs = float(positives.sum() * negatives.sum())
+    if all_pairs == 0:
         return None
-    _, group, sizes = np.unique(scores, return_inverse=True, return_counts=True)
-    mean_rank = np.cumsum(sizes) - (sizes - 1) / 2
-    rank_sum = mean_rank[group][labels > 0].sum()
-    return float((rank_sum - clicks * (clicks + 1) / 2) / (clicks * others))
+    below = np.cumsum(negatives) - negatives
+    return float((positives * (below + negatives / 2)).sum() / all_pairs)
+
+
+def bins_of(labels: Floats, predicted: Floats, counts: Floats) -> list[Bin]:
+    """Ten bins of equally many samples, from the least predicted to the most; fewer where there are fewer samples."""
+    order = np.argsort(predicted, kind="stable")
+    parts = [part for part in np.array_split(order, BINS) if len(part)]
+    return [
+        Bin(
+            len(part),
+            float(np.average(predicted[part], weights=counts[part])),
+            float(np.average(labels[part], weights=counts[part])),
+        )
+        for part in parts
+    ]

@@ -1,123 +1,137 @@
-"""Fits a model on one published day and scores it on the eval split."""
+"""Trains a click model on published days and scores it: what jobs/train_ctr.py does, from options to a report."""
 
 from __future__ import annotations
 
-import math
+import re
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import InputError
-from ctr_samples.shards import Manifest, open_storage, require_manifest
-from ctr_samples.shards.naming import parse_day
-from ctr_samples.training.evaluation import Evaluation, evaluate
-from ctr_samples.training.models.logistic import fit_scale, logistic_regression
-from ctr_samples.training.reader import dataset_of
-
-_FEW_CLICKS = 100
+from ctr_samples.errors import DamagedFile, UsageError
+from ctr_samples.training.checkpoints import Checkpoints
+from ctr_samples.training.click_model import ClickModel, Recipe
+from ctr_samples.training.evaluation import Evaluation
+from ctr_samples.training.exporting import export
+from ctr_samples.training.fit_options import FitOptions
+from ctr_samples.training.fit_report import FitReport
+from ctr_samples.training.loop import Loop, is_chief, strategy_here
+from ctr_samples.training.models import MODELS
+from ctr_samples.training.preparation import tokens_of
+from ctr_samples.training.scoring import Part, checked_slice, parts_to_score, score
+from ctr_samples.training.train_batches import TrainBatches
+from ctr_samples.training.training_set import TrainingSet, open_training_set
 
 
-@dataclass(frozen=True, slots=True)
-class FitReport:
-    """What a fit came to, by split."""
+def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda done, of: None) -> FitReport | None:
+    """Train, and on the chief score and export; None on the other workers.
 
-    day: str
-    label: str
-    weights: int
-    seconds: float
-    splits: dict[str, Evaluation]
-
-    def render(self) -> RenderableType:
-        """A table, and a warning where the numbers say little."""
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for heading in ("split", "samples", self.label, "log loss", "constant guess", "AUC"):
-            table.add_column(heading, justify="left" if heading == "split" else "right")
-        for name, scores in self.splits.items():
-            auc = "undefined" if scores.auc is None else f"{scores.auc:.3f}"
-            losses = f"{scores.log_loss:.4f}", f"{scores.constant_log_loss:.4f}"
-            table.add_row(name, f"{scores.samples:,}", f"{scores.clicks:,}", *losses, auc)
-        headline = Text.assemble(
-            ("Trained ", "bold green"),
-            ("a logistic regression", "bold"),
-            f" on {self.day}, read by tf.data: {self.weights:,} weights, {self.seconds:.0f} s\n",
-        )
-        fewest = min(scores.clicks for scores in self.splits.values())
-        few = f"Only {fewest} × {self.label} in a split: this shows the way through, not a good model."
-        return Group("", headline, table, Text(few if fewest < _FEW_CLICKS else ""))
-
-
-def fit_day(path: str, date: str, *, label: str | None = None, epochs: int = 20, batch_size: int = 256) -> FitReport:
-    """Fit a logistic regression on the train split of a day and score train and eval, if there is one.
-
-    Where negatives were left out, samples count by their weights, so that probabilities are those of all impressions.
+    Goes on from the newest checkpoint, if there is one: with one thread to the very bits that it would have come to. Raises
+    InputError, ContractError, UsageError and DamagedFile as :func:`load_dataset`.
     """
-    import keras
-
     started = time.monotonic()
-    storage = open_storage(path)
-    manifest = require_manifest(storage, parse_day(date))
-    contract = ExampleContract.from_dict(dict(manifest.contract))
-    target = _label(contract, label)
-    rate = _base_rate(manifest, target)
+    strategy = strategy_here()
+    found = open_training_set(options.samples, options.days, options.label)
+    parts = parts_to_score(found, options.eval_date)
+    checked_slice(found.contract, options.by)
+    with damage_in_words():
+        loop, steps = _train(options, found, strategy, on_step)
+        if not is_chief(strategy):
+            loop.wait_for_all()
+            return None
+        report = _report(options, found, loop.model.copy(), parts, steps, started)
+    loop.wait_for_all()
+    return report
 
-    keras.utils.set_random_seed(7)
-    model = logistic_regression(contract, rate)
-    kept = {tensor.name for tensor in model.inputs}
-    datasets = {
-        split: dataset_of(storage, manifest, split, batch_size).map(_one_label(target, kept))
-        for split in manifest.splits
+
+def _report(
+    options: FitOptions, found: TrainingSet, model: ClickModel, parts: Sequence[Part], steps: int, started: float
+) -> FitReport:
+    """Score the model on each part, the last of them by slice, and export it."""
+    splits: dict[str, Evaluation] = {}
+    slices: Mapping[Any, Evaluation] = {}
+    for part in parts:
+        by = options.by if part is parts[-1] else None
+        scores = score(model, found, part, by=by, threads=options.threads)
+        splits[part.title], slices = scores.evaluation, scores.slices
+    about = {**settings_of(options, found), "base_rate": found.base_rate, "steps": steps}
+    return FitReport(
+        title=MODELS[options.model].title,
+        days=options.days,
+        label=found.label,
+        weights=model.network.count_params(),
+        steps=steps,
+        splits=splits,
+        left_out=model.preparation.fields.left_out,
+        by=options.by,
+        slices=slices,
+        exported=None if options.export is None else export(model, options.export, about),
+        seconds=time.monotonic() - started,
+    )
+
+
+def _train(
+    options: FitOptions, found: TrainingSet, strategy: Any, on_step: Callable[[int, int], None]
+) -> tuple[Loop, int]:
+    """The trained model in its loop, and how many steps it has been trained for, those before a stop included."""
+    kind = MODELS[options.model]
+    recipe = Recipe(
+        options.model,
+        found.contract,
+        tokens_of(found.storage, found.manifests, found.contract),
+        found.share_in_samples if options.calibrate else found.base_rate,
+        found.kept() if options.calibrate else 1.0,
+        options.seed,
+    )
+    loop = Loop(strategy, lambda: ClickModel(recipe), lambda: kind.make_optimizer(options.learning_rate))
+    replicas = strategy.num_replicas_in_sync
+    if options.batch_size % replicas:
+        raise UsageError(f"`batch_size` is {options.batch_size}; expected a multiple of the {replicas} replicas.")
+    batches = TrainBatches(options, found, loop.model)
+    total = batches.steps(replicas)
+    kept = None
+    if options.checkpoints is not None:
+        settings = {**settings_of(options, found), "replicas": replicas}
+        kept = Checkpoints(options.checkpoints, loop.variables, settings, is_chief=is_chief(strategy))
+    done = kept.restore() if kept else 0
+    if not done:
+        loop.model.preparation.fit(batches.for_scale())
+
+    def after_step() -> None:
+        nonlocal done
+        done += 1
+        if kept and (done % options.checkpoint_every == 0 or done == total):
+            kept.save(done)
+        on_step(done, total)
+
+    first = done
+    loop.run(lambda *place: batches.of(first, *place), total - first, after_step)
+    return loop, done
+
+
+def settings_of(options: FitOptions, found: TrainingSet) -> dict[str, Any]:
+    """What must be equal for a training to go on; the number of epochs may grow."""
+    return {
+        "samples": options.samples,
+        "runs": {manifest.run_date: manifest.run_id for manifest in found.manifests},
+        "label": found.label,
+        "model": options.model,
+        "batch_size": options.batch_size,
+        "seed": options.seed,
+        "learning_rate": options.learning_rate,
+        "calibrate": options.calibrate,
     }
-    train = datasets["train"].cache()
-    fit_scale(model, train.map(lambda features, *_: features))
-    model.compile(optimizer=keras.optimizers.Adam(0.01), loss="binary_crossentropy")
-    samples = sum(shard.records for shard in manifest.of_split("train"))
-    steps = math.ceil(samples / batch_size)
-    model.fit(train.repeat(), epochs=epochs, steps_per_epoch=steps, shuffle=False, verbose=0)
-    splits = {split: _score(model, dataset, rate) for split, dataset in datasets.items()}
-    return FitReport(date, target, model.count_params(), time.monotonic() - started, splits)
 
 
-def _label(contract: ExampleContract, label: str | None) -> str:
-    names = [name for name in contract.names("label") if contract[name].dtype == "int64"]
-    if label is None and names:
-        return names[0]
-    if label not in names:
-        raise InputError(f"There is no 0/1 label {label!r}; the samples have {', '.join(names) or 'none'}.")
-    return label
+@contextmanager
+def damage_in_words() -> Any:
+    """TensorFlow wraps what the reader says of a damaged record in an error of its own; here the sentence comes out again."""
+    import tensorflow as tf
 
-
-def _base_rate(manifest: Manifest, label: str) -> float:
-    """The share of positives among the impressions of train; negatives that were left out count again."""
-    samples = sum(shard.records for shard in manifest.of_split("train"))
-    positives = manifest.label_sum(label, "train")
-    if not 0 < positives < samples:
-        raise InputError(
-            f"The train split of {manifest.run_date} has {positives:.0f} positives of {label!r} in {samples} samples; "
-            "training needs both kinds. Take another day."
-        )
-    kept = float(manifest.sampling.get("rate", 1))
-    return positives / (positives + (samples - positives) / kept)
-
-
-def _one_label(label: str, kept: set[str]) -> Any:
-    def pick(features: dict[str, Any], labels: Any, *weight: Any) -> tuple[Any, ...]:
-        target = labels[label] if isinstance(labels, dict) else labels
-        return {n: c for n, c in features.items() if n in kept}, target, *weight
-
-    return pick
-
-
-def _score(model: Any, dataset: Any, base_rate: float) -> Evaluation:
-    batches = [
-        (labels, model.predict_on_batch(features)[:, 0], *weight)
-        for features, labels, *weight in dataset.as_numpy_iterator()
-    ]
-    labels, predicted, *weights = (np.concatenate(column) for column in zip(*batches, strict=True))
-    return evaluate(labels.astype(np.float64), predicted, base_rate, *weights)
+    try:
+        yield
+    except tf.errors.OpError as error:
+        said = re.search(r"DamagedFile: (.*)", str(error))
+        if said is None:
+            raise
+        raise DamagedFile(said[1]) from None

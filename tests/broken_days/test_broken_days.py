@@ -77,6 +77,8 @@ def test_clean_days_pass_one_after_the_other(spark: SparkSession, tmp_path: Path
     root, first = tmp_path / "logs", date(2019, 6, 5)
     simulate(SimulationSpec(start=first - timedelta(days=3), days=CLEAN_DAYS + 4, impressions=12_000, seed=5), root)
     loaded = config_of(root, tmp_path / "samples")
+    alarms = []
     for n in range(CLEAN_DAYS):
         result = pipeline.run(spark, loaded, first + timedelta(days=n))
-        assert result.manifest.quality["verdict"] == "passed", result.manifest.quality
+        alarms += [(result.manifest.run_date, found["sentence"]) for found in result.manifest.quality["found"]]
+    assert alarms == []

@@ -145,7 +145,7 @@ BROKEN: list[tuple[str, str, Callable[[Day], None], str]] = [
         changed("features/age/splits/train", number(defaults=4500)),
         "50.0% of the rows have their default of age",
     ),
-    ("missing", "warn", changed("features/age/splits/train", number(nulls=1000)), "have no value of age"),
+    ("missing", "warn", changed("features/age/splits/train", number(nulls=2000)), "have no value of age"),
     ("constant", "fail", changed("features/age/splits/train", number(min=0.0, max=0.0)), "age has one value only (0)"),
     ("nonfinite", "fail", changed("features/age/splits/train", number(nan=500)), "5.61% of the values of age"),
     ("nonfinite", "warn", changed("features/age/splits/train", number(infinite=1)), "NaN or infinite"),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ctr_samples.training.evaluation import auc, evaluate, log_loss
+from ctr_samples.training.evaluation import Bin, auc, evaluate, evaluate_slices, log_loss
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_constant_prediction_scores_like_the_constant() -> None:
     labels = np.array([1.0, 0, 0, 0])
     scores = evaluate(labels, np.full(4, 0.25), 0.25)
     assert scores.log_loss == scores.constant_log_loss == pytest.approx(0.5623351446)
-    assert (scores.samples, scores.clicks, scores.auc) == (4, 1, 0.5)
+    assert (scores.samples, scores.positives, scores.auc) == (4, 1, 0.5)
 
 
 def test_a_weight_counts_a_sample_as_often_as_it_says() -> None:
@@ -46,3 +46,37 @@ def test_a_weight_counts_a_sample_as_often_as_it_says() -> None:
     weighted = evaluate(labels[:2], predicted[:2], 0.25, np.array([1.0, 3.0]))
     assert weighted.log_loss == pytest.approx(evaluate(labels, predicted, 0.25).log_loss)
     assert weighted.constant_log_loss == pytest.approx(0.5623351446)
+    assert weighted.calibration == pytest.approx(0.8)
+    assert weighted.bins[-1] == Bin(1, 0.5, 1.0)
+
+
+def test_a_weight_counts_a_pair_as_often_as_it_says() -> None:
+    labels, scores = np.array([1.0, 0, 0]), np.array([0.5, 0.9, 0.1])
+    assert auc(labels, scores) == 0.5
+    assert auc(labels, scores, np.array([2.0, 1.0, 3.0])) == 0.75
+    assert auc(np.array([1.0, 1, 0]), np.array([0.9, 0.1, 0.5]), np.array([3.0, 1.0, 1.0])) == 0.75
+
+
+def test_tenths_go_from_the_least_predicted_to_the_most() -> None:
+    predicted = np.arange(20) / 20
+    scores = evaluate((predicted > 0.7).astype(float), predicted, 0.25)
+    assert [(part.samples, part.observed) for part in scores.bins] == [(2, 0.0)] * 7 + [(2, 0.5), (2, 1.0), (2, 1.0)]
+    assert [part.predicted for part in scores.bins[:2]] == pytest.approx([0.025, 0.125])
+    assert scores.calibration == pytest.approx(predicted.sum() / 5)
+
+
+def test_slices_are_scored_apart_the_most_frequent_first() -> None:
+    labels, predicted = np.array([1.0, 0, 1, 0, 0]), np.array([0.9, 0.1, 0.2, 0.3, 0.4])
+    slices = evaluate_slices([b"x", b"x", b"y", b"y", b"y"], labels, predicted, 0.4)
+    assert {value: (s.samples, s.positives, s.auc) for value, s in slices.items()} == {
+        b"y": (3, 1, 0.0),
+        b"x": (2, 1, 1.0),
+    }
+    assert list(slices) == [b"y", b"x"]
+
+
+def test_whether_a_model_beats_the_constant_is_said() -> None:
+    labels = np.array([1.0, 0, 0, 0])
+    assert evaluate(labels, np.array([0.6, 0.2, 0.2, 0.2]), 0.25).beats_constant
+    assert not evaluate(labels, np.array([0.2, 0.6, 0.2, 0.2]), 0.25).beats_constant
+    assert evaluate(np.zeros(3), np.full(3, 0.1), 0.1).calibration is None

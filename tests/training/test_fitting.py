@@ -2,62 +2,168 @@
 
 from __future__ import annotations
 
+import io
+import json
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import pyarrow as pa
 import pytest
 from rich.console import Console
+from small_days import CONTRACT, published, rows
 
-from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.errors import InputError
-from ctr_samples.training.fitting import fit_day
-from ctr_samples.training.models.logistic import logistic_regression
+from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
+from ctr_samples.training.fit_options import FitOptions, days_between
+from ctr_samples.training.fitting import fit
+
+DAY, NEXT = "2019-06-05", "2019-06-06"
+
+
+def fitted(samples: Path, **more: Any) -> Any:
+    said = {"samples": str(samples), "days": (DAY,), "epochs": 10, "batch_size": 32, **more}
+    report = fit(FitOptions(**said))
+    assert report is not None
+    return report
+
+
+def text_of(report: Any) -> str:
+    console = Console(width=120, file=io.StringIO())
+    console.print(report.render())
+    return str(console.file.getvalue())
+
+
+@pytest.fixture
+def two_days(tmp_path: Path) -> Path:
+    for day in (DAY, NEXT):
+        published(tmp_path, CONTRACT, lambda split, first: rows(first, 50), day=day)
+    return tmp_path
+
+
+def change_manifest(root: Path, day: str, **more: Any) -> None:
+    path = root / f"dt={day}/manifests/00000001.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
 
 
 def test_a_logistic_regression_beats_the_constant_on_both_splits(samples: Path) -> None:
-    report = fit_day(str(samples), "2019-06-05", epochs=10, batch_size=32)
-    assert [s.samples for s in report.splits.values()] == [400, 100]
+    report = fitted(samples)
+    assert {name: scores.samples for name, scores in report.splits.items()} == {"train": 400, "eval": 100}
     for scores in report.splits.values():
-        assert scores.auc is not None
         assert scores.auc > 0.8
-        assert scores.log_loss < scores.constant_log_loss
-    console = Console(width=100, record=True, quiet=True)
-    console.print(report.render())
+        assert scores.beats_constant
+        assert scores.calibration == pytest.approx(1, abs=0.1)
+    said = text_of(report)
+    assert "Trained a logistic regression on 2019-06-05: 8 weights, 130 steps" in said
+    assert "The model does not see name." in said
+    assert "Only 46 × clicked in a split" in said
+    assert "WARNING" not in said
+
+
+def test_the_next_day_is_scored_as_a_whole_and_by_slice(two_days: Path) -> None:
+    report = fitted(two_days, by="name", epochs=1)
+    assert {name: scores.samples for name, scores in report.splits.items()} == {"train": 400, "eval": 100, NEXT: 500}
+    assert len(report.slices) == 500
+    by_city = fitted(two_days, by="city", epochs=1, days=(DAY, NEXT))
+    assert {name: s.samples for name, s in by_city.splits.items()} == {"train": 800, "eval": 200}
+    assert {city: s.samples for city, s in by_city.slices.items()} == {0: 50, 1: 50, 2: 50, 3: 50}
+    assert sum(s.positives for s in by_city.slices.values()) == by_city.splits["eval"].positives
+    assert "eval by city, 4 of 4 values" in text_of(by_city)
 
 
 def test_weights_make_up_for_the_negatives_that_were_left_out(samples: Path, weighted_samples: Path) -> None:
-    whole = fit_day(str(samples), "2019-06-05", epochs=1, batch_size=32)
-    kept = fit_day(str(weighted_samples), "2019-06-05", label="clicked", epochs=10, batch_size=32)
+    whole = fitted(samples, epochs=1)
+    kept = fitted(weighted_samples, label="clicked")
     assert kept.splits["train"].samples < 0.75 * whole.splits["train"].samples
     for split in ("train", "eval"):  # what always saying the click rate costs, is what it costs over all impressions
         assert kept.splits[split].constant_log_loss == pytest.approx(whole.splits[split].constant_log_loss, rel=0.02)
-        assert kept.splits[split].log_loss < kept.splits[split].constant_log_loss
+        assert kept.splits[split].beats_constant
     assert kept.weights == whole.weights, "the weight of a sample is no feature of it"
 
 
-def test_a_label_that_is_not_there_is_named(samples: Path) -> None:
-    with pytest.raises(InputError, match="There is no 0/1 label 'shared'; the samples have clicked."):
-        fit_day(str(samples), "2019-06-05", label="shared")
+def test_a_model_that_is_no_better_than_a_constant_is_said_to_be(tmp_path: Path) -> None:
+    def by_chance(split: str, first: int) -> pa.RecordBatch:
+        batch = rows(first, 50)
+        clicks = [int(hash((first + i) * 7919) % 97 < 20) for i in range(50)]
+        place = batch.schema.get_field_index("clicked")
+        return batch.set_column(place, "clicked", pa.array(clicks, pa.int64()))
+
+    published(tmp_path, CONTRACT, by_chance)
+    report = fitted(tmp_path, model="deepfm", epochs=40, learning_rate=0.05)
+    assert report.splits["train"].beats_constant
+    assert not report.splits["eval"].beats_constant
+    assert "WARNING: on eval the model loses" in text_of(report)
 
 
-@pytest.mark.parametrize(
-    ("features", "weights"),
-    [
-        ((FeatureSpec("number", "float32"), FeatureSpec("city", "int64", buckets=4)), 6 + 3),
-        ((FeatureSpec("number", "float32"),), 2 + 3),
-        ((FeatureSpec("city", "int64", buckets=4),), 4),
-        ((FeatureSpec("city", "int64", buckets=4), FeatureSpec("name", "bytes")), 4),
-    ],
-)
-def test_an_untrained_model_predicts_the_base_rate_from_any_mix_of_features(
-    features: tuple[FeatureSpec, ...], weights: int
-) -> None:
-    model = logistic_regression(ExampleContract(features), 0.2)
-    assert model.count_params() == weights  # a scale keeps mean, variance and count
-    batch = {tensor.name: np.ones((3,), tensor.dtype) for tensor in model.inputs}
-    assert model.predict_on_batch(batch)[:, 0].tolist() == pytest.approx([0.2] * 3)
+def test_what_cannot_be_trained_on_is_named_before_anything_is_read(samples: Path, two_days: Path) -> None:
+    for wrong, message in (
+        ({"label": "shared"}, "There is no 0/1 label 'shared'; the samples have clicked."),
+        ({"days": ("2019-06-07",)}, "has no samples of 2019-06-07; published are 2019-06-05 to 2019-06-05"),
+        ({"eval_date": "2019-06-07"}, "has no samples of 2019-06-07"),
+        ({"by": "town"}, "no feature 'town' with one id or text in a row to evaluate by; they have city, name."),
+        ({"by": "number"}, "no feature 'number' with one id or text"),
+    ):
+        with pytest.raises(InputError, match=message):
+            fitted(samples, **wrong)
+    for wrong, message in (
+        ({"model": "forest"}, "There is no model 'forest'; expected one of logistic, fm, wide_deep, deepfm."),
+        ({"epochs": 0}, "`epochs` is 0; expected 1 or more."),
+        ({"export": "s3://models/ctr"}, "`export` is s3://models/ctr; expected a directory of a file system"),
+        ({"eval_date": DAY}, "The day 2019-06-05 to evaluate on is one that is trained on"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            fitted(samples, **wrong)
+    with pytest.raises(UsageError, match="The last day is 2019-06-04, before the first, 2019-06-05"):
+        days_between(DAY, "2019-06-04")
+    assert days_between("2019-02-27", "2019-03-01") == ("2019-02-27", "2019-02-28", "2019-03-01")
 
 
-def test_samples_of_text_alone_are_refused() -> None:
-    with pytest.raises(InputError, match="no number and no id of a fixed shape"):
-        logistic_regression(ExampleContract((FeatureSpec("name", "bytes"),)), 0.2)
+def test_days_without_both_kinds_of_labels_or_without_a_train_split_are_refused(tmp_path: Path) -> None:
+    def never(split: str, first: int) -> pa.RecordBatch:
+        batch = rows(first, 50)
+        place = batch.schema.get_field_index("clicked")
+        return batch.set_column(place, "clicked", pa.array([0] * 50, pa.int64()))
+
+    published(tmp_path, CONTRACT, never)
+    with pytest.raises(InputError, match="of 2019-06-05 has 0 positives of 'clicked' in 400 samples"):
+        fitted(tmp_path)
+    shards = json.loads((tmp_path / f"dt={DAY}/manifests/00000001.json").read_text())["shards"]
+    change_manifest(tmp_path, DAY, shards=[s for s in shards if s["split"] == "eval"])
+    with pytest.raises(InputError, match="has no split 'train' on 2019-06-05; it has eval"):
+        fitted(tmp_path)
+
+
+def test_a_day_of_another_contract_is_refused_to_train_on_and_to_score(two_days: Path) -> None:
+    contract = json.loads((two_days / f"dt={NEXT}/manifests/00000001.json").read_text())["contract"]
+    contract["features"][2]["buckets"] = 9
+    change_manifest(two_days, NEXT, contract={**contract, "fingerprint": "0" * 16})
+    with pytest.raises(ContractError, match="with different contracts"):
+        fitted(two_days, days=(DAY, NEXT))
+    with pytest.raises(ContractError, match="The samples of 2019-06-06 have another contract than those of 2019-06-05"):
+        fitted(two_days)
+
+
+def test_a_record_that_is_damaged_ends_the_training_with_the_sentence_that_says_where(tmp_path: Path) -> None:
+    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
+    shard = next((tmp_path / f"dt={DAY}/data/run/train").iterdir())
+    content = bytearray(shard.read_bytes())
+    content[200] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(DamagedFile, match=f"^{shard} is damaged after . records: .*run the day again.$"):
+        fitted(tmp_path)
+
+
+def test_checkpoints_of_another_training_are_refused_and_damaged_ones_named(samples: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    first = fitted(samples, checkpoints=str(kept), epochs=1)
+    assert (first.steps, sorted(p.name for p in kept.glob("*.index"))) == (13, ["ckpt-13.index"])
+    with pytest.raises(
+        UsageError, match="of a training with batch_size 32, and this one has 64; give the same arguments"
+    ):
+        fitted(samples, checkpoints=str(kept), batch_size=64)
+    again = fitted(samples, checkpoints=str(kept), epochs=1)  # nothing is left to do
+    assert again.splits == first.splits
+    assert fitted(samples, checkpoints=str(kept), epochs=2).steps == 26
+    assert fitted(samples, checkpoints=str(kept), epochs=1).steps == 26, "what was trained cannot be taken back"
+    data = kept / "ckpt-26.data-00000-of-00001"
+    data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(DamagedFile, match="ckpt-26 cannot be read .* to go on from the one before"):
+        fitted(samples, checkpoints=str(kept), epochs=3)

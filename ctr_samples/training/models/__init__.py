@@ -1,1 +1,44 @@
 """Small, readable click models in Keras, built from a contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from ctr_samples.training.models.deepfm import deepfm
+from ctr_samples.training.models.fm import factorization_machine
+from ctr_samples.training.models.logistic import logistic_regression
+from ctr_samples.training.models.wide_deep import wide_and_deep
+
+if TYPE_CHECKING:
+    import keras
+
+__all__ = ["MODELS", "ModelKind", "deepfm", "factorization_machine", "logistic_regression", "wide_and_deep"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelKind:
+    """A model by its short name: how people call it, who builds it, and what trains it."""
+
+    title: str
+    build: Callable[..., keras.Model]
+    optimizer: str
+    learning_rate: float
+
+    def make_optimizer(self, learning_rate: float | None = None) -> Any:
+        """The optimizer of this model, with its own learning rate or another one."""
+        import keras
+
+        return getattr(keras.optimizers, self.optimizer)(learning_rate or self.learning_rate)
+
+
+MODELS: Mapping[str, ModelKind] = MappingProxyType(
+    {
+        "logistic": ModelKind("logistic regression", logistic_regression, "Ftrl", 0.1),
+        "fm": ModelKind("factorization machine", factorization_machine, "Adam", 0.001),
+        "wide_deep": ModelKind("Wide & Deep model", wide_and_deep, "Adam", 0.001),
+        "deepfm": ModelKind("DeepFM model", deepfm, "Adam", 0.001),
+    }
+)

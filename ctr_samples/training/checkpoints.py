@@ -1,0 +1,87 @@
+"""Checkpoints of a training: the newest whole one is found again, and only by the training that it belongs to."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ctr_samples.errors import DamagedFile, UsageError
+
+KEPT = 3
+SETTINGS = "training.json"
+
+
+class Checkpoints:
+    """The checkpoints in a directory, which all workers see and the chief writes.
+
+    A checkpoint appears when the file ``checkpoint``, which is replaced in one step, names it. A process may be killed at any
+    moment: the next one finds the checkpoint before.
+    """
+
+    def __init__(
+        self, directory: str, variables: Sequence[Any], settings: Mapping[str, Any], *, is_chief: bool
+    ) -> None:
+        import tensorflow as tf
+
+        self._directory, self._is_chief = directory, is_chief
+        self._check(settings)
+        self._steps = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._checkpoint = tf.train.Checkpoint(variables=list(variables), steps=self._steps)
+        self._manager = (
+            tf.train.CheckpointManager(self._checkpoint, directory, KEPT, step_counter=self._steps)
+            if is_chief
+            else None
+        )
+
+    def restore(self) -> int:
+        """Set the variables to the newest checkpoint, if there is one; how many steps had been taken."""
+        import tensorflow as tf
+
+        newest = tf.train.latest_checkpoint(self._directory)
+        if newest is None:
+            return 0
+        try:
+            self._checkpoint.restore(newest).assert_consumed()
+        except (tf.errors.OpError, AssertionError, IndexError, RuntimeError, ValueError) as error:
+            raise DamagedFile(
+                f"The checkpoint {newest} cannot be read ({str(error).splitlines()[0]}); remove it and its line in "
+                f"{self._directory}/checkpoint to go on from the one before, or take a new directory."
+            ) from None
+        return int(self._steps.numpy())
+
+    def save(self, steps: int) -> None:
+        """Write a checkpoint, and remove the oldest if there are more than three. Does nothing on workers but the chief."""
+        if self._manager is not None:
+            self._steps.assign(steps)
+            self._manager.save(checkpoint_number=steps)
+
+    def _check(self, settings: Mapping[str, Any]) -> None:
+        """Refuse the checkpoints of another training: its weights would fit, and mean something else."""
+        said = json.loads(json.dumps(settings))
+        path = Path(self._directory, SETTINGS)
+        try:
+            before = json.loads(path.read_text())
+        except FileNotFoundError:
+            if self._is_chief:
+                _write_at_once(path, json.dumps(said, indent=1) + "\n")
+            return
+        except ValueError as error:
+            raise DamagedFile(f"{path} is not JSON ({error}); take a new directory for the checkpoints.") from None
+        for name in [*said, *before]:
+            if said.get(name) != before.get(name):
+                raise UsageError(
+                    f"{self._directory} has the checkpoints of a training with {name} {before.get(name)!r}, and this one has "
+                    f"{said.get(name)!r}; give the same arguments to go on, or take a new directory to begin."
+                )
+
+
+def _write_at_once(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    Path(name).replace(path)

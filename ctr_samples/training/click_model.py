@@ -1,0 +1,79 @@
+"""A model with all that stands around it: what is done to features before it, and to its log-odds after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ctr_samples.contract import ExampleContract
+from ctr_samples.training.models import MODELS
+from ctr_samples.training.preparation import Preparation, Tensors
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What a model is built from. Equal recipes build models whose variables have equal shapes, in one order.
+
+    ``base_rate`` is where it starts, the click rate of what it is trained on. ``kept`` is the share of negatives that samples
+    kept, where the model has to correct for it: 1 if it was trained with weights, which do so already.
+    """
+
+    model: str
+    contract: ExampleContract
+    tokens: Mapping[str, Sequence[str]]
+    base_rate: float
+    kept: float
+    seed: int
+
+
+class ClickModel:
+    """From the features of a contract to probabilities."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        import keras
+        import tensorflow as tf
+
+        keras.utils.set_random_seed(recipe.seed)
+        self.recipe = recipe
+        self.preparation = Preparation(recipe.contract, recipe.tokens)
+        self.network = MODELS[recipe.model].build(recipe.contract, recipe.base_rate)
+        self.predict = tf.function(lambda features: self.probability(self.preparation.prepare(features)))
+        """Probabilities from the features of the contract, as load_dataset gives them."""
+
+    @property
+    def variables(self) -> list[Any]:
+        """All that is learnt or measured, as variables of TensorFlow."""
+        return [*_of_tensorflow(self.network.variables), self.preparation.mean, self.preparation.deviation]
+
+    def log_odds(self, prepared: Tensors) -> Any:
+        """What is trained, ``[batch]``: of a click in the samples, from features that are prepared and not yet scaled."""
+        return self.network(self.preparation.scale(prepared))[:, 0]
+
+    def probability(self, prepared: Tensors) -> Any:
+        """Of a click on an impression, ``[batch]``.
+
+        With p from samples that kept a share of the negatives, p / (p + (1 - p) / kept) is that of all impressions (He et al.
+        2014, *Practical lessons from predicting clicks on ads at Facebook*). In log-odds that is an addition.
+        """
+        import tensorflow as tf
+
+        return tf.sigmoid(self.log_odds(prepared) + np.float32(np.log(self.recipe.kept)))
+
+    def values(self) -> list[npt.NDArray[Any]]:
+        """What the variables hold."""
+        return [variable.numpy() for variable in self.variables]
+
+    def copy(self) -> ClickModel:
+        """The same model with variables of its own, which belong to no strategy."""
+        made = ClickModel(self.recipe)
+        for variable, value in zip(made.variables, self.values(), strict=True):
+            variable.assign(value)
+        return made
+
+
+def _of_tensorflow(variables: Sequence[Any]) -> list[Any]:
+    return [variable.value for variable in variables]

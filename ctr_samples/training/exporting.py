@@ -1,0 +1,140 @@
+"""A trained model as a SavedModel that takes what a server has: serialized examples, or features."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.errors import InputError, UsageError
+from ctr_samples.shards import open_storage, require_manifest
+from ctr_samples.shards.naming import parse_day
+from ctr_samples.training.batches import Reading
+from ctr_samples.training.click_model import ClickModel
+from ctr_samples.training.evaluation import Evaluation, evaluate
+from ctr_samples.training.plain import Parser, records_of
+from ctr_samples.training.samples import samples_of
+
+EXAMPLES, FEATURES, PROBABILITY = "serving_default", "features", "probability"
+
+
+ABOUT = "assets.extra/training.json"
+
+
+def export(model: ClickModel, directory: str, about: Mapping[str, Any]) -> str:
+    """Write the next version of a model, ``<directory>/1`` and so on, as servers look for them; the path of it.
+
+    The version appears in one step. Its signatures: ``serving_default`` takes ``examples``, a vector of serialized records;
+    ``features`` takes the features that the model uses, as :func:`load_dataset` gives them, but that lists of any length are
+    given by ``<name>.values`` and ``<name>.row_splits``. Both give ``probability``, a vector. ``about`` is put beside them, as
+    ``assets.extra/training.json``.
+    """
+    import tensorflow as tf
+
+    root = Path(directory)
+    root.mkdir(parents=True, exist_ok=True)
+    staged = root / f".{uuid.uuid4().hex}"
+    try:
+        module = tf.Module()
+        module.held = model.variables, model.preparation.tables
+        signatures = {EXAMPLES: _of_examples(model), FEATURES: _of_features(model)}
+        tf.saved_model.save(module, str(staged), signatures=signatures)
+        (staged / ABOUT).parent.mkdir()
+        (staged / ABOUT).write_text(json.dumps(about, indent=1) + "\n")
+        version = max((int(path.name) for path in root.iterdir() if path.name.isdigit()), default=0) + 1
+        staged.rename(root / str(version))
+    except OSError as error:
+        raise UsageError(f"The model cannot be written to {directory} ({error}); give another `--export`.") from None
+    finally:
+        shutil.rmtree(staged, ignore_errors=True)
+    return str(root / str(version))
+
+
+def _of_examples(model: ClickModel) -> Any:
+    import tensorflow as tf
+
+    parse = Parser(model.preparation.contract)
+
+    def predict(examples: Any) -> dict[str, Any]:
+        return {PROBABILITY: model.probability(model.preparation.prepare(parse(examples)))}
+
+    return tf.function(predict, input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+
+
+def _of_features(model: ClickModel) -> Any:
+    import tensorflow as tf
+
+    specs = model.preparation.contract.features
+    given = {name: spec for feature in specs for name, spec in _given(feature).items()}
+
+    def predict(features: dict[str, Any]) -> dict[str, Any]:
+        found = {spec.name: _column(spec, features) for spec in specs}
+        return {PROBABILITY: model.probability(model.preparation.prepare(found))}
+
+    return tf.function(predict, input_signature=[given])
+
+
+def _given(spec: FeatureSpec) -> dict[str, Any]:
+    """The tensors by which a feature is given."""
+    import tensorflow as tf
+
+    dtype = tf.string if spec.dtype == "bytes" else tf.as_dtype(spec.dtype)
+    if not _is_ragged(spec):
+        return {spec.name: tf.TensorSpec([None, *(spec.shape or ())], dtype, spec.name)}
+    values, splits = f"{spec.name}.values", f"{spec.name}.row_splits"
+    return {values: tf.TensorSpec([None], dtype, values), splits: tf.TensorSpec([None], tf.int64, splits)}
+
+
+def _column(spec: FeatureSpec, given: dict[str, Any]) -> Any:
+    import tensorflow as tf
+
+    if not _is_ragged(spec):
+        return given[spec.name]
+    return tf.RaggedTensor.from_row_splits(given[f"{spec.name}.values"], given[f"{spec.name}.row_splits"])
+
+
+def _is_ragged(spec: FeatureSpec) -> bool:
+    return spec.shape is None or spec.sequence
+
+
+def evaluate_export(path: str, samples: str, *, date: str, split: str, batch_size: int = 4096) -> Evaluation:
+    """Score an exported model as a server would run it, on the serialized records of a split of a day.
+
+    ``path`` is a version, such as ``export/1``. Nothing of this package reads or decodes the records but the names of the
+    shards: TensorFlow does, so they must stand where it can open them.
+    """
+    import tensorflow as tf
+
+    try:
+        about = json.loads(Path(path, ABOUT).read_text())
+        loaded = tf.saved_model.load(path)
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path} has no exported model ({str(error).splitlines()[0]}); expected a version, such as export/1."
+        ) from None
+    predict, label = loaded.signatures[EXAMPLES], about["label"]
+    storage = open_storage(samples)
+    found = samples_of(storage, [require_manifest(storage, parse_day(date))], split)
+    found.check()
+    reading = Reading(batch_size)
+    parse = Parser(_only_scores(found.contract, label))
+    columns = []
+    for records in records_of(found, reading.order_of(found), batch_size, reading.steps_of(found), 1, 0):
+        truth = parse(records)
+        predicted = predict(examples=records)[PROBABILITY]
+        columns.append(
+            [truth[label].numpy(), predicted.numpy(), *(truth[w].numpy() for w in found.contract.names("weight"))]
+        )
+    labels, predictions, *weights = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    return evaluate(labels, predictions, about["base_rate"], *weights)
+
+
+def _only_scores(contract: ExampleContract, label: str) -> ExampleContract:
+    return replace(contract, features=tuple(f for f in contract.features if f.name == label or f.role == "weight"))

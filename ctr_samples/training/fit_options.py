@@ -1,0 +1,58 @@
+"""What a training is asked to do: the options of jobs/train_ctr.py, checked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import timedelta
+
+from ctr_samples.errors import UsageError
+from ctr_samples.shards.naming import parse_day
+from ctr_samples.training.models import MODELS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitOptions:
+    """What to train on, what, and how. All workers of a training get the same.
+
+    ``batch_size`` is that of all workers together. ``calibrate`` trains without the weights of samples and corrects the
+    probabilities instead. ``threads`` bounds those that read; None is one for each processor.
+    """
+
+    samples: str
+    days: tuple[str, ...]
+    model: str = "logistic"
+    label: str | None = None
+    epochs: int = 5
+    batch_size: int = 256
+    seed: int = 7
+    learning_rate: float | None = None
+    calibrate: bool = False
+    checkpoints: str | None = None
+    checkpoint_every: int = 1000
+    export: str | None = None
+    eval_date: str | None = None
+    by: str | None = None
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.model not in MODELS:
+            raise UsageError(f"There is no model {self.model!r}; expected one of {', '.join(MODELS)}.")
+        for name in ("epochs", "batch_size", "checkpoint_every", "threads"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UsageError(f"`{name}` is {value}; expected 1 or more.")
+        for name in ("checkpoints", "export"):
+            value = getattr(self, name)
+            if value is not None and "://" in value:
+                raise UsageError(f"`{name}` is {value}; expected a directory of a file system, and copy it from there.")
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise UsageError(f"`learning_rate` is {self.learning_rate}; expected a number above 0.")
+
+
+def days_between(first: str, last: str) -> tuple[str, ...]:
+    """All days from the first to the last."""
+    begin, end = parse_day(first), parse_day(last)
+    if end < begin:
+        raise UsageError(f"The last day is {last}, before the first, {first}; expected it to be the same or later.")
+    return tuple(str(begin + timedelta(days=n)) for n in range((end - begin).days + 1))

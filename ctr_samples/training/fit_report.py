@@ -1,0 +1,99 @@
+"""What a training came to, for people: a table, and a warning where the numbers say little or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ctr_samples.training.evaluation import Evaluation
+
+_FEW_POSITIVES = 100
+_MOST_SLICES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitReport:
+    """What a fit came to, by split and by slice."""
+
+    title: str
+    days: tuple[str, ...]
+    label: str
+    weights: int
+    steps: int
+    seconds: float
+    splits: Mapping[str, Evaluation]
+    left_out: tuple[str, ...] = ()
+    by: str | None = None
+    slices: Mapping[Any, Evaluation] = field(default_factory=dict)
+    exported: str | None = None
+
+    def render(self) -> RenderableType:
+        """Tables, and warnings."""
+        when = self.days[0] if len(self.days) == 1 else f"{self.days[0]} to {self.days[-1]}"
+        headline = Text.assemble(
+            ("Trained ", "bold green"),
+            ("a " + self.title, "bold"),
+            f" on {when}: {self.weights:,} weights, {self.steps:,} steps, {self.seconds:.0f} s\n",
+        )
+        parts: list[RenderableType] = ["", headline, self._table("split", self.splits)]
+        name, scores = list(self.splits.items())[-1]
+        if self.by is not None:
+            shown = dict(list(self.slices.items())[:_MOST_SLICES])
+            parts.append(Text(f"{name} by {self.by}, {len(shown)} of {len(self.slices)} values"))
+            parts.append(self._table(self.by, {_text(value): scores for value, scores in shown.items()}))
+        if scores.positives >= _FEW_POSITIVES:
+            parts.append(_tenths(name, scores))
+        return Group(*parts, *(Text(line) for line in self.notes()), *(Text(w, "bold yellow") for w in self.warnings()))
+
+    def notes(self) -> Iterator[str]:
+        """What else there is to know."""
+        if self.exported:
+            yield f"The model is in {self.exported}"
+        if self.left_out:
+            yield f"The model does not see {', '.join(self.left_out)}."
+        fewest = min(scores.positives for scores in self.splits.values())
+        if fewest < _FEW_POSITIVES:
+            yield f"Only {fewest} × {self.label} in a split: this shows the way through, not a good model."
+
+    def warnings(self) -> Iterator[str]:
+        """A sentence for each split on which the model is no better than a constant."""
+        for name, scores in self.splits.items():
+            if not scores.beats_constant:
+                yield (
+                    f"WARNING: on {name} the model loses {scores.log_loss:.4f}, and always saying the base rate "
+                    f"{scores.constant_log_loss:.4f}: it has learnt nothing that holds there."
+                )
+
+    def _table(self, what: str, rows: Mapping[str, Evaluation]) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading in (what, "samples", self.label, "log loss", "constant guess", "AUC", "calibration"):
+            table.add_column(heading, justify="left" if heading == what else "right")
+        for name, scores in rows.items():
+            losses = f"{scores.log_loss:.4f}", f"{scores.constant_log_loss:.4f}"
+            counts = f"{scores.samples:,}", f"{scores.positives:,}"
+            table.add_row(name, *counts, *losses, _number(scores.auc), _number(scores.calibration))
+        return table
+
+
+def _tenths(name: str, scores: Evaluation) -> RenderableType:
+    """Tenths of the samples by what was predicted, beside what was observed."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for heading in (f"tenths of {name}", "samples", "predicted", "observed"):
+        table.add_column(heading, justify="left" if heading.startswith("tenths") else "right")
+    for place, part in enumerate(scores.bins, 1):
+        table.add_row(str(place), f"{part.samples:,}", f"{part.predicted:.4f}", f"{part.observed:.4f}")
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.3f}"
+
+
+def _text(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,104 @@
+"""The parts that models share: their inputs, a linear term, a vector for each field, pairs of fields, layers on top."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from ctr_samples.training.models.fields import NUMBERS, Fields, IdField
+
+if TYPE_CHECKING:
+    import keras
+
+Tensors = dict[str, Any]
+
+_SPREAD = 0.01
+"""Standard deviation of embeddings at the start: small, so that a model starts from its linear term."""
+
+
+def inputs_of(fields: Fields) -> Tensors:
+    """A symbolic input for each id field, int64 ``[batch, length]``, and one for all numbers, float32 ``[batch, width]``."""
+    import keras
+
+    found = {f.name: keras.Input((f.length,), name=f.name, dtype="int64") for f in fields.ids}
+    return {**found, NUMBERS: keras.Input((fields.width,), name=NUMBERS)} if fields.width else found
+
+
+def linear(inputs: Tensors, fields: Fields, base_rate: float) -> Any:
+    """The log-odds of ``base_rate``, and a weight for each id and each number, 0 before training: ``[batch, 1]``.
+
+    The log-odds are a constant: FTRL pulls all that it trains towards 0, and would forget a bias that it is given.
+    """
+    import keras
+
+    terms = [_pooled(inputs[f.name], f, 1, "zeros", "weight") for f in fields.ids]
+    if fields.width:
+        terms.append(keras.layers.Dense(1, kernel_initializer="zeros", name="weights")(inputs[NUMBERS]))
+    return sum(terms, math.log(base_rate / (1 - base_rate)))
+
+
+def id_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
+    """A vector for each id field, ``[batch, fields, size]``; of a list the mean of its ids. None where there is no id."""
+    import keras
+
+    if not fields.ids:
+        return None
+    start = keras.initializers.RandomNormal(stddev=_SPREAD)
+    return keras.ops.stack([_pooled(inputs[f.name], f, size, start.clone(), "vector") for f in fields.ids], axis=1)
+
+
+def number_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
+    """A vector for each number, times the number, ``[batch, width, size]``. None where there is no number."""
+    import keras
+
+    if not fields.width:
+        return None
+    start = keras.initializers.RandomNormal(stddev=_SPREAD)
+    layer = keras.layers.EinsumDense(
+        "bn,nk->bnk", output_shape=(fields.width, size), kernel_initializer=start, name="number_vectors"
+    )
+    return layer(inputs[NUMBERS])
+
+
+def pairs(*vectors: Any) -> Any:
+    """The sum of the dot products of all pairs of vectors ``[batch, n, size]``, each pair once: ``[batch, 1]``.
+
+    Rendle (2010), *Factorization machines*: half of the square of the sum less the sum of the squares.
+    """
+    from keras import ops
+
+    there = [v for v in vectors if v is not None]
+    summed = sum(ops.sum(v, axis=1) for v in there)
+    squares = sum(ops.sum(ops.square(v), axis=1) for v in there)
+    return 0.5 * ops.sum(ops.square(summed) - squares, axis=1, keepdims=True)
+
+
+def deep(inputs: Tensors, vectors: Any, layers: tuple[int, ...]) -> Any:
+    """Dense layers over the vectors of ids beside the plain numbers, ``[batch, 1]``."""
+    import keras
+
+    parts = [] if vectors is None else [keras.layers.Flatten()(vectors)]
+    parts += [inputs[NUMBERS]] if NUMBERS in inputs else []
+    hidden = keras.layers.Concatenate()(parts) if len(parts) > 1 else parts[0]
+    for place, size in enumerate(layers):
+        hidden = keras.layers.Dense(size, activation="relu", name=f"hidden_{place}")(hidden)
+    return keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", name="deep")(hidden)
+
+
+def _pooled(ids: Any, field: IdField, size: int, start: Any, what: str) -> Any:
+    """The vector of an id, or the mean vector of a list of ids, ``[batch, size]``."""
+    import keras
+
+    name = f"{field.name}_{what}"
+    vectors = keras.layers.Embedding(field.buckets, size, embeddings_initializer=start, name=name)(ids)
+    if not field.is_list:
+        return vectors[:, 0]
+    there = keras.ops.cast(ids != 0, "float32")[..., None]
+    return keras.ops.sum(vectors * there, axis=1) / keras.ops.maximum(keras.ops.sum(there, axis=1), 1.0)
+
+
+def model_of(inputs: Tensors, terms: list[Any], name: str) -> keras.Model:
+    """The model whose output is the sum of the terms: log-odds ``[batch, 1]``."""
+    import keras
+
+    return keras.Model(inputs, sum(terms[1:], terms[0]), name=name)

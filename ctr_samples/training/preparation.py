@@ -1,0 +1,120 @@
+"""From the tensors that a contract describes to those that a model takes: steps left to the model, padding, scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import DamagedFile
+from ctr_samples.shards import Manifest, Storage
+from ctr_samples.shards.naming import run_directory
+from ctr_samples.training.model_steps import model_steps
+from ctr_samples.training.models.fields import NUMBERS, fields_of, used_by
+
+Tensors = dict[str, Any]
+
+ENOUGH_RECORDS = 262_144
+"""How many samples the scale of numbers is taken from: they are shuffled, so these stand for all."""
+
+
+class Preparation:
+    """What is done to features before the model, the same in training, evaluation and serving.
+
+    :meth:`prepare` may run in tf.data. :meth:`scale` reads the variables ``mean`` and ``deviation``, which :meth:`fit` sets and
+    a checkpoint keeps; it runs where the model runs. A number that is not finite counts as an average one.
+    """
+
+    def __init__(self, contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) -> None:
+        import tensorflow as tf
+
+        self.fields = fields_of(contract)
+        self.contract = used_by(self.fields, contract)
+        self._steps = model_steps(self.contract, tokens)
+        self.tables = list(_tables_in(self._steps, tf.lookup.StaticHashTable))
+        self.mean = tf.Variable(np.zeros(self.fields.width, np.float32), trainable=False, name="mean")
+        self.deviation = tf.Variable(np.ones(self.fields.width, np.float32), trainable=False, name="deviation")
+
+    def prepare(self, features: Tensors) -> Tensors:
+        """Ids as int64 ``[batch, length]`` by name, and all numbers as float32 ``[batch, width]``."""
+        import tensorflow as tf
+
+        stepped = self._steps({name: features[name] for name in self.contract.names()})
+        made = {f.name: _rows_of_ids(stepped[f.name], f.length) for f in self.fields.ids}
+        if self.fields.numbers:
+            numbers = [tf.cast(tf.reshape(stepped[f.name], [-1, f.size]), tf.float32) for f in self.fields.numbers]
+            made[NUMBERS] = tf.concat(numbers, axis=1)
+        return made
+
+    def scale(self, prepared: Tensors) -> Tensors:
+        """Numbers of mean 0 and deviation 1 over what :meth:`fit` saw."""
+        import tensorflow as tf
+
+        if NUMBERS not in prepared:
+            return prepared
+        scaled = (prepared[NUMBERS] - self.mean) / self.deviation
+        return {**prepared, NUMBERS: tf.where(tf.math.is_finite(scaled), scaled, tf.zeros_like(scaled))}
+
+    def fit(self, dataset: Any) -> None:
+        """Set the scale from a dataset of prepared features."""
+        if self.fields.numbers:
+            mean, deviation = moments(batch[NUMBERS] for batch in dataset.as_numpy_iterator())
+            self.mean.assign(mean)
+            self.deviation.assign(deviation)
+
+
+def moments(batches: Any) -> tuple[Any, Any]:
+    """Mean and standard deviation of each column, of its finite values; 0 and 1 where it has none, 1 where all are equal."""
+    count: Any = 0.0
+    mean: Any = 0.0
+    squares: Any = 0.0
+    for batch in batches:
+        numbers = batch.astype(np.float64)
+        there = np.isfinite(numbers)
+        new = there.sum(axis=0)
+        own = np.where(there, numbers, 0).sum(axis=0) / np.maximum(new, 1)
+        spread = np.where(there, numbers - own, 0)
+        # Chan, Golub and LeVeque (1979): two groups' moments as those of both together.
+        total = np.maximum(count + new, 1)
+        squares = squares + (spread**2).sum(axis=0) + (own - mean) ** 2 * count * new / total
+        mean, count = mean + (own - mean) * new / total, count + new
+    deviation = np.sqrt(squares / np.maximum(count, 1))
+    return mean, np.where(deviation > 0, deviation, 1.0)
+
+
+def tokens_of(storage: Storage, manifests: Sequence[Manifest], contract: ExampleContract) -> dict[str, list[str]]:
+    """The tokens of each vocabulary that the model looks up, as the newest of some days has them: vocabularies only grow."""
+    wanted = {spec.model.vocabulary for spec in contract.features if spec.model is not None and spec.model.vocabulary}
+    newest = max(manifests, key=lambda m: ((m.contract.get("state") or {}).get("version", 0), m.run_date))
+    found = {}
+    for name in sorted(wanted):
+        path = f"{run_directory(newest.day, newest.run_id)}/vocabularies/{name}.txt"
+        try:
+            found[name] = storage.read(path).decode().split("\n")[:-1]
+        except FileNotFoundError:
+            raise DamagedFile(
+                f"{storage.locate(path)} is missing, and the samples leave its ids to the model; restore it, or run "
+                f"{newest.run_date} again."
+            ) from None
+    return found
+
+
+def _rows_of_ids(ids: Any, length: int | None) -> Any:
+    import tensorflow as tf
+
+    if length is None:
+        return ids.to_tensor(0)
+    return tf.cast(tf.reshape(ids, [-1, length]), tf.int64)
+
+
+def _tables_in(function: Callable[..., Any], kind: Any) -> Iterator[Any]:
+    """The look-up tables that a function holds on to: who saves the function has to name them."""
+    for cell in function.__closure__ or ():
+        held = cell.cell_contents
+        for value in held.values() if isinstance(held, dict) else [held]:
+            if isinstance(value, kind):
+                yield value
+            elif callable(value) and getattr(value, "__closure__", None):
+                yield from _tables_in(value, kind)

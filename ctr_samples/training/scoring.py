@@ -1,0 +1,104 @@
+"""Scores a model on published splits, as a whole and by slice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import ContractError, InputError, UsageError
+from ctr_samples.shards import latest_manifest, require_manifest
+from ctr_samples.shards.naming import parse_day
+from ctr_samples.training.click_model import ClickModel
+from ctr_samples.training.evaluation import Evaluation, evaluate, evaluate_slices
+from ctr_samples.training.reader import load_dataset
+from ctr_samples.training.training_set import TrainingSet
+
+_BATCH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Samples that are scored together: some splits of some days."""
+
+    title: str
+    days: tuple[str, ...]
+    splits: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Of a part as a whole, and of each value of a feature."""
+
+    evaluation: Evaluation
+    slices: Mapping[Any, Evaluation]
+
+
+def parts_to_score(found: TrainingSet, eval_date: str | None) -> list[Part]:
+    """Train, each other split of its days, and a later day as a whole: ``eval_date``, or the next day if it is published."""
+    days = tuple(manifest.run_date for manifest in found.manifests)
+    splits = sorted(
+        {split for manifest in found.manifests for split in manifest.splits}, key=lambda s: (s != "train", s)
+    )
+    parts = []
+    for split in splits:
+        having = tuple(m.run_date for m in found.manifests if split in m.splits)
+        parts.append(Part(split, having, (split,)))
+    after = parse_day(eval_date or max(days))
+    if eval_date is None:
+        after += timedelta(days=1)
+    elif eval_date in days:
+        raise UsageError(f"The day {eval_date} to evaluate on is one that is trained on; expected another one.")
+    manifest = require_manifest(found.storage, after) if eval_date else latest_manifest(found.storage, after)
+    if manifest is None:
+        return parts
+    if manifest.contract.get("fingerprint") != _fingerprint(found):
+        raise ContractError(
+            f"The samples of {after} have another contract than those of {days[0]}, so that a model of one says nothing of the "
+            "other; make them with one configuration and one lineage of fitted state, or give another day to evaluate on."
+        )
+    return [*parts, Part(str(after), (str(after),), tuple(manifest.splits))]
+
+
+def _fingerprint(found: TrainingSet) -> Any:
+    return found.manifests[0].contract.get("fingerprint")
+
+
+def checked_slice(contract: ExampleContract, by: str | None) -> None:
+    """Refuse a feature that cannot be sliced by."""
+    if by is None:
+        return
+    fit = [f.name for f in contract.features if f.role == "feature" and f.dtype in ("int64", "bytes") and f.shape == ()]
+    if by not in fit:
+        raise InputError(
+            f"The samples have no feature {by!r} with one id or text in a row to evaluate by; they have "
+            f"{', '.join(fit) or 'none'}."
+        )
+
+
+def score(
+    model: ClickModel, found: TrainingSet, part: Part, *, by: str | None = None, threads: int | None = None
+) -> Scores:
+    """Predict for every sample of a part, and compare; samples with a weight stand for as many impressions."""
+    columns = []
+    for split in part.splits:
+        dataset = load_dataset(found.path, dates=part.days, split=split, batch_size=_BATCH, threads=threads)
+        for features, labels, *weight in dataset:
+            by_value = features[by] if by else labels
+            columns.append(
+                [
+                    x.numpy()
+                    for x in (found.target(labels), model.predict(features), *([by_value] if by else []), *weight)
+                ]
+            )
+    if not columns:
+        raise InputError(f"There is no sample in {part.title}; expected some to evaluate on.")
+    labels, predicted, *rest = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    values = rest.pop(0) if by else None
+    whole = evaluate(labels, predicted, found.base_rate, *rest)
+    slices = {} if values is None else evaluate_slices(values, labels, predicted, found.base_rate, *rest)
+    return Scores(whole, slices)

@@ -1,0 +1,72 @@
+"""The batches of a training, by step and worker."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ctr_samples.errors import UsageError
+from ctr_samples.training.click_model import ClickModel
+from ctr_samples.training.fit_options import FitOptions
+from ctr_samples.training.preparation import ENOUGH_RECORDS
+from ctr_samples.training.reader import load_dataset
+from ctr_samples.training.training_set import TrainingSet
+
+
+@dataclass(frozen=True, slots=True)
+class TrainBatches:
+    """The batches of the train split, prepared for the model: ``(features, labels, weights)``."""
+
+    options: FitOptions
+    found: TrainingSet
+    model: ClickModel
+
+    def steps(self, replicas: int) -> int:
+        """Steps of the whole training. Several replicas take only whole batches, and each epoch as many of them."""
+        records, size = self.found.records, self.options.batch_size
+        of_epoch = math.ceil(records / size) if replicas == 1 else records // size
+        if not of_epoch:
+            raise UsageError(f"`batch_size` is {size}; expected no more than the {records} samples of the train split.")
+        return of_epoch * self.options.epochs
+
+    def of(self, done: int, worker: int, workers: int, replicas: int) -> Any:
+        """What a worker reads after ``done`` steps, without end; each of its replicas takes a batch in a step."""
+        alone = replicas == 1
+        dataset = load_dataset(
+            self.options.samples,
+            dates=self.options.days,
+            split="train",
+            batch_size=self.options.batch_size // replicas,
+            shuffle=True,
+            seed=self.options.seed,
+            shard=(worker, workers),
+            epochs=None,
+            skip=done * (replicas // workers),
+            drop_remainder=not alone,
+            threads=self.options.threads,
+        )
+        return dataset.map(self._prepared)
+
+    def for_scale(self) -> Any:
+        """Prepared features of enough samples to know the scale of numbers; the same on every worker."""
+        size = self.options.batch_size
+        dataset = load_dataset(
+            self.options.samples,
+            dates=self.options.days,
+            split="train",
+            batch_size=size,
+            shuffle=True,
+            seed=self.options.seed,
+            threads=self.options.threads,
+        )
+        return dataset.take(max(1, ENOUGH_RECORDS // size)).map(
+            lambda features, *_: self.model.preparation.prepare(features)
+        )
+
+    def _prepared(self, features: Any, labels: Any, *weight: Any) -> tuple[Any, Any, Any]:
+        import tensorflow as tf
+
+        one = tf.cast(self.found.target(labels), tf.float32)
+        counts = weight[0] if weight and not self.options.calibrate else tf.ones_like(one)
+        return self.model.preparation.prepare(features), one, counts

@@ -1,0 +1,109 @@
+"""What a training is about: days of one contract, a label, and how often it is positive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import InputError, UsageError
+from ctr_samples.shards import Manifest, Storage
+from ctr_samples.training.samples import SampleSet, open_samples
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSet:
+    """The train split of some days, as their newest manifests list it."""
+
+    path: str
+    samples: SampleSet
+    label: str
+
+    @property
+    def storage(self) -> Storage:
+        """Where the samples are."""
+        return self.samples.storage
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        """One for each day, in the order of the days."""
+        return self.samples.manifests
+
+    @property
+    def contract(self) -> ExampleContract:
+        """Of all days."""
+        return self.samples.contract
+
+    @property
+    def records(self) -> int:
+        """Samples of train."""
+        return self.samples.records
+
+    @property
+    def positives(self) -> float:
+        """Of the label, in train."""
+        return sum(manifest.label_sum(self.label, "train") for manifest in self.manifests)
+
+    @property
+    def share_in_samples(self) -> float:
+        """The share of positives among the samples of train."""
+        return self.positives / self.records
+
+    @property
+    def base_rate(self) -> float:
+        """The share of positives among the impressions of train: negatives that were left out count again."""
+        negatives = 0.0
+        for manifest in self.manifests:
+            samples = sum(shard.records for shard in manifest.of_split("train"))
+            negatives += (samples - manifest.label_sum(self.label, "train")) / _rate(manifest)
+        return self.positives / (self.positives + negatives)
+
+    def kept(self) -> float:
+        """The share of negatives that was kept, for a correction; UsageError where one number cannot correct."""
+        rates = sorted({_rate(manifest) for manifest in self.manifests})
+        labels = self.contract.names("label")
+        if len(rates) > 1:
+            raise UsageError(
+                f"`calibrate` corrects for one rate of sampling, and the days have {', '.join(map(str, rates))}; train with "
+                "the weights of the samples, without it."
+            )
+        if len(labels) > 1 and rates != [1.0]:
+            raise UsageError(
+                f"`calibrate` corrects for one label, and the samples were chosen by {', '.join(labels)} together; train with "
+                "the weights of the samples, without it."
+            )
+        return rates[0]
+
+    def target(self, labels: Any) -> Any:
+        """The label out of what :func:`load_dataset` gives."""
+        return labels[self.label] if isinstance(labels, dict) else labels
+
+
+def open_training_set(path: str, days: Sequence[str], label: str | None) -> TrainingSet:
+    """The samples of the days, checked to be there; raises as :func:`open_samples`.
+
+    InputError also where the label is not there, or is never or always positive.
+    """
+    samples = open_samples(path, dates=days, split="train")
+    found = TrainingSet(path, samples, _label(samples.contract, label))
+    if not 0 < found.positives < found.records:
+        when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
+        raise InputError(
+            f"The train split of {when} has {found.positives:.0f} positives of {found.label!r} in {found.records} samples; "
+            "training needs both kinds. Take other or more days."
+        )
+    return found
+
+
+def _label(contract: ExampleContract, label: str | None) -> str:
+    names = [name for name in contract.names("label") if contract[name].dtype == "int64"]
+    if label is None and names:
+        return names[0]
+    if label not in names:
+        raise InputError(f"There is no 0/1 label {label!r}; the samples have {', '.join(names) or 'none'}.")
+    return label
+
+
+def _rate(manifest: Manifest) -> float:
+    return float(manifest.sampling.get("rate", 1))
