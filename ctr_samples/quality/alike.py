@@ -18,7 +18,7 @@ from ctr_samples.quality.distinct import Bits, scrambled
 
 KEPT = 1024
 """Digests that are kept."""
-VALUES = 1 << 18
+VALUES = 1 << 17
 """Values of a task that are digested: of wide rows fewer, therefore."""
 
 Counts = dict[int, list[int]]

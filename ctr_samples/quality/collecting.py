@@ -14,7 +14,7 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality import alike
 from ctr_samples.quality.columns import Column, Flat, Frequent
 
-LOOKED_AT = 1 << 14
+LOOKED_AT = 1 << 13
 """Rows of each split that a task sketches."""
 LOOKED_AT_BYTES = 8 << 20
 """And how large they may be: the task holds them in its memory."""

@@ -29,10 +29,14 @@ def no_values() -> Registers:
 def observe(registers: Registers, bits: Bits) -> None:
     """Add values, as 64 bits each, to ``registers``, in place."""
     mixed = scrambled(bits)
+    # Of the bits behind those that choose a register as many as a double holds exactly.
+    rest = (mixed << np.uint64(PRECISION)) >> np.uint64(64 - _BITS)
+    least = int(registers.min())
+    if least:  # most values can raise no register any more
+        rare = rest < np.uint64(1 << (_BITS - least))
+        mixed, rest = mixed[rare], rest[rare]
     register = (mixed >> np.uint64(64 - PRECISION)).astype(np.intp)
-    # Of the other bits as many as a double holds exactly, whose exponent then tells where the first one is.
-    rest = ((mixed << np.uint64(PRECISION)) >> np.uint64(64 - _BITS)).astype(np.float64)
-    rank = (_BITS + 1 - np.frexp(rest)[1]).astype(np.uint8)
+    rank = (_BITS + 1 - np.frexp(rest.astype(np.float64))[1]).astype(np.uint8)
     np.maximum.at(registers, register, rank)
 
 
