@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "config": {"errors"},
     "codec": LEAVES,
     "shards": LEAVES,
-    "quality": LEAVES | {"config"},
+    "quality": LEAVES | {"config", "codec"},
     "simulator": {"errors"},
     "verdicts": set(),
     "reading": LEAVES | {"codec", "shards"},

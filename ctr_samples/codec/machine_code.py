@@ -44,7 +44,7 @@ SOURCES = (
     ("ctr_samples.codec", "layout.py"),
     ("ctr_samples.codec", "machine_code.py"),
     *(("ctr_samples.codec.kernels", f"{name}.py") for name in (
-        "checksums", "compilation", "decode", "encode", "frames", "lists", "memory", "survey", "varint", "wire",
+        "checksums", "compilation", "decode", "encode", "frames", "lists", "measure", "memory", "survey", "varint", "wire",
     )),
 )  # fmt: skip
 
@@ -61,6 +61,9 @@ class Kernels:
     read_records: Kernel
     read_byte_arrays: Kernel
     survey_records: Kernel
+    measure_float32: Kernel
+    measure_float64: Kernel
+    count_distinct: Kernel
 
 
 NAMES = tuple(field.name for field in fields(Kernels))
@@ -132,6 +135,9 @@ ARGUMENTS = {
     "read_records": 9,
     "read_byte_arrays": 5,
     "survey_records": 7,
+    "measure_float32": 3,
+    "measure_float64": 3,
+    "count_distinct": 4,
 }
 """How many int64 each kernel takes."""
 

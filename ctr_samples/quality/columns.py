@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from ctr_samples.codec.machine_code import kernels
 from ctr_samples.quality import distinct
 
 Array = npt.NDArray[Any]
 
 CHUNK = 1 << 16
-"""Values that are converted to double precision at a time: few enough for the processor's cache."""
+"""Values that are measured at a time: few enough for the processor's cache, as there are several passes."""
 KEPT = 64
 """The most frequent values that a column keeps."""
 SKETCHED = 1 << 15
@@ -97,27 +98,18 @@ class Moments:
 
     @classmethod
     def _of(cls, chunk: Array) -> Moments:
-        values = len(chunk)
-        nan = infinite = 0
-        if not values:
-            return cls()
-        # Distances from some value of the chunk lose no digits where all lie far from 0, and cost no pass of their own.
-        near = float(chunk[0]) if np.isfinite(chunk[0]) else 0.0
-        apart = _distances(chunk, near)
-        total = _sum(apart)
+        values, nan, infinite = len(chunk), 0, 0
+        origin, total, squares, zeros = _measured(chunk)
         if not np.isfinite(total):  # which tells of any NaN or infinity without a pass for either
             nan, infinite = int(np.isnan(chunk).sum()), int(np.isinf(chunk).sum())
             chunk = chunk[np.isfinite(chunk)]
-            apart = _distances(chunk, near)
-            total = _sum(apart)
+            origin, total, squares, zeros = _measured(chunk)
         finite = len(chunk)
         if not finite:
             return cls(values, nan=nan, infinite=infinite)
-        zeros = int(np.count_nonzero(chunk == 0))
-        # One thread: Spark's workers let numerical libraries have no more.
-        squares = max(0.0, float(np.dot(apart, apart)) - total * total / finite)
+        squares = max(0.0, squares - total * total / finite)
         low, high = chunk.min().item(), chunk.max().item()
-        return cls(values, finite, zeros, nan, infinite, low, high, near + total / finite, squares)
+        return cls(values, finite, int(zeros), nan, infinite, low, high, origin + total / finite, squares)
 
     def merge(self, other: Moments) -> None:
         """Add what another one saw (Chan, Golub and LeVeque, 1979)."""
@@ -140,16 +132,20 @@ class Moments:
         return float(np.sqrt(self.squares / self.finite)) if self.finite else None
 
 
-def _distances(chunk: Array, near: float) -> Array:
-    apart = chunk.astype(np.float64)
-    with np.errstate(invalid="ignore", over="ignore"):
-        apart -= near
-    return apart
+def _measured(chunk: Array) -> tuple[float, float, float, float]:
+    """An origin, the sum of the distances from it, the sum of their squares, and the number of zeros.
 
-
-def _sum(numbers: Array) -> float:
-    with np.errstate(invalid="ignore", over="ignore"):
-        return float(numbers.sum())
+    The origin is some value of the chunk: where all lie far from 0, distances from there lose no digits.
+    """
+    if chunk.dtype not in (np.float32, np.float64):
+        chunk = chunk.astype(np.float64)
+    measure = kernels().measure_float32 if chunk.dtype == np.float32 else kernels().measure_float64
+    origin = float(chunk[0]) if len(chunk) and np.isfinite(chunk[0]) else 0.0
+    figures = np.array([origin, 0.0, 0.0])
+    chunk = np.ascontiguousarray(chunk)
+    measure(chunk.ctypes.data, len(chunk), figures.ctypes.data)
+    total, squares, zeros = figures.tolist()
+    return origin, total, squares, zeros
 
 
 @dataclass(slots=True)

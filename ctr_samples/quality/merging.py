@@ -150,8 +150,8 @@ def facts(column: Column, spec: FeatureSpec) -> dict[str, Any]:
         "infinite": moments.infinite,
         "min": moments.min,
         "max": moments.max,
-        "mean": moments.mean if some else None,
-        "std": moments.std,
+        "mean": _finite(moments.mean) if some else None,
+        "std": _finite(moments.std),
         "lengths": None
         if column.longest is None
         else {"min": column.shortest, "max": column.longest, "mean": moments.values / max(1, column.rows)},
@@ -168,6 +168,11 @@ def facts(column: Column, spec: FeatureSpec) -> dict[str, Any]:
         "values_looked_at": top.seen if as_values else sketch.n if sketch is not None else 0,
         "auc": auc(column),
     }
+
+
+def _finite(figure: float | None) -> float | None:
+    """None for what is too large for a double, as the squares of numbers beyond 10^154 are: JSON has no infinity."""
+    return figure if figure is not None and np.isfinite(figure) else None
 
 
 def _rank(rank: float) -> str:

@@ -28,6 +28,17 @@ def test_the_error_over_many_columns_is_the_one_that_is_promised() -> None:
     assert np.std(ratios) == pytest.approx(0.033, rel=0.25)
 
 
+def test_registers_are_those_of_the_definition() -> None:
+    numbers = [int(n) for n in np.random.default_rng(3).integers(0, 1 << 63, 3000)]
+    by_hand = [0] * distinct.REGISTERS
+    for mixed in distinct.scrambled(np.array(numbers, np.uint64)).tolist():
+        rest = (mixed << distinct.PRECISION) % (1 << 64) >> 11
+        by_hand[mixed >> (64 - distinct.PRECISION)] = max(
+            by_hand[mixed >> (64 - distinct.PRECISION)], 54 - rest.bit_length()
+        )
+    assert registers_of(np.array(numbers)).tolist() == by_hand
+
+
 def test_a_value_counts_once_however_often_it_comes() -> None:
     once, often = registers_of(np.arange(500)), registers_of(np.tile(np.arange(500), 40))
     assert (once == often).all()

@@ -180,6 +180,14 @@ def test_a_task_holds_no_more_bytes_than_it_may(monkeypatch: pytest.MonkeyPatch)
     assert 100 < looked_at < 1000
 
 
+def test_numbers_too_large_to_be_squared_leave_a_document_of_json() -> None:
+    batch = rows()
+    huge = batch.set_column(0, "price", pa.array([1e308, -1e308] * (ROWS // 2)))
+    facts = column(measures([huge]), "price")
+    assert (facts["min"], facts["max"], facts["std"]) == (-1e308, 1e308, None)
+    json.dumps(facts, allow_nan=False)
+
+
 def test_what_a_baseline_knows_is_the_rate(whole: Measures) -> None:
     rate = rows().column("clicked").to_numpy().mean()
     baseline = whole.baseline("clicked")

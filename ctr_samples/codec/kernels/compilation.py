@@ -8,10 +8,10 @@ from typing import Any
 from llvmlite import binding, ir
 from numba import njit, types
 
-from ctr_samples.codec.kernels import decode, encode, frames, survey
+from ctr_samples.codec.kernels import decode, encode, frames, measure, survey
 from ctr_samples.codec.machine_code import ARGUMENTS
 
-MODULES = (frames, encode, decode, survey)
+MODULES = (frames, encode, decode, survey, measure)
 
 
 def object_file(names: Sequence[str]) -> bytes:
@@ -19,7 +19,7 @@ def object_file(names: Sequence[str]) -> bytes:
     module = binding.parse_assembly("")
     for name in names:
         function = next(getattr(m, name) for m in MODULES if hasattr(m, name))
-        module.link_in(_compiled(function.py_func, name, ARGUMENTS[name]))
+        module.link_in(_compiled(function, name, ARGUMENTS[name]))
     _check_self_contained(module)
     machine = binding.Target.from_default_triple().create_target_machine(
         cpu=binding.get_host_cpu_name(),
@@ -35,7 +35,10 @@ def _compiled(function: Any, name: str, arguments: int) -> Any:
     """An LLVM module with ``function`` as Numba compiles it and, under ``name``, in the C calling convention."""
     signature = types.int64(*[types.int64] * arguments)
     # Nothing that needs a running Numba: no Python wrappers, no exceptions (division by zero would be one).
-    compiled = njit(signature, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")(function)
+    loosely = function.targetoptions.get("fastmath", False)
+    compiled = njit(signature, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy", fastmath=loosely)(
+        function.py_func
+    )
     (result,) = compiled.overloads.values()
     module = binding.parse_assembly(compiled.inspect_llvm(compiled.signatures[0]))
     module.link_in(binding.parse_assembly(str(_entry(module, result.fndesc.llvm_func_name, name, arguments))))

@@ -1,0 +1,106 @@
+"""Kernels that measure columns on their way into records: moments of numbers, registers of distinct integers.
+
+They stand among the codec's because they are compiled and kept with them; what the figures are for is in ``quality``.
+"""
+
+# mypy: disallow-untyped-decorators=False
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from ctr_samples.codec.kernels.memory import load_u8, store_u8
+
+LOOSELY = {"reassoc", "contract", "nnan", "nsz"}
+"""Sums in any order, several values at a time. The caller looks whether the total is finite: if it is not, no figure counts."""
+
+
+def _array(kind: Any) -> Any:
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return types.CPointer(kind)(types.int64), generate
+
+
+@intrinsic
+def float32_at(typing_context: Any, address: Any) -> Any:
+    """The float32 from ``address`` on, to be read by index."""
+    return _array(types.float32)
+
+
+@intrinsic
+def float64_at(typing_context: Any, address: Any) -> Any:
+    """The float64 from ``address`` on, to be read and written by index."""
+    return _array(types.float64)
+
+
+@intrinsic
+def uint64_at(typing_context: Any, address: Any) -> Any:
+    """The uint64 from ``address`` on, to be read by index."""
+    return _array(types.uint64)
+
+
+@njit(fastmath=LOOSELY)
+def measure_float32(values: Any, count: Any, figures: Any) -> Any:
+    """Measure ``count`` float32 into the three float64 at ``figures``, the first of which tells the origin.
+
+    They become the sum of the distances from the origin, the sum of their squares, and the number of zeros.
+    """
+    numbers, result = float32_at(values), float64_at(figures)
+    origin, total, squares, zeros = result[0], 0.0, 0.0, 0.0
+    for place in range(count):
+        number = numbers[place]
+        apart = np.float64(number) - origin
+        total += apart
+        squares += apart * apart
+        zeros += 1.0 if number == 0 else 0.0
+    result[0], result[1], result[2] = total, squares, zeros
+    return 0
+
+
+@njit(fastmath=LOOSELY)
+def measure_float64(values: Any, count: Any, figures: Any) -> Any:
+    """As :func:`measure_float32`, of float64."""
+    numbers, result = float64_at(values), float64_at(figures)
+    origin, total, squares, zeros = result[0], 0.0, 0.0, 0.0
+    for place in range(count):
+        number = numbers[place]
+        apart = number - origin
+        total += apart
+        squares += apart * apart
+        zeros += 1.0 if number == 0 else 0.0
+    result[0], result[1], result[2] = total, squares, zeros
+    return 0
+
+
+@njit
+def count_distinct(values: Any, count: Any, registers: Any, precision: Any) -> Any:
+    """Raise the HyperLogLog registers, a byte each, 2 to the power of ``precision`` of them, by ``count`` uint64.
+
+    A register has the greatest number of zeros in front of the 53 bits that follow those that choose it, and one more.
+    """
+    numbers = uint64_at(values)
+    chosen = np.uint64(64 - precision)
+    for place in range(count):
+        mixed = scrambled(numbers[place])
+        register = registers + np.int64(mixed >> chosen)
+        rest = (mixed << np.uint64(precision)) >> np.uint64(11)
+        rank = load_u8(register)
+        # The rank is above that of the register where so many bits and one more are zero: of most values they are not.
+        while rank < 54 and rest >> (np.uint64(53) - rank) == 0:
+            rank += np.uint64(1)
+            store_u8(register, rank)
+    return 0
+
+
+@njit
+def scrambled(bits: Any) -> Any:
+    """The finaliser of SplitMix64."""
+    mixed = bits + np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
