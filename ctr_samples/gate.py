@@ -134,6 +134,7 @@ def metrics_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> dict[s
         "created_at": manifest.created_at,
         "seconds": manifest.seconds,
         "contract": contract.fingerprint,
+        "label_mature": manifest.label_mature,
         "samples": {name: split.rows for name, split in measures.splits.items()},
         "accounting": dict(manifest.accounting),
         "shards": {

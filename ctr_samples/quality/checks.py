@@ -79,10 +79,14 @@ def volume(days: Days) -> Iterator[Finding]:
 
 
 def rate(days: Days) -> Iterator[Finding]:
-    """The mean of each label over all splits, against the nearer of both references."""
+    """The mean of each label over all splits, against the nearer of both references.
+
+    Labels whose windows are open are compared with such, and final ones with final ones: what is still to come is no fault.
+    """
+    alike = [day for day in days.references if day["label_mature"] == days.now["label_mature"]]
     for name in days.now["labels"]:
         now = _label(days.now, name)
-        references = [(day, _label(day, name)) for day in days.references if name in day["labels"]]
+        references = [(day, _label(day, name)) for day in alike if name in day["labels"]]
         if now is None or not references:
             continue
         found = [

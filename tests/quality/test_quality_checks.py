@@ -53,6 +53,7 @@ def day(run_date: str = "2019-06-05") -> Day:
     return {
         "run_date": run_date,
         "contract": "c0ffee",
+        "label_mature": True,
         "samples": {"train": 9000, "eval": 1000},
         "accounting": {"impressions": 10_500, "samples": 10_000, "no_time": 0, "repeated": 500},
         "labels": {
@@ -267,6 +268,13 @@ def test_a_small_day_is_not_refused_for_its_noise() -> None:
     before = copy.deepcopy(small) | {"run_date": "2019-06-04"}
     before["labels"]["clicked"]["splits"]["train"] |= {"sum": 10.0, "mean": 0.1}
     assert "rate" not in judged(small, before)
+
+
+def test_labels_that_are_not_final_are_not_compared_with_final_ones() -> None:
+    early = day() | {"label_mature": False}
+    early["labels"]["clicked"]["splits"] = {"train": {"count": 9000, "sum": 300.0, "mean": 1 / 30, "std": 0.2}}
+    assert "rate" not in judged(early)
+    assert judged(early, day("2019-06-04") | {"label_mature": False})["rate"].severity == "fail"
 
 
 def test_no_clicks_at_all_are_found_though_there_is_no_ratio() -> None:
