@@ -49,7 +49,9 @@ def wanted_of(config: JobConfig, contract: ExampleContract, hour: str, user: str
     labels = [name for name, label in config.labels.items() if label.reduce == "any"]
     names = contract.names("label")
     main = next((name for name in labels if name in names), names[0] if labels and contract.parts else None)
-    defaults = {name: f.default_value for name, f in config.features.items() if f.nulls == "default"}
+    defaults = {
+        name: f.default_value for name, f in config.features.items() if f.nulls == "default" and not f.makes_ids
+    }
     key = next(iter(contract.names("key")), None)
     return Wanted(contract, main, hour, user if config.impressions.user else None, key, defaults)
 
@@ -147,8 +149,8 @@ def metrics_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> dict[s
                 "binary": facts["dtype"] == "int64",
                 "splits": {
                     split: {
-                        "count": one["values"],
-                        "sum": (one["mean"] or 0.0) * one["values"],
+                        "count": _count(one),
+                        "sum": _label_sum(one, facts["dtype"]),
                         "mean": one["mean"],
                         "std": one["std"],
                     }
@@ -170,6 +172,15 @@ def metrics_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> dict[s
     }
 
 
+def _count(label: Mapping[str, Any]) -> int:
+    return int(label["values"] - label["nan"] - label["infinite"])
+
+
+def _label_sum(label: Mapping[str, Any], dtype: str) -> float:
+    total = (label["mean"] or 0.0) * _count(label)
+    return round(total) if dtype == "int64" else total
+
+
 def _spread(sizes: Sequence[int]) -> dict[str, float]:
     if not sizes:
         return {"total": 0, "min": 0, "median": 0, "max": 0}
@@ -186,7 +197,10 @@ def last_before(storage: Storage, day: date) -> Mapping[str, Any] | None:
 
 
 def _of_day(storage: Storage, day: date) -> Mapping[str, Any] | None:
-    manifest = latest_manifest(storage, day)
+    try:
+        manifest = latest_manifest(storage, day)
+    except (StorageError, DamagedFile):  # another day's damage is told by `verify`, and is no reason to lose this one
+        return None
     return None if manifest is None else metrics_of_run(storage, manifest)
 
 
@@ -197,7 +211,7 @@ def metrics_of_run(storage: Storage, manifest: Manifest) -> Mapping[str, Any] | 
         found = json.loads(storage.read(path))
     except (FileNotFoundError, StorageError, DamagedFile, ValueError):
         return None
-    return found if found.get("format") == METRICS_FORMAT else None
+    return found if isinstance(found, dict) and found.get("format") == METRICS_FORMAT else None
 
 
 def _said(metrics: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -95,7 +95,7 @@ def test_a_day_that_lost_two_thirds_of_its_clicks_is_refused_in_three_lines(stor
         refuse(storage, "dt=2019-06-05/data/x", inspection, timedelta(hours=24))
     what, where, how = str(refusal.value).splitlines()
     assert what == (
-        "Nothing was published: The mean of clicked is 0.06667, on 2019-06-04 it was 0.2; rate is 2.35, allowed 1.6."
+        "Nothing was published: The mean of clicked is 0.06667, on 2019-06-04 it was 0.2; rate is 2.34, allowed 1.6."
     )
     assert where.startswith("Look at ")
     assert where.endswith("dt=2019-06-05/data/x/report.html; the samples stay for 24 hours.")

@@ -17,7 +17,8 @@ from ctr_samples.quality.columns import Flat
 from ctr_samples.quality.distinct import Bits, scrambled
 
 KEPT = 1024
-"""Digests that are kept."""
+"""Digests that are kept, and those of more than a hundredth of the rows."""
+HEAVY = 0.01
 VALUES = 1 << 17
 """Values of a task that are digested: of wide rows fewer, therefore."""
 
@@ -68,13 +69,18 @@ def counted(columns: Sequence[pa.Array], label: npt.NDArray[Any]) -> tuple[int, 
         digests([column.slice(0, rows) for column in columns]), return_inverse=True, return_counts=True
     )
     positive = np.bincount(places, label, len(found))
-    first = slice(0, KEPT)
-    entries = zip(found[first].tolist(), often[first].tolist(), positive[first].tolist(), strict=True)
+    kept = (np.arange(len(found)) < KEPT) | (often >= _heavy(len(label)))
+    entries = zip(found[kept].tolist(), often[kept].tolist(), positive[kept].tolist(), strict=True)
     return len(label), {digest: [n, int(p)] for digest, n, p in entries}
 
 
+def _heavy(looked_at: int) -> float:
+    """From how many rows on a digest is counted for itself: whether it is among the smallest would decide too much."""
+    return max(8.0, looked_at * HEAVY)
+
+
 def merged(parts: Sequence[Mapping[int, Sequence[int]]]) -> Counts:
-    """The smallest digests of all tasks with the counts of all of them.
+    """The counts of all tasks together.
 
     A digest that is among the smallest of all was among those of each task that saw it, so its counts are whole.
     """
@@ -84,14 +90,26 @@ def merged(parts: Sequence[Mapping[int, Sequence[int]]]) -> Counts:
             own = whole.setdefault(digest, [0, 0])
             own[0] += often
             own[1] += positive
-    return {digest: whole[digest] for digest in sorted(whole)[:KEPT]}
+    return whole
 
 
-def shares(counts: Mapping[int, Sequence[int]]) -> tuple[float, float]:
-    """The share of rows that have a twin, and the share that have one with another label."""
-    rows = sum(often for often, _ in counts.values())
-    if not rows:
-        return 0.0, 0.0
-    identical = sum(often for often, _ in counts.values() if often > 1)
-    conflicting = sum(often for often, positive in counts.values() if 0 < positive < often)
-    return identical / rows, conflicting / rows
+def shares(counts: Mapping[int, Sequence[int]], looked_at: int) -> tuple[float, float]:
+    """The share of the rows looked at that have a twin, and the share that have one with another label.
+
+    Digests of many rows count for themselves, the smallest of the others for all others.
+    """
+    heavy = [both for both in counts.values() if both[0] >= _heavy(looked_at)]
+    light = [counts[digest] for digest in sorted(counts) if counts[digest][0] < _heavy(looked_at)][:KEPT]
+    rest = max(0, looked_at - sum(often for often, _ in heavy))
+    of_light = _twins(light, sum(often for often, _ in light))
+    of_heavy = _twins(heavy, 1)
+    identical, conflicting = (
+        (h + light_share * rest) / max(1, looked_at) for h, light_share in zip(of_heavy, of_light, strict=True)
+    )
+    return identical, conflicting
+
+
+def _twins(counts: Sequence[Sequence[int]], rows: int) -> tuple[float, float]:
+    identical = sum(often for often, _ in counts if often > 1)
+    conflicting = sum(often for often, positive in counts if 0 < positive < often)
+    return identical / max(1, rows), conflicting / max(1, rows)

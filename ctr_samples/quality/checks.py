@@ -37,12 +37,14 @@ class Days:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check measured: how bad, and in words. What is ``sure`` fails whatever the limits say."""
+    """What a check measured: how bad, and in words. What is ``sure`` fails whatever the limits say; what is not ``known`` to be
+    new, for lack of a day to compare with, warns at most."""
 
     subject: str
     value: float
     words: str
     sure: bool = False
+    known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +85,13 @@ def rate(days: Days) -> Iterator[Finding]:
 
     Labels whose windows are open are compared with such, and final ones with final ones: what is still to come is no fault.
     """
-    alike = [day for day in days.references if day["label_mature"] == days.now["label_mature"]]
+    alike = [day for day in days.references if day.get("label_mature") == days.now.get("label_mature")]
     for name in days.now["labels"]:
         now = _label(days.now, name)
         references = [(day, _label(day, name)) for day in alike if name in day["labels"]]
         if now is None or not references:
             continue
-        found = [
-            (_times(now.mean, old.mean, now.error + old.error), day, old) for day, old in references if old is not None
-        ]
+        found = [(_apart(now, old), day, old) for day, old in references if old is not None]
         if found:
             times, day, old = min(found, key=lambda entry: entry[0])
             yield Finding(name, times, f"the mean of {name} is {now.mean:.4g}, {_when(day)} it was {old.mean:.4g}")
@@ -144,8 +144,10 @@ def one_class(days: Days) -> Iterator[Finding]:
 
 def missing(days: Days) -> Iterator[Finding]:
     """Rows without a value, or with the default in its place."""
+    same_contract = days.before is not None and days.before["contract"] == days.now["contract"]
     for name, now, before in _pairs(days):
-        for what, words in (("nulls", "no value"), ("defaults", "their default")):
+        # Another contract may have another default, or count one where there was none.
+        for what, words in (("nulls", "no value"), ("defaults", "their default"))[: 1 + same_contract]:
             new, old = _share(now, what), _share(before, what)
             said = f"{new:.1%} of the rows have {words} of {name}, {_when(days.before)} {old:.1%}"
             yield Finding(name, _rise(new, old, now["rows"], before["rows"]), said)
@@ -156,7 +158,7 @@ def constant(days: Days) -> Iterator[Finding]:
     for name, now in _features(days.now):
         before = _of(days.before, name)
         alone = now["rows"] >= FEWEST_ROWS and _is_constant(now)
-        varied = before is not None and before["rows"] >= FEWEST_ROWS and not _is_constant(before)
+        varied = before is not None and not _is_constant(before) and _others(before) * now["rows"] > _SURELY_SOME
         words = f"the feature {name} has one value only ({_only_value(now)})" + (
             ", and had more the day before" if varied else ""
         )
@@ -168,7 +170,8 @@ def nonfinite(days: Days) -> Iterator[Finding]:
     for name, now in _features(days.now):
         before = _of(days.before, name)
         share, old = (_nonfinite(facts) for facts in (now, before))
-        yield Finding(name, max(0.0, share - old), f"{share:.2%} of the values of {name} are NaN or infinite")
+        words = f"{share:.2%} of the values of {name} are NaN or infinite"
+        yield Finding(name, max(0.0, share - old), words, known=before is not None)
 
 
 def distribution(days: Days) -> Iterator[Finding]:
@@ -177,7 +180,8 @@ def distribution(days: Days) -> Iterator[Finding]:
         if now["cdf"] is not None and before["cdf"] is not None:
             p, q = drift.binned(now["cdf"], before["cdf"])
             apart = drift.jensen_shannon(p, q)
-            value = max(0.0, apart - drift.bins_of_chance(len(p), now["looked_at"], before["looked_at"]))
+            values_ = (facts["values_looked_at"] for facts in (now, before))
+            value = max(0.0, apart - drift.bins_of_chance(len(p), *values_))
             middle = now["quantiles"]["0.5"], before["quantiles"]["0.5"]
             words = f"the distribution of {name} moved by {apart:.2f}: its median is {middle[0]:.4g}, before {middle[1]:.4g}"
             yield Finding(name, value, words)
@@ -199,6 +203,8 @@ def values(days: Days) -> Iterator[Finding]:
 def stability(days: Days) -> Iterator[Finding]:
     """Id features: the population stability index."""
     for name, now, before in _ids(days):
+        if min(now["values_looked_at"], before["values_looked_at"]) < FEWEST_ROWS:
+            continue  # a value that was not seen has the least share that the index knows, which of few rows says nothing
         p, q = drift.by_value(now["top"], before["top"])
         index = drift.stability_index(p, q)
         chance = SIGMAS * len(p) * (1 / max(1, now["looked_at"]) + 1 / max(1, before["looked_at"]))
@@ -337,7 +343,7 @@ def _held(check: str, finding: Finding, limits: Limits) -> Outcome:
     if limits.warn is not None and finding.value > limits.warn:
         severity = "warn"
     if (limits.fail is not None and finding.value > limits.fail) or finding.sure:
-        severity = "fail"
+        severity = "fail" if finding.known else "warn"
     limit = limits.fail if severity == "fail" else limits.warn
     expected = "at most " + " or ".join(
         f"{n:g} ({w})" for w, n in (("warn", limits.warn), ("fail", limits.fail)) if n is not None
@@ -351,8 +357,9 @@ def _held(check: str, finding: Finding, limits: Limits) -> Outcome:
 @dataclass(frozen=True, slots=True)
 class _Mean:
     mean: float
-    error: float
-    """The variance of the logarithm of the mean: 1 / positives for a rate."""
+    count: int
+    std: float
+    binary: bool
 
 
 def _label(day: Metrics, name: str) -> _Mean | None:
@@ -362,19 +369,27 @@ def _label(day: Metrics, name: str) -> _Mean | None:
     if not count:
         return None
     # Where negatives of train were left out on both days alike, the means compare all the same.
-    if facts["binary"]:
-        return _Mean(total / count, 1 / max(1, total))
-    mean = total / count
-    variance = max(((s["std"] or 0) for s in splits), default=0) ** 2
-    return _Mean(mean, variance / max(1, count) / mean**2 if mean else 1.0)
+    spread = max(((s["std"] or 0.0) for s in splits), default=0.0)
+    return _Mean(total / count, count, spread, facts["binary"])
+
+
+def _apart(now: _Mean, old: _Mean) -> float:
+    """How many times one mean is the other, at least 1, less what chance may do."""
+    if now.binary:
+        # Half a positive more on both sides: a day without any compares too, and one of few says little.
+        positives = now.mean * now.count + 0.5, old.mean * old.count + 0.5
+        return _times(positives[0] / now.count, positives[1] / old.count, sum(1 / some for some in positives))
+    errors = [one.std / math.sqrt(one.count) for one in (now, old)]
+    if now.mean > 0 and old.mean > 0:
+        return _times(now.mean, old.mean, (errors[0] / now.mean) ** 2 + (errors[1] / old.mean) ** 2)
+    return 1 + max(0.0, abs(now.mean - old.mean) - SIGMAS * math.hypot(*errors)) / (abs(old.mean) or 1.0)
 
 
 def _times(now: float, before: float, error: float = 0.0) -> float:
-    """How many times more or fewer, at least 1; what chance may do is taken off."""
+    """How many times more or fewer, at least 1; ``error`` is the variance of the logarithm of their ratio."""
     if now <= 0 or before <= 0:
-        return 1.0 if now == before else 1e9 * math.exp(-SIGMAS * math.sqrt(error))
-    apart = abs(math.log(now / before)) - SIGMAS * math.sqrt(error)
-    return math.exp(max(0.0, apart))
+        return 1.0 if now == before else 1e9
+    return math.exp(max(0.0, abs(math.log(now / before)) - SIGMAS * math.sqrt(error)))
 
 
 def _rise(new: float, old: float, rows: int, rows_before: int) -> float:
@@ -439,10 +454,20 @@ def _share(facts: Mapping[str, Any], what: str) -> float:
     return float(facts[what] / max(1, facts["rows"]))
 
 
+def _others(facts: Mapping[str, Any]) -> float:
+    """The share of rows that do not have the most frequent value, as far as is known."""
+    if facts["top"]:
+        return float(1 - facts["top"][0]["share"])
+    below = facts["cdf"]["below"] if facts["cdf"] else []
+    return 1 - max((after - before for before, after in zip([0.0, *below], below, strict=False)), default=1.0)
+
+
 def _is_constant(facts: Mapping[str, Any]) -> bool:
+    lengths = facts["lengths"]
+    if facts["nulls"] not in (0, facts["rows"]) or (lengths is not None and lengths["min"] != lengths["max"]):
+        return False
     if facts["min"] is not None:
-        lengths = facts["lengths"]
-        return bool(facts["min"] == facts["max"] and (lengths is None or lengths["min"] == lengths["max"]))
+        return bool(facts["min"] == facts["max"])
     only = facts["top"] and len(facts["top"]) == 1 and facts["top"][0]["share"] == 1
     return bool(only or facts["values"] == 0)
 

@@ -83,6 +83,8 @@ class _Split:
         self._alike: tuple[int, alike.Counts] = (0, {})
 
     def observe(self, rows: pa.RecordBatch) -> None:
+        if not rows.num_rows:
+            return
         wanted = self._wanted
         label = self._label(rows)
         self._rows += rows.num_rows
@@ -100,7 +102,7 @@ class _Split:
     def _keep(self, rows: pa.RecordBatch) -> None:
         """Keep rows to look at, and look once there are enough."""
         fitting = max(1, LOOKED_AT_BYTES * rows.num_rows // max(1, rows.nbytes)) - sum(r.num_rows for r in self._kept)
-        kept = rows.slice(0, min(self._room, fitting))
+        kept = rows.slice(0, max(0, min(self._room, fitting)))
         self._kept.append(kept)
         self._room -= kept.num_rows
         if self._room == 0 or kept.num_rows < rows.num_rows:
@@ -118,7 +120,9 @@ class _Split:
             as_numbers, as_values = kinds(measured(contract)[name])
             self._columns[name].look(column, label, as_numbers=as_numbers, as_values=as_values)
         if self._wanted.user is not None:
-            self._users.observe(rows.column(self._wanted.user).drop_null(), None)
+            users = rows.column(self._wanted.user)
+            self._users.observe(users.drop_null(), None)
+            self._users.seen += users.null_count
         features = [rows.column(name) for name in contract.names("feature")]
         self._alike = alike.counted(features, np.zeros(rows.num_rows) if label is None else label)
 

@@ -44,7 +44,7 @@ class Flat:
     def of(cls, column: pa.Array) -> Self:
         """Take a column of scalars, lists or lists of lists apart."""
         nulls, values, lengths = column.null_count, column, None
-        while pt.is_list(values.type) or pt.is_large_list(values.type) or pt.is_fixed_size_list(values.type):
+        while not _is_scalar(values.type):
             if lengths is None:
                 lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
             else:
@@ -214,7 +214,10 @@ class Frequent:
         often = np.bincount(places, minlength=len(encoded.dictionary))
         positive = np.zeros(len(often)) if label is None else np.bincount(places, label, len(often))
         first = np.argsort(-often, kind="stable")[:KEPT]
-        names = encoded.dictionary.take(pa.array(first)).to_pylist()
+        names = encoded.dictionary.take(pa.array(first))
+        if pt.is_string(names.type) or pt.is_large_string(names.type):
+            names = names.cast(pa.large_binary())  # not every string that Spark hands over is UTF-8
+        names = names.to_pylist()
         counts = {_text(name): [int(often[i]), int(positive[i])] for name, i in zip(names, first, strict=True)}
         self.merge(Frequent(len(values), int(positive.sum()), counts))
 
@@ -268,6 +271,9 @@ class Column:
         numbers = flat.numbers
         self.rows += len(column)
         self.nulls += flat.nulls
+        if numbers is not None and isinstance(default, float) and np.isnan(default):  # it stands for what is missing
+            self.defaults += int(np.isnan(numbers).sum()) if flat.lengths is None else 0
+            numbers, default = numbers[~np.isnan(numbers)], None
         if numbers is not None:
             self.moments.observe(numbers)
             if numbers.dtype.kind != "f":
@@ -276,7 +282,7 @@ class Column:
             self.moments.values += len(flat.values)
         if default is not None:
             self.defaults += _rows_of(flat, numbers, default)
-        if flat.lengths is not None and len(flat.lengths):
+        if flat.lengths is not None and len(flat.lengths) and not _is_scalar(column.type):
             low, high = int(flat.lengths.min()), int(flat.lengths.max())
             self.shortest = low if self.shortest is None else min(self.shortest, low)
             self.longest = high if self.longest is None else max(self.longest, high)
@@ -343,6 +349,10 @@ class Column:
             Quantiles.from_dict(said["quantiles"]),
             Frequent.from_list(said["frequent"]),
         )
+
+
+def _is_scalar(kind: pa.DataType) -> bool:
+    return not (pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
 
 
 def _rows_of(flat: Flat, numbers: Array | None, default: float | str) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality import alike, distinct
 from ctr_samples.quality.collecting import HOURS, kinds, measured
-from ctr_samples.quality.columns import Column, Frequent
+from ctr_samples.quality.columns import Column, Frequent, Quantiles
 
 POINTS = 101
 """Of a distribution: one for each percent."""
@@ -94,22 +94,25 @@ class Measures:
 
     def users(self) -> dict[str, Any] | None:
         """Those with the most samples, of the rows that were looked at."""
-        users = Frequent()
-        for split in self.splits.values():
-            users.merge(split.users)
-        if not users.seen:
+        looked_at = [split for split in self.splits.values() if split.users.seen]
+        if not looked_at:
             return None
-        total = sum(split.rows for split in self.splits.values())
-        heaviest = [
-            {"user": name, "share": often / users.seen, "samples": round(total * often / users.seen)}
-            for name, often, _ in users.first(HEAVIEST)
-        ]
-        return {"looked_at": users.seen, "heaviest": heaviest}
+        total = sum(split.rows for split in looked_at)
+        samples: dict[Any, float] = {}
+        for split in looked_at:  # of each the same number of rows is looked at, however many it has
+            for name, often, _ in split.users.first():
+                samples[name] = samples.get(name, 0.0) + split.rows * often / split.users.seen
+        first = sorted(samples.items(), key=lambda entry: (-entry[1], str(entry[0])))[:HEAVIEST]
+        heaviest = [{"user": name, "share": often / total, "samples": round(often)} for name, often in first]
+        return {"looked_at": sum(split.users.seen for split in looked_at), "heaviest": heaviest} if first else None
 
     def duplicates(self) -> dict[str, Any]:
         """Rows of one key, exactly, and rows that look the same, of those that were looked at."""
-        counts = alike.merged([part for split in self.splits.values() for part in split.alike])
-        identical, conflicting = alike.shares(counts)
+        shares = [
+            (split.rows, alike.shares(alike.merged(split.alike), split.looked_at)) for split in self.splits.values()
+        ]
+        rows = max(1, sum(rows for rows, _ in shares))
+        identical, conflicting = (sum(rows * both[which] for rows, both in shares) / rows for which in (0, 1))
         looked_at = sum(split.looked_at for split in self.splits.values())
         return {"ids": self.same_keys, "looked_at": looked_at, "identical": identical, "conflicting": conflicting}
 
@@ -191,15 +194,18 @@ def auc(column: Column) -> float | None:
     For numbers from the two sketches; for ids by the click rates of the values that are frequent enough, and of all others
     together, so that values seen once or twice do not look good.
     """
-    sketches = column.quantiles.sketches
-    if {"0", "1"} <= sketches.keys():
+    found = [area for area in (_auc_of_numbers(column.quantiles), _auc_of_values(column.frequent)) if area is not None]
+    return max(found, key=lambda area: abs(area - 0.5), default=None)
+
+
+def _auc_of_numbers(quantiles: Quantiles) -> float | None:
+    sketches = quantiles.sketches
+    if {"0", "1"} <= sketches.keys() and min(sketches["0"].n, sketches["1"].n) >= _ENOUGH:
         negative, positive = sketches["0"], sketches["1"]
         at = sorted({*negative.get_quantiles(_GRID), *positive.get_quantiles(_GRID)})
         of_negatives, of_positives = (np.diff([0.0, *s.get_cdf(at, inclusive=True)]) for s in (negative, positive))
         below = np.concatenate([[0.0], np.cumsum(of_negatives)[:-1]])
         return float(np.dot(of_positives, below + of_negatives / 2))
-    if column.frequent.counts and not column.quantiles.sketches:
-        return _auc_of_values(column.frequent)
     return None
 
 
@@ -212,7 +218,7 @@ def _auc_of_values(frequent: Frequent) -> float | None:
     rest = np.array([[frequent.seen, frequent.positives]], float) - kept.sum(axis=0)
     often, positive = np.concatenate([kept, np.maximum(rest, 0)]).T
     negative = often - positive
-    if not positive.sum() or not negative.sum():
+    if min(positive.sum(), negative.sum()) < _ENOUGH:
         return None
     order = np.argsort(positive / np.maximum(often, 1))
     up, down = positive[order], negative[order]

@@ -115,7 +115,10 @@ def test_the_vocabulary_stands_beside_the_shards(nights: Path, runs: dict[date, 
     assert sorted(path.name for path in beside.iterdir()) == [
         "contract.json",
         "eval",
+        "metrics.json",
+        "report.html",
         "schema.pbtxt",
+        "statistics.pbtxt",
         "train",
         "vocabularies",
     ]

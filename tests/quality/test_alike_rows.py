@@ -36,22 +36,22 @@ def test_shares_of_twins_and_of_conflicts() -> None:
     ids, label = [1, 1, 2, 2, 3], np.array([0, 1, 0, 0, 1])
     looked_at, counts = alike.counted([pa.array(ids)], label)
     assert looked_at == 5
-    assert alike.shares(counts) == (4 / 5, 2 / 5)
+    assert alike.shares(counts, looked_at) == (4 / 5, 2 / 5)
 
 
 def test_no_rows_have_no_twins() -> None:
-    assert alike.shares({}) == (0.0, 0.0)
+    assert alike.shares({}, 0) == (0.0, 0.0)
 
 
 def test_twins_in_different_tasks_are_found() -> None:
     parts = [alike.counted([pa.array([n, 100])], np.array([n % 2, 0]))[1] for n in range(3)]
-    assert alike.shares(alike.merged(parts)) == (0.5, 0.0)
+    assert alike.shares(alike.merged(parts), 6) == (0.5, 0.0)
 
 
 def test_the_smallest_digests_tell_the_share_of_all_rows() -> None:
     ids = np.concatenate([np.arange(40_000), np.arange(10_000)])  # 20,000 of 50,000 have a twin
     np.random.default_rng(2).shuffle(ids)
     parts = [alike.counted([pa.array(part)], np.zeros(len(part)))[1] for part in np.split(ids, 5)]
-    identical, conflicting = alike.shares(alike.merged(parts))
+    identical, conflicting = alike.shares(alike.merged(parts), 50_000)
     assert abs(identical - 0.4) < 0.06
     assert conflicting == 0

@@ -126,7 +126,8 @@ def test_a_feature_that_knows_the_label_has_the_auc_that_pairs_say(in_parts: Mea
     pairs = clicks[clicked == 1][:, None] - clicks[clicked == 0][None, :]
     by_pairs = ((pairs > 0).sum() + (pairs == 0).sum() / 2) / pairs.size
     assert by_pairs > 0.6
-    assert column(in_parts, "clicks")["auc"] == pytest.approx(by_pairs, abs=0.02)
+    # Of integers that may be codes as well the better of two, here by the rate of each of 35 values.
+    assert by_pairs - 0.02 < column(in_parts, "clicks")["auc"] < by_pairs + 0.04
     assert column(in_parts, "price")["auc"] == pytest.approx(0.5, abs=0.03)
 
 
@@ -171,6 +172,42 @@ def test_a_task_looks_at_no_more_rows_than_it_may(monkeypatch: pytest.MonkeyPatc
     batch = rows()
     facts = column(measures([batch.slice(0, 60), batch.slice(60)]), "city")
     assert (facts["rows"], facts["looked_at"]) == (ROWS, 100)
+
+
+def test_a_batch_of_heavier_rows_after_the_room_is_full_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collecting, "LOOKED_AT_BYTES", 40_000)
+    batch = rows()
+    heavier = batch.set_column(4, "name", pa.array([b"x" * 500] * ROWS))
+    facts = column(measures([batch.slice(0, 300), heavier.slice(300, 300), heavier.slice(600)]), "city")
+    assert (facts["rows"], facts["looked_at"]) == (ROWS, 300)
+
+
+def test_a_string_that_is_no_text_is_counted_all_the_same() -> None:
+    broken = pa.array([b"b\xff", b"ok"] * (ROWS // 2)).cast(pa.binary()).view(pa.string())
+    top = column(measures([rows().set_column(4, "name", broken)]), "name")["top"]
+    assert sorted(entry["value"] for entry in top) == ["b\\xff", "ok"]
+
+
+def test_half_of_the_rows_without_a_user_halve_the_share_of_the_others() -> None:
+    batch = rows()
+    found = measures([batch.set_column(8, "user", pa.array(["u1", None] * (ROWS // 2)))]).users()
+    assert found is not None
+    assert found["heaviest"] == [{"user": "u1", "share": 0.5, "samples": ROWS // 2}]
+
+
+def test_nan_that_stands_for_a_missing_value_is_a_default_and_no_fault() -> None:
+    wanted = Wanted(CONTRACT, "clicked", defaults={"price": float("nan")})
+    collector = Collector(wanted, 0)
+    prices = pa.array([float("nan"), 1.0, 2.0] * (ROWS // 3), pa.float32())
+    collector.observe(rows().set_column(0, "price", prices), "train")
+    facts = column(Measures.of([json.loads(json.dumps(collector.close()))]), "price")
+    assert (facts["defaults"], facts["nan"], facts["rows"]) == (ROWS // 3, 0, ROWS)
+
+
+def test_a_scalar_has_no_lengths_whatever_is_null() -> None:
+    batch = rows()
+    some = pa.array([1.0, None] * (ROWS // 2), pa.float32())
+    assert column(measures([batch.set_column(0, "price", some)]), "price")["lengths"] is None
 
 
 def test_a_task_holds_no_more_bytes_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:

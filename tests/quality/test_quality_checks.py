@@ -147,7 +147,12 @@ BROKEN: list[tuple[str, str, Callable[[Day], None], str]] = [
         "50.0% of the rows have their default of age",
     ),
     ("missing", "warn", changed("features/age/splits/train", number(nulls=2000)), "have no value of age"),
-    ("constant", "fail", changed("features/age/splits/train", number(min=0.0, max=0.0)), "age has one value only (0)"),
+    (
+        "constant",
+        "fail",
+        changed("features/age/splits/train", number(min=0.0, max=0.0, nulls=0)),
+        "age has one value only (0)",
+    ),
     ("nonfinite", "fail", changed("features/age/splits/train", number(nan=500)), "5.61% of the values of age"),
     ("nonfinite", "warn", changed("features/age/splits/train", number(infinite=1)), "NaN or infinite"),
     (
@@ -246,10 +251,24 @@ def test_each_check_has_a_broken_day() -> None:
 
 def test_the_first_day_is_judged_by_what_needs_no_other() -> None:
     broken = day()
-    broken["features"]["age"]["splits"]["train"] |= {"auc": 0.99, "min": 1.0, "max": 1.0}
+    broken["features"]["age"]["splits"]["train"] |= {"auc": 0.99, "min": 1.0, "max": 1.0, "nulls": 0}
     broken["duplicates"]["ids"] = 1
     found = {one.check: one.severity for one in outcomes(Days(broken), Quality()) if not one.passed}
     assert found == {"leak": "fail", "constant": "warn", "same_ids": "fail"}
+
+
+def test_nan_on_a_first_day_may_be_how_the_data_are() -> None:
+    first = day()
+    first["features"]["age"]["splits"]["train"] |= {"nan": 4000}
+    (found,) = (one for one in outcomes(Days(first), Quality()) if not one.passed)
+    assert (found.check, found.severity) == ("nonfinite", "warn")
+
+
+def test_values_of_few_rows_have_no_stability() -> None:
+    both = [day(), day("2019-06-04")]
+    for document, shares in zip(both, ({1: 0.5, 2: 0.5}, {3: 0.5, 4: 0.5}), strict=True):
+        document["features"]["channel"] = feature(ids(shares, looked_at=40, values_looked_at=40), "id")
+    assert "stability" not in judged(*both)
 
 
 def test_the_nearer_of_yesterday_and_the_same_weekday_counts() -> None:
@@ -277,6 +296,42 @@ def test_labels_that_are_not_final_are_not_compared_with_final_ones() -> None:
     assert judged(early, day("2019-06-04") | {"label_mature": False})["rate"].severity == "fail"
 
 
+@pytest.mark.parametrize(("now", "before", "rows"), [(0, 1, 20), (0, 3, 3000), (2, 0, 500)])
+def test_some_clicks_or_none_are_chance_where_few_are_expected(now: int, before: int, rows: int) -> None:
+    both = [day(), day("2019-06-04")]
+    for document, clicks in zip(both, (now, before), strict=True):
+        splits = {"train": {"count": rows, "sum": float(clicks), "mean": clicks / rows, "std": 0.1}}
+        document["labels"] = {"clicked": {"binary": True, "splits": splits}}
+    assert "rate" not in judged(*both)
+
+
+def test_means_below_zero_are_compared_by_their_difference() -> None:
+    both = [day(), day("2019-06-04")]
+    for document, mean in zip(both, (-0.5, -0.501), strict=True):
+        splits = {"train": {"count": 10_000, "sum": mean * 10_000, "mean": mean, "std": 1.0}}
+        document["labels"] = {"score": {"binary": False, "splits": splits}}
+    assert "rate" not in judged(*both)
+    both[0]["labels"]["score"]["splits"]["train"]["mean"] = -2.0
+    both[0]["labels"]["score"]["splits"]["train"]["sum"] = -20_000.0
+    assert judged(*both)["rate"].severity == "fail"
+
+
+def test_a_rare_flag_that_did_not_come_today_is_chance() -> None:
+    both = [day(), day("2019-06-04")]
+    both[0]["features"]["age"]["splits"]["train"] |= {"min": 0.0, "max": 0.0, "nulls": 0}
+    both[1]["features"]["age"]["splits"]["train"] |= {"cdf": {"at": [0.0, 1.0], "below": [0.999, 1.0]}, "nulls": 0}
+    assert judged(*both)["constant"].severity == "warn"
+
+
+def test_the_chance_in_a_distribution_is_that_of_its_values_and_not_of_the_rows() -> None:
+    both = [day(), day("2019-06-04")]
+    for document, at in zip(both, ([1.0, 2.0, 3.0], [1.5, 2.5, 3.5]), strict=True):
+        document["features"]["age"] = feature(
+            number(cdf={"at": at, "below": [0.3, 0.6, 1.0]}, nulls=8997, values=3, values_looked_at=3, auc=None)
+        )
+    assert "distribution" not in judged(*both)
+
+
 def test_no_clicks_at_all_are_found_though_there_is_no_ratio() -> None:
     broken = day()
     broken["labels"]["clicked"]["splits"] = {"train": {"count": 9000, "sum": 0.0, "mean": 0.0, "std": 0.0}}
@@ -286,7 +341,7 @@ def test_no_clicks_at_all_are_found_though_there_is_no_ratio() -> None:
 def test_a_feature_that_was_constant_before_only_warns() -> None:
     both = [day(), day("2019-06-04")]
     for document in both:
-        document["features"]["age"]["splits"]["train"] |= {"min": 3.0, "max": 3.0}
+        document["features"]["age"]["splits"]["train"] |= {"min": 3.0, "max": 3.0, "nulls": 0}
     assert judged(both[0], both[1])["constant"].severity == "warn"
 
 
