@@ -1,7 +1,7 @@
 """The checks of a day: each gives a number that grows with what is wrong, for limits to be held against it.
 
-All are functions of metrics documents. A check that compares allows for chance: three standard deviations of a count as small
-as the ones at hand are taken off before a limit is looked at, so that a small day is not refused for its noise.
+All are functions of metrics documents. A check that compares counts or distributions allows for chance: three standard deviations
+of counts as small as the ones at hand are taken off before a limit is looked at, so that a small day is not refused for its noise.
 """
 
 from __future__ import annotations
@@ -329,7 +329,8 @@ CHECKS: Mapping[str, Check] = {
 
 
 def outcomes(days: Days, limits: Quality) -> list[Outcome]:
-    """All checks, held against their limits; the worst of each check and subject first."""
+    """All checks, held against their limits: what fails first, then what warns, each in the order of :data:`CHECKS`, which goes
+    from the whole day to its details."""
     found = []
     for name, check in CHECKS.items():
         of_check: Limits = getattr(limits, name)
