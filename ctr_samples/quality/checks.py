@@ -1,7 +1,8 @@
 """The checks of a day: each gives a number that grows with what is wrong, for limits to be held against it.
 
-All are functions of metrics documents. A check that compares counts or distributions allows for chance: three standard deviations
-of counts as small as the ones at hand are taken off before a limit is looked at, so that a small day is not refused for its noise.
+All are functions of metrics documents. A check that compares counts or distributions allows for chance: three standard
+deviations of counts as small as the ones at hand are taken off before a limit is looked at, so that a small day is not refused
+for its noise.
 """
 
 from __future__ import annotations

@@ -385,7 +385,7 @@ def _equal(values: pa.Array, numbers: Array | None, default: float | str) -> Arr
 
 
 def packed(registers: distinct.Registers) -> str | None:
-    """Registers as text, half as large as without compression, since all receipts meet on the driver; None for those of an empty column."""
+    """Registers as text, small since all receipts meet on the driver; None for those of an empty column."""
     return base64.b64encode(zlib.compress(registers.tobytes())).decode() if registers.any() else None
 
 
