@@ -39,7 +39,7 @@ class Days:
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What a check measured: how bad, and in words. What is ``sure`` fails whatever the limits say; what is not ``known`` to be
-    new, for lack of a day to compare with, warns at most."""
+    new, for lack of a day to compare with, or since the feature said nothing on that day, warns at most."""
 
     subject: str
     value: float
@@ -159,11 +159,16 @@ def constant(days: Days) -> Iterator[Finding]:
     for name, now in _features(days.now):
         before = _of(days.before, name)
         alone = now["rows"] >= FEWEST_ROWS and _is_constant(now)
-        varied = before is not None and not _is_constant(before) and _others(before) * now["rows"] > _SURELY_SOME
+        # A flag that was nearly always the same, such as that of a match, may come to be so always.
+        others = 0.0 if before is None or _is_constant(before) else _others(before)
+        varied = others > _SOME_OTHERS and others * now["rows"] > _SURELY_SOME
         words = f"the feature {name} has one value only ({_only_value(now)})" + (
             ", and had more the day before" if varied else ""
         )
         yield Finding(name, float(alone), words, sure=alone and varied)
+
+
+_SOME_OTHERS = 0.1
 
 
 def nonfinite(days: Days) -> Iterator[Finding]:
@@ -185,7 +190,7 @@ def distribution(days: Days) -> Iterator[Finding]:
             value = max(0.0, apart - drift.bins_of_chance(len(p), *values_))
             middle = now["quantiles"]["0.5"], before["quantiles"]["0.5"]
             words = f"the distribution of {name} moved by {apart:.2f}: its median is {middle[0]:.4g}, before {middle[1]:.4g}"
-            yield Finding(name, value, words)
+            yield Finding(name, value, words, known=not _is_constant(before))
 
 
 def values(days: Days) -> Iterator[Finding]:
@@ -198,7 +203,8 @@ def values(days: Days) -> Iterator[Finding]:
         listed = list(dict.fromkeys([entry["value"] for entry in [*before["top"], *now["top"]]]))
         which = f"the value {listed[most]!r}" if most < len(listed) else "all values but the most frequent"
         words = f"{which} of {name} has {p[most]:.1%} of the rows, before {q[most]:.1%}"
-        yield Finding(name, max(0.0, float(abs(p[most] - q[most])) - chance), words)
+        value = max(0.0, float(abs(p[most] - q[most])) - chance)
+        yield Finding(name, value, words, known=not _is_constant(before))
 
 
 def stability(days: Days) -> Iterator[Finding]:
@@ -209,7 +215,8 @@ def stability(days: Days) -> Iterator[Finding]:
         p, q = drift.by_value(now["top"], before["top"])
         index = drift.stability_index(p, q)
         chance = SIGMAS * len(p) * (1 / max(1, now["looked_at"]) + 1 / max(1, before["looked_at"]))
-        yield Finding(name, max(0.0, index - chance), f"the values of {name} have a stability index of {index:.2f}")
+        words = f"the values of {name} have a stability index of {index:.2f}"
+        yield Finding(name, max(0.0, index - chance), words, known=not _is_constant(before))
 
 
 def matched(days: Days) -> Iterator[Finding]:

@@ -316,6 +316,24 @@ def test_means_below_zero_are_compared_by_their_difference() -> None:
     assert judged(*both)["rate"].severity == "fail"
 
 
+def test_a_feature_that_begins_to_say_something_warns() -> None:
+    before = day("2019-06-04")
+    before["features"]["age"]["splits"]["train"] |= {
+        "min": 0.0,
+        "max": 0.0,
+        "nulls": 0,
+        "cdf": {"at": [0.0], "below": [1.0]},
+    }
+    assert judged(day(), before)["distribution"].severity == "warn"
+
+
+def test_a_match_that_is_found_for_all_at_last_warns() -> None:
+    both = [day(), day("2019-06-04")]
+    both[0]["features"]["channel"]["splits"]["train"] = ids({1: 1.0}, min=1, max=1, nulls=0)
+    both[1]["features"]["channel"]["splits"]["train"] = ids({1: 0.95, 0: 0.05}, min=0, max=1, nulls=0)
+    assert judged(*both)["constant"].severity == "warn"
+
+
 def test_a_rare_flag_that_did_not_come_today_is_chance() -> None:
     both = [day(), day("2019-06-04")]
     both[0]["features"]["age"]["splits"]["train"] |= {"min": 0.0, "max": 0.0, "nulls": 0}
