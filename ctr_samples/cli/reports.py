@@ -107,9 +107,10 @@ def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Sto
             f"{storage.url} holds no published day; expected an output directory of `ctr-samples generate`."
         )
     wanted = days[-1]
-    if latest_manifest(storage, wanted) is None and (refused := _unpublished(storage, wanted, "")):
+    newest = latest_manifest(storage, wanted)
+    if newest is None and (refused := _unpublished(storage, wanted, "")):
         raise InputError(f"{storage.url} has no samples of {wanted}: a run was not published; its report is {refused}")
-    newest = require_manifest(storage, wanted)
+    newest = newest or require_manifest(storage, wanted)
     if generation is None or generation == newest.generation:
         return storage, newest
     try:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ctr_samples.codec.columns import offsets_of
 from ctr_samples.quality.columns import Flat
 from ctr_samples.quality.distinct import Bits, scrambled
 
@@ -32,7 +33,7 @@ def digests(columns: Sequence[pa.Array]) -> Bits:
     for seed, column in enumerate(columns):
         flat = Flat.of(column)
         lengths = np.ones(len(column), np.int64) if flat.lengths is None else flat.lengths
-        ends = np.concatenate([[0], np.cumsum(lengths)])
+        ends = offsets_of(lengths)
         inside = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
         places = inside.astype(np.uint64) + np.uint64(seed << 32)
         mixed = scrambled(_bits(flat) + scrambled(places))

@@ -198,9 +198,8 @@ def values(days: Days) -> Iterator[Finding]:
     for name, now, before in _ids(days):
         p, q = drift.by_value(now["top"], before["top"])
         most = int(abs(p - q).argmax())
-        rows = before["values_looked_at"], now["values_looked_at"]
-        chance = SIGMAS * math.sqrt(_variance(q[most], rows[0]) + _variance(p[most], rows[1]))
-        listed = list(dict.fromkeys([entry["value"] for entry in [*before["top"], *now["top"]]]))
+        chance = _chance(p[most], q[most], now["values_looked_at"], before["values_looked_at"])
+        listed = drift.names_of(now["top"], before["top"])
         which = f"the value {listed[most]!r}" if most < len(listed) else "all values but the most frequent"
         words = f"{which} of {name} has {p[most]:.1%} of the rows, before {q[most]:.1%}"
         value = max(0.0, float(abs(p[most] - q[most])) - chance)
@@ -402,8 +401,12 @@ def _times(now: float, before: float, error: float = 0.0) -> float:
 
 
 def _rise(new: float, old: float, rows: int, rows_before: int) -> float:
-    chance = SIGMAS * math.sqrt(_variance(new, rows) + _variance(old, rows_before))
-    return max(0.0, new - old - chance)
+    return max(0.0, new - old - _chance(new, old, rows, rows_before))
+
+
+def _chance(new: float, old: float, rows: int, rows_before: int) -> float:
+    """How far two shares of so many rows may lie apart by chance."""
+    return SIGMAS * math.sqrt(_variance(new, rows) + _variance(old, rows_before))
 
 
 def _variance(share: float, rows: int) -> float:

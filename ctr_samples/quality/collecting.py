@@ -116,8 +116,9 @@ class _Split:
         self._kept = []
         label = self._label(rows)
         contract = self._wanted.contract
+        specs = measured(contract)
         for name, column in columns_of(rows, contract):
-            as_numbers, as_values = kinds(measured(contract)[name])
+            as_numbers, as_values = kinds(specs[name])
             self._columns[name].look(column, label, as_numbers=as_numbers, as_values=as_values)
         if self._wanted.user is not None:
             users = rows.column(self._wanted.user)

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from ctr_samples.codec.columns import is_list, offsets_of, take_apart, validity
 from ctr_samples.codec.machine_code import kernels
 from ctr_samples.quality import distinct
 
@@ -44,25 +45,17 @@ class Flat:
     @classmethod
     def of(cls, column: pa.Array) -> Self:
         """Take a column of scalars, lists or lists of lists apart."""
-        nulls, values, lengths = column.null_count, column, None
-        while not _is_scalar(values.type):
-            if lengths is None:
-                lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-            else:
-                inner = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
-                ends = np.concatenate([[0], np.cumsum(inner, dtype=np.int64)])
-                rows = np.concatenate([[0], np.cumsum(lengths)])
-                lengths = np.diff(ends[rows])
-            values = values.flatten()
-        if values.null_count:
-            if lengths is None:
-                lengths = values.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
-            elif values.null_count:
-                valid = values.is_valid().to_numpy(zero_copy_only=False)
-                ends = np.concatenate([[0], np.cumsum(valid, dtype=np.int64)])
-                lengths = np.diff(ends[np.concatenate([[0], np.cumsum(lengths)])])
+        values, offsets = column, None
+        while is_list(values.type):
+            apart = take_apart(values)
+            offsets = apart.offsets if offsets is None else apart.offsets[offsets]
+            values = apart.values
+        valid = validity(values)
+        if valid is not None:
+            kept = offsets_of(valid.astype(np.int64))
+            offsets = kept if offsets is None else kept[offsets]
             values = values.drop_null()
-        return cls(values, lengths, nulls)
+        return cls(values, None if offsets is None else np.diff(offsets), column.null_count)
 
     @property
     def numbers(self) -> Array | None:
@@ -283,7 +276,7 @@ class Column:
             self.moments.values += len(flat.values)
         if default is not None:
             self.defaults += _rows_of(flat, numbers, default)
-        if flat.lengths is not None and len(flat.lengths) and not _is_scalar(column.type):
+        if flat.lengths is not None and len(flat.lengths) and is_list(column.type):
             low, high = int(flat.lengths.min()), int(flat.lengths.max())
             self.shortest = low if self.shortest is None else min(self.shortest, low)
             self.longest = high if self.longest is None else max(self.longest, high)
@@ -350,10 +343,6 @@ class Column:
             Quantiles.from_dict(said["quantiles"]),
             Frequent.from_list(said["frequent"]),
         )
-
-
-def _is_scalar(kind: pa.DataType) -> bool:
-    return not (pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
 
 
 def _rows_of(flat: Flat, numbers: Array | None, default: float | str) -> int:

@@ -33,7 +33,7 @@ def binned(now: Facts, before: Facts) -> tuple[Shares, Shares]:
     """The shares of both in bins that hold about a twentieth of ``before`` each, or one value that is more."""
     at, below = np.array(before["at"]), np.array(before["below"])
     wanted = np.searchsorted(below, np.linspace(0, 1, BINS + 1)[1:-1])
-    edges = np.unique(at[np.minimum(wanted, len(at) - 1)])
+    edges = at[np.minimum(wanted, len(at) - 1)]
     # A last edge at the greatest value, so that what lies above all that was seen before has a bin of its own.
     edges = np.unique(np.append(edges, at[-1]))
     return np.diff(_cdf(now, edges), prepend=0, append=1), np.diff(_cdf(before, edges), prepend=0, append=1)
@@ -45,9 +45,14 @@ def _cdf(facts: Facts, edges: Shares) -> Shares:
     return np.where(edges < at[0], 0.0, np.interp(edges, at, below, right=1.0))
 
 
+def names_of(now: Sequence[Facts], before: Sequence[Facts]) -> list[Any]:
+    """The values that either kept, each once."""
+    return list(dict.fromkeys([entry["value"] for entry in [*before, *now]]))
+
+
 def by_value(now: Sequence[Facts], before: Sequence[Facts]) -> tuple[Shares, Shares]:
-    """The shares of each value that either kept, and of all others together."""
-    names = list(dict.fromkeys([entry["value"] for entry in [*before, *now]]))
+    """The shares of each value that either kept, in the order of :func:`names_of`, and of all others together."""
+    names = names_of(now, before)
     shares = []
     for entries in (now, before):
         known = {entry["value"]: entry["share"] for entry in entries}

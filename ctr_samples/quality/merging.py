@@ -204,9 +204,14 @@ def _auc_of_numbers(quantiles: Quantiles) -> float | None:
         negative, positive = sketches["0"], sketches["1"]
         at = sorted({*negative.get_quantiles(_GRID), *positive.get_quantiles(_GRID)})
         of_negatives, of_positives = (np.diff([0.0, *s.get_cdf(at, inclusive=True)]) for s in (negative, positive))
-        below = np.concatenate([[0.0], np.cumsum(of_negatives)[:-1]])
-        return float(np.dot(of_positives, below + of_negatives / 2))
+        return _wins(of_positives, of_negatives)
     return None
+
+
+def _wins(positives: Any, negatives: Any) -> float:
+    """The sum over pairs of a positive and a negative, from the lowest score up, of those that the positive wins; ties half."""
+    below = np.cumsum(negatives) - negatives
+    return float(np.dot(positives, below + negatives / 2))
 
 
 _GRID = np.linspace(0, 1, POINTS).tolist()
@@ -221,6 +226,4 @@ def _auc_of_values(frequent: Frequent) -> float | None:
     if min(positive.sum(), negative.sum()) < _ENOUGH:
         return None
     order = np.argsort(positive / np.maximum(often, 1))
-    up, down = positive[order], negative[order]
-    below = np.concatenate([[0.0], np.cumsum(down)[:-1]])
-    return float(np.dot(up, below + down / 2) / (up.sum() * down.sum()))
+    return float(_wins(positive[order], negative[order]) / (positive.sum() * negative.sum()))

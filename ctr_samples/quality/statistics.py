@@ -28,12 +28,12 @@ def _feature(name: str, feature: Mapping[str, Any], split: str) -> Iterator[str]
     yield f"path {{ step: {_text(name)} }}"
     yield f"type: {_TYPES[feature['dtype']]}"
     if feature["kind"] == "number":
-        yield from _block("num_stats", [*_common(feature, facts), *_numbers(facts)])
+        yield from _block("num_stats", [*_common(facts), *_numbers(facts)])
     else:
-        yield from _block("string_stats", [*_common(feature, facts), *_values(facts)])
+        yield from _block("string_stats", [*_common(facts), *_values(facts)])
 
 
-def _common(feature: Mapping[str, Any], facts: Facts) -> Iterator[str]:
+def _common(facts: Facts) -> Iterator[str]:
     present = facts["rows"] - facts["nulls"]
     lengths = facts["lengths"] or {"min": 1, "max": 1, "mean": 1}
     yield from _block(

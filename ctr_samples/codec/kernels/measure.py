@@ -45,12 +45,12 @@ def uint64_at(typing_context: Any, address: Any) -> Any:
 
 
 @njit(fastmath=LOOSELY)
-def measure_float32(values: Any, count: Any, figures: Any) -> Any:
-    """Measure ``count`` float32 into the three float64 at ``figures``, the first of which tells the origin.
+def measure(numbers: Any, count: Any, figures: Any) -> Any:
+    """Measure ``count`` numbers into the three float64 at ``figures``, the first of which tells the origin.
 
     They become the sum of the distances from the origin, the sum of their squares, and the number of zeros.
     """
-    numbers, result = float32_at(values), float64_at(figures)
+    result = float64_at(figures)
     origin, total, squares, zeros = result[0], 0.0, 0.0, 0.0
     for place in range(count):
         number = numbers[place]
@@ -63,18 +63,15 @@ def measure_float32(values: Any, count: Any, figures: Any) -> Any:
 
 
 @njit(fastmath=LOOSELY)
+def measure_float32(values: Any, count: Any, figures: Any) -> Any:
+    """:func:`measure` of the float32 at ``values``."""
+    return measure(float32_at(values), count, figures)
+
+
+@njit(fastmath=LOOSELY)
 def measure_float64(values: Any, count: Any, figures: Any) -> Any:
-    """As :func:`measure_float32`, of float64."""
-    numbers, result = float64_at(values), float64_at(figures)
-    origin, total, squares, zeros = result[0], 0.0, 0.0, 0.0
-    for place in range(count):
-        number = numbers[place]
-        apart = number - origin
-        total += apart
-        squares += apart * apart
-        zeros += 1.0 if number == 0 else 0.0
-    result[0], result[1], result[2] = total, squares, zeros
-    return 0
+    """:func:`measure` of the float64 at ``values``."""
+    return measure(float64_at(values), count, figures)
 
 
 @njit
