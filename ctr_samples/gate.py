@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, timedelta
 from statistics import median
@@ -66,7 +66,7 @@ def check_accepted(accepted: Collection[str]) -> None:
 def inspect(
     storage: Storage,
     manifest: Manifest,
-    tasks: Sequence[Mapping[str, Any]],
+    tasks: Iterable[str],
     wanted: Wanted,
     limits: Quality,
     accepted: Sequence[str] = (),

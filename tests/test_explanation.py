@@ -119,6 +119,7 @@ def samples(witness: Witness) -> Made:
     }
 
 
+@pytest.mark.slow
 def test_an_explanation_says_what_was_taken_and_why_all_else_was_not(witness: Witness) -> None:
     made = samples(witness)
     first = next(found for found in made.values() if found[1:] == (3, 1, "a,c"))
@@ -174,6 +175,7 @@ the impression
     )
 
 
+@pytest.mark.slow
 def test_of_many_rejected_rows_and_actions_the_nearest_are_printed(
     witness: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

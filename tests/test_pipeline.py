@@ -75,6 +75,7 @@ def test_a_manifest_follows_its_published_schema(tuesday: tuple[Path, Manifest])
     validate(json.loads(tuesday[1].to_json()), schema)
 
 
+@pytest.mark.slow
 def test_what_a_killed_run_left_behind_is_gone_after_the_next_run(tuesday: tuple[Path, Manifest]) -> None:
     output, manifest = tuesday
     assert [path.name for path in (output / "dt=2019-11-26/data").iterdir()] == [manifest.run_id]
@@ -182,6 +183,7 @@ def test_the_engine_of_tensorflow_writes_the_same_bytes(
     ]
 
 
+@pytest.mark.slow
 def test_more_partitions_than_samples_give_no_empty_shard(spark: SparkSession, tmp_path: Path) -> None:
     few = open_bandit(
         tmp_path, "impressions.where=row < 1490 and row >= 1484", "output.partitions=8", "labels.clicked.where=false"
@@ -195,6 +197,7 @@ def nothing_published(output: Path) -> bool:
     return not list(output.rglob("manifests/*")) and not list(output.rglob("_SUCCESS"))
 
 
+@pytest.mark.slow
 def test_a_day_without_impressions_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="sources.log has no impressions on 2019-12-24; check the date, the time zone"):
         pipeline.run(spark, open_bandit(tmp_path), date(2019, 12, 24))
@@ -218,6 +221,7 @@ def test_a_day_whose_impressions_cannot_be_read_is_refused_with_the_reason(spark
     assert manifest.records + manifest.accounting["no_article"] == 1300
 
 
+@pytest.mark.slow
 def test_malformed_lines_of_a_table_without_times_are_refused_too(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "items.json").write_text("garbage\nmore garbage\n")
     items = (
@@ -231,6 +235,7 @@ def test_malformed_lines_of_a_table_without_times_are_refused_too(spark: SparkSe
     assert nothing_published(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_a_csv_header_of_another_order_is_refused_and_not_read_by_position(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "items.csv").write_text("item_feature_0,item_id\n0.5,1\n")
     items = (
@@ -271,6 +276,7 @@ def test_an_expression_that_fails_on_a_value_is_one_sentence_without_a_stack_tra
     assert nothing_published(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_day_whose_shards_are_gone_is_made_again(spark: SparkSession, tmp_path: Path) -> None:
     first = pipeline.run(spark, open_bandit(tmp_path), TUESDAY).manifest
     (tmp_path / first.shards[0].path).unlink()
@@ -427,6 +433,7 @@ def test_a_missing_column_is_refused_before_anything_is_written(spark: SparkSess
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_names_of_a_configuration_never_meet_names_of_the_job(spark: SparkSession, tmp_path: Path) -> None:
     names = ["action", "dropped", "is_action", "key", "moment", "alone", "left", "row", "best", "payload"]
     columns = [f"impressions.columns.{name}=position" for name in names]
@@ -448,6 +455,7 @@ def test_the_callers_session_keeps_its_settings(spark: SparkSession, tuesday: tu
     assert spark.conf.get("spark.sql.caseSensitive") == "false"
 
 
+@pytest.mark.slow
 def test_tables_of_the_catalog_are_read_and_never_taken_for_unchanged(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("create database if not exists shop")
     rows = {"at": [datetime(2019, 11, 26, 10, tzinfo=UTC)] * 2, "who": ["u1", "u2"], "what": [7, 7], "click": [1, 0]}

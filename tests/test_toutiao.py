@@ -31,6 +31,8 @@ TEN_SMALLEST = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 WARNING = "sources.{0}: there is no {1}/{0}; it is optional and read as empty."
 TABLES = ("article_vector", "article_profile", "ctr_feature_user")
 
+pytestmark = pytest.mark.slow
+
 
 def action(time: str, kind: str, user: str, article: str, channel: int) -> str:
     said = {"action": kind, "userId": user, "articleId": article, "algorithmCombine": "C2"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date as Date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -49,11 +49,8 @@ def report(
             return
         page = _place(storage, manifest, REPORT)
         typer.echo(page)
-        later = _unpublished(storage, manifest.day, manifest.run_id) if generation is None else None
-        if later:
-            console.print(
-                f"A later run of {manifest.run_date} was not published; its report is {later}", soft_wrap=True
-            )
+        for day, refused in () if generation is not None else _later(storage, manifest, of_its_day=date is not None):
+            console.print(f"A later run of {day} was not published; its report is {refused}", soft_wrap=True)
         if open_ and not _opened(page):
             console.print("No browser could be opened here; open the file above in one.")
 
@@ -97,11 +94,18 @@ def _compared(a: Mapping[str, Any], b: Mapping[str, Any], manifest: Manifest) ->
 
 def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Storage, Manifest]:
     """The manifest of a generation; InputError says what there is instead."""
-    from ctr_samples.shards import latest_manifest, open_storage, published_days, read_manifest, require_manifest
+    from ctr_samples.shards import (
+        days_of,
+        latest_manifest,
+        open_storage,
+        published_days,
+        read_manifest,
+        require_manifest,
+    )  # fmt: skip
     from ctr_samples.shards.naming import parse_day
 
     storage = open_storage(output)
-    days = [parse_day(day)] if day is not None else published_days(storage)
+    days = [parse_day(day)] if day is not None else published_days(storage) or days_of(storage)
     if not days:
         raise InputError(
             f"{storage.url} holds no published day; expected an output directory of `ctr-samples generate`."
@@ -174,6 +178,15 @@ def _path(day: Date, run_id: str, name: str) -> str:
     from ctr_samples.shards.naming import run_directory
 
     return f"{run_directory(day, run_id)}/{name}"
+
+
+def _later(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterator[tuple[Date, str]]:
+    """The days, and reports, of runs behind a published one that the gate refused."""
+    from ctr_samples.shards import days_of
+
+    for day in [manifest.day] if of_its_day else [day for day in days_of(storage) if day >= manifest.day]:
+        if refused := _unpublished(storage, day, manifest.run_id if day == manifest.day else ""):
+            yield day, refused
 
 
 def _unpublished(storage: Storage, day: Date, after: str) -> str | None:

@@ -63,6 +63,7 @@ class Kernels:
     survey_records: Kernel
     measure_float32: Kernel
     measure_float64: Kernel
+    measure_int64: Kernel
     count_distinct: Kernel
 
 
@@ -135,8 +136,9 @@ ARGUMENTS = {
     "read_records": 9,
     "read_byte_arrays": 5,
     "survey_records": 7,
-    "measure_float32": 3,
-    "measure_float64": 3,
+    "measure_float32": 4,
+    "measure_float64": 4,
+    "measure_int64": 4,
     "count_distinct": 4,
 }
 """How many int64 each kernel takes."""

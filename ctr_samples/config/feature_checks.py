@@ -8,7 +8,13 @@ from math import prod
 
 from ctr_samples.config.features import MOST_MULTI_HOT, PARTS, Feature
 from ctr_samples.config.models import JobConfig
-from ctr_samples.config.names import HISTORY_COLUMNS, IMPRESSION_COLUMNS, RESERVED_FEATURES, VIEW_METADATA
+from ctr_samples.config.names import (
+    HISTORY_COLUMNS,
+    IMPRESSION_COLUMNS,
+    LEGACY_LABEL,
+    RESERVED_FEATURES,
+    VIEW_METADATA,
+)
 from ctr_samples.config.problems import Problem, nearest
 
 LEGACY_SIZE = 121
@@ -124,6 +130,8 @@ def _layout(config: JobConfig) -> Iterator[Problem]:
     for name, feature in config.features.items():
         if problem := _not_in_a_vector(layout, feature):
             yield Problem(("features", name), f"{problem}, and cannot be a part of the `{layout}` layout")
+        if layout == "legacy_121" and name == LEGACY_LABEL:
+            yield Problem(("features", name), "is what the `legacy_121` layout calls the label; rename it")
     total = sum(width(config, feature) or 0 for feature in config.features.values())
     if layout == "legacy_121" and total != LEGACY_SIZE:
         yield Problem(("output", "layout"), f"`legacy_121` needs {LEGACY_SIZE} numbers, and the features have {total}")

@@ -17,6 +17,9 @@ SAMPLE_WEIGHT = "sample_weight"
 RESERVED_FEATURES = ("impression_id", SAMPLE_WEIGHT)
 """Names on the wire that the job writes itself."""
 
+LEGACY_LABEL = "label"
+"""What records of the `legacy_121` layout call their label."""
+
 
 def mask_of(label: str) -> str:
     """The column that says whether a reduced label has a value."""

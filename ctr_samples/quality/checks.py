@@ -84,18 +84,22 @@ def volume(days: Days) -> Iterator[Finding]:
 def rate(days: Days) -> Iterator[Finding]:
     """The mean of each label over all splits, against the nearer of both references.
 
-    Labels whose windows are open are compared with such, and final ones with final ones: what is still to come is no fault.
+    Labels whose windows are open are compared with such, and final ones with final ones. Where no reference is like that, what
+    is still to come explains a lower mean of the open ones, and a higher one is heard of and forbids nothing.
     """
-    alike = [day for day in days.references if day.get("label_mature") == days.now.get("label_mature")]
+    mature = days.now.get("label_mature")
+    alike = [day for day in days.references if day.get("label_mature") == mature]
     for name in days.now["labels"]:
         now = _label(days.now, name)
-        references = [(day, _label(day, name)) for day in alike if name in day["labels"]]
+        references = [(day, _label(day, name)) for day in alike or days.references if name in day["labels"]]
         if now is None or not references:
             continue
         found = [(_apart(now, old), day, old) for day, old in references if old is not None]
         if found:
             times, day, old = min(found, key=lambda entry: entry[0])
-            yield Finding(name, times, f"the mean of {name} is {now.mean:.4g}, {_when(day)} it was {old.mean:.4g}")
+            if alike or (now.mean < old.mean) == bool(mature):
+                words = f"the mean of {name} is {now.mean:.4g}, {_when(day)} it was {old.mean:.4g}"
+                yield Finding(name, times, words, known=bool(alike))
 
 
 def silent_hours(days: Days) -> Iterator[Finding]:
@@ -135,12 +139,12 @@ def hours(days: Days) -> Iterator[Finding]:
 def one_class(days: Days) -> Iterator[Finding]:
     """Whether there is something to learn."""
     for name, facts in days.now["labels"].items():
-        train = facts["splits"].get("train")
-        if facts["binary"] and train and train["count"] >= FEWEST_ROWS:
-            alone = train["sum"] in (0, train["count"])
-            yield Finding(
-                name, float(alone), f"all {train['count']:,} samples of train have {name} = {train['mean']:g}"
-            )
+        split = drift.main_split({split: one["count"] for split, one in facts["splits"].items()})
+        here = facts["splits"].get(split)
+        if facts["binary"] and here and here["count"] >= FEWEST_ROWS:
+            alone = here["sum"] in (0, here["count"])
+            words = f"all {here['count']:,} samples of {split} have {name} = {here['mean']:g}"
+            yield Finding(name, float(alone), words)
 
 
 def missing(days: Days) -> Iterator[Finding]:
@@ -156,8 +160,7 @@ def missing(days: Days) -> Iterator[Finding]:
 
 def constant(days: Days) -> Iterator[Finding]:
     """Features that say nothing."""
-    for name, now in _features(days.now):
-        before = _of(days.before, name)
+    for name, now, before in _features(days):
         alone = now["rows"] >= FEWEST_ROWS and _is_constant(now)
         # A flag that was nearly always the same, such as that of a match, may come to be so always.
         others = 0.0 if before is None or _is_constant(before) else _others(before)
@@ -173,8 +176,7 @@ _SOME_OTHERS = 0.1
 
 def nonfinite(days: Days) -> Iterator[Finding]:
     """NaN and infinity."""
-    for name, now in _features(days.now):
-        before = _of(days.before, name)
+    for name, now, before in _features(days):
         share, old = (_nonfinite(facts) for facts in (now, before))
         words = f"{share:.2%} of the values of {name} are NaN or infinite"
         yield Finding(name, max(0.0, share - old), words, known=before is not None)
@@ -239,10 +241,11 @@ def age(days: Days) -> Iterator[Finding]:
 def leak(days: Days) -> Iterator[Finding]:
     """Features that know the label."""
     label = days.now["click_rate"]
-    counted = label["by_split"].get("train") if label else None
+    by_split = label["by_split"] if label else {}
+    counted = by_split.get(drift.main_split({split: one["samples"] for split, one in by_split.items()}))
     if counted is None or min(counted["positives"], counted["samples"] - counted["positives"]) < _ENOUGH:
         return
-    for name, now in _features(days.now):
+    for name, now, _ in _features(days):
         if now["auc"] is not None:
             area = max(now["auc"], 1 - now["auc"])
             words = (
@@ -422,21 +425,16 @@ def _hours(day: Metrics | None) -> Sequence[Mapping[str, int]]:
     return found["by_hour"] if found else []
 
 
-def _features(day: Metrics) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for name, feature in day["features"].items():
-        if "train" in feature["splits"]:
-            yield name, feature["splits"]["train"]
-
-
-def _of(day: Metrics | None, feature: str) -> Mapping[str, Any] | None:
-    splits: Mapping[str, Mapping[str, Any]] = day["features"].get(feature, {}).get("splits", {}) if day else {}
-    return splits.get("train")
+def _features(days: Days) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any] | None]]:
+    """The features of the day, and what they were on the day before if that had them."""
+    for name, feature in days.now["features"].items():
+        if feature["splits"]:
+            yield name, *drift.compared(days.now, days.before, name)
 
 
 def _pairs(days: Days) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
-    """The features that both days have, of their train splits."""
-    for name, now in _features(days.now):
-        before = _of(days.before, name)
+    """The features that both days have."""
+    for name, now, before in _features(days):
         if before is not None:
             yield name, now, before
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,9 +13,9 @@ import pyarrow as pa
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality import alike
-from ctr_samples.quality.columns import Column, Flat, Frequent
+from ctr_samples.quality.columns import Column, Flat, Frequent, packed
 
-LOOKED_AT = 1 << 13
+LOOKED_AT = 1 << 12
 """Rows of each split that a task sketches."""
 LOOKED_AT_BYTES = 8 << 20
 """And how large they may be: the task holds them in its memory."""
@@ -60,12 +61,13 @@ class Collector:
             self._same_keys += int(np.count_nonzero(keys[1:] == keys[:-1])) + int(self._last_key == keys[0])
             self._last_key = keys[-1]
 
-    def close(self) -> dict[str, Any]:
-        """All measures, for JSON."""
-        return {
+    def close(self) -> str:
+        """All measures, packed: those of all tasks meet in the driver's memory."""
+        measures = {
             "same_keys": self._same_keys,
             "splits": {name: split.close() for name, split in self._splits.items()},
         }
+        return packed(json.dumps(measures, separators=(",", ":")).encode())
 
 
 class _Split:

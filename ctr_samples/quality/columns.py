@@ -10,7 +10,7 @@ import base64
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +28,7 @@ CHUNK = 1 << 16
 """Values that are measured at a time: few enough for the processor's cache, as there are several passes."""
 KEPT = 64
 """The most frequent values that a column keeps."""
-SKETCHED = 1 << 15
+SKETCHED = 1 << 14
 """Values of one column that one task sketches; of a vector fewer rows, therefore."""
 SKETCH_K = 200
 """Of the KLL sketches: a rank error of 1.3 % at 99 % confidence."""
@@ -93,16 +93,16 @@ class Moments:
     @classmethod
     def _of(cls, chunk: Array) -> Moments:
         values, nan, infinite = len(chunk), 0, 0
-        origin, total, squares, zeros = _measured(chunk)
-        if not np.isfinite(total):  # which tells of any NaN or infinity without a pass for either
+        measured = _measured(chunk)
+        if not np.isfinite(measured.total):  # which tells of any NaN or infinity without a pass for either
             nan, infinite = int(np.isnan(chunk).sum()), int(np.isinf(chunk).sum())
             chunk = chunk[np.isfinite(chunk)]
-            origin, total, squares, zeros = _measured(chunk)
+            if not len(chunk):
+                return cls(values, nan=nan, infinite=infinite)
+            measured = _measured(chunk)
+        origin, total, squares, zeros, low, high = measured
         finite = len(chunk)
-        if not finite:
-            return cls(values, nan=nan, infinite=infinite)
         squares = max(0.0, squares - total * total / finite)
-        low, high = chunk.min().item(), chunk.max().item()
         return cls(values, finite, int(zeros), nan, infinite, low, high, origin + total / finite, squares)
 
     def merge(self, other: Moments) -> None:
@@ -126,20 +126,33 @@ class Moments:
         return float(np.sqrt(self.squares / self.finite)) if self.finite else None
 
 
-def _measured(chunk: Array) -> tuple[float, float, float, float]:
-    """An origin, the sum of the distances from it, the sum of their squares, and the number of zeros.
+class _Measured(NamedTuple):
+    """An origin, the sum of the distances from it, the sum of their squares, the number of zeros, the least and the greatest.
 
     The origin is some value of the chunk: where all lie far from 0, distances from there lose no digits.
     """
-    if chunk.dtype not in (np.float32, np.float64):
-        chunk = chunk.astype(np.float64)
-    measure = kernels().measure_float32 if chunk.dtype == np.float32 else kernels().measure_float64
-    origin = float(chunk[0]) if len(chunk) and np.isfinite(chunk[0]) else 0.0
-    figures = np.array([origin, 0.0, 0.0])
+
+    origin: float
+    total: float
+    squares: float
+    zeros: float
+    low: float
+    high: float
+
+
+def _measured(chunk: Array) -> _Measured:
+    """Measure numbers, at least one."""
+    if chunk.dtype not in _KERNELS:
+        chunk = chunk.astype(np.float64 if chunk.dtype.kind == "f" else np.int64)
     chunk = np.ascontiguousarray(chunk)
-    measure(chunk.ctypes.data, len(chunk), figures.ctypes.data)
-    total, squares, zeros = figures.tolist()
-    return origin, total, squares, zeros
+    origin = float(chunk[0]) if np.isfinite(chunk[0]) else 0.0
+    figures, extremes = np.array([origin, 0.0, 0.0]), np.array([chunk[0], chunk[0]])
+    measure = getattr(kernels(), _KERNELS[chunk.dtype])
+    measure(chunk.ctypes.data, len(chunk), extremes.ctypes.data, figures.ctypes.data)
+    return _Measured(origin, *figures.tolist(), *extremes.tolist())
+
+
+_KERNELS = {np.dtype(kind): f"measure_{kind}" for kind in ("float32", "float64", "int64")}
 
 
 @dataclass(slots=True)
@@ -256,6 +269,8 @@ class Column:
     moments: Moments = field(default_factory=Moments)
     registers: distinct.Registers = field(default_factory=distinct.no_values)
     looked_at: int = 0
+    filled: Array = field(default_factory=lambda: np.zeros((2, 2), np.int64))
+    """How many of the rows that were looked at have no value and have one, of each with a label of 0 and of 1."""
     quantiles: Quantiles = field(default_factory=Quantiles)
     frequent: Frequent = field(default_factory=Frequent)
 
@@ -289,6 +304,9 @@ class Column:
         flat = Flat.of(column)
         numbers = flat.numbers
         self.looked_at += len(column)
+        if label is not None:
+            which = 2 * _is_filled(flat, numbers, len(column)) + label
+            self.filled = self.filled + np.bincount(which, minlength=4).reshape(2, 2)
         if numbers is not None and as_numbers:
             scalar = flat.lengths is None or int(flat.lengths.max(initial=0)) <= 1
             self.quantiles.observe(numbers, flat.per_value(label) if scalar and label is not None else None)
@@ -309,6 +327,7 @@ class Column:
         self.moments.merge(other.moments)
         np.maximum(self.registers, other.registers, out=self.registers)
         self.looked_at += other.looked_at
+        self.filled = self.filled + other.filled
         self.quantiles.merge(other.quantiles)
         self.frequent.merge(other.frequent)
 
@@ -321,8 +340,9 @@ class Column:
             "defaults": self.defaults,
             "lengths": [self.shortest, self.longest],
             "moments": moments,
-            "registers": packed(self.registers),
+            "registers": packed(self.registers.tobytes()) if self.registers.any() else None,
             "looked_at": self.looked_at,
+            "filled": self.filled.tolist(),
             "quantiles": self.quantiles.to_dict(),
             "frequent": self.frequent.to_list(),
         }
@@ -338,11 +358,21 @@ class Column:
             shortest,
             longest,
             Moments(**said["moments"]),
-            unpacked(said["registers"]),
+            _registers(said["registers"]),
             said["looked_at"],
+            np.array(said["filled"], np.int64),
             Quantiles.from_dict(said["quantiles"]),
             Frequent.from_list(said["frequent"]),
         )
+
+
+def _is_filled(flat: Flat, numbers: Array | None, rows: int) -> Array:
+    """Which rows have a value; a single NaN is none."""
+    if flat.lengths is not None:
+        return flat.lengths > 0
+    if numbers is not None and numbers.dtype.kind == "f":
+        return ~np.isnan(numbers)
+    return np.ones(rows, bool)
 
 
 def _rows_of(flat: Flat, numbers: Array | None, default: float | str) -> int:
@@ -373,15 +403,15 @@ def _equal(values: pa.Array, numbers: Array | None, default: float | str) -> Arr
     return pc.equal(values, wanted).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def packed(registers: distinct.Registers) -> str | None:
-    """Registers as text, small since all receipts meet on the driver; None for those of an empty column."""
-    return base64.b64encode(zlib.compress(registers.tobytes())).decode() if registers.any() else None
+def _registers(text: str | None) -> distinct.Registers:
+    return distinct.no_values() if text is None else np.frombuffer(unpacked(text), np.uint8).copy()
 
 
-def unpacked(text: str | None) -> distinct.Registers:
+def packed(content: bytes) -> str:
+    """Bytes as text that is as short as can be."""
+    return base64.b64encode(zlib.compress(content)).decode()
+
+
+def unpacked(text: str) -> bytes:
     """Read :func:`packed`."""
-    return (
-        distinct.no_values()
-        if text is None
-        else np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8).copy()
-    )
+    return zlib.decompress(base64.b64decode(text))

@@ -14,13 +14,26 @@ Shares = npt.NDArray[np.floating]
 BINS = 20
 
 
-def drifts(metrics: Mapping[str, Any], reference: Mapping[str, Any], split: str = "train") -> dict[str, float]:
+def compared(metrics: Mapping[str, Any], reference: Mapping[str, Any] | None, name: str) -> tuple[Facts, Facts | None]:
+    """The facts of a feature of both documents: of train, or where a day has none of its largest split."""
+    now = metrics["features"][name]["splits"]
+    before = reference["features"].get(name, {}).get("splits", {}) if reference else {}
+    split = main_split({split: facts["rows"] for split, facts in now.items()})
+    old = split if split in before else main_split({other: facts["rows"] for other, facts in before.items()})
+    return now[split], before.get(old)
+
+
+def main_split(rows: Mapping[str, int]) -> str:
+    """The split that a day is judged by, of the numbers of rows of all: train, or the largest if there is none."""
+    return "train" if rows.get("train") else max(rows, key=lambda split: rows[split], default="train")
+
+
+def drifts(metrics: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str, float]:
     """For each feature of both documents how far it drifted, from 0 to 1: Jensen-Shannon divergence or L-infinity."""
     found = {}
-    for name, feature in metrics["features"].items():
-        now = feature["splits"].get(split)
-        before = reference["features"].get(name, {}).get("splits", {}).get(split)
-        if now is None or before is None:
+    for name in metrics["features"]:
+        now, before = compared(metrics, reference, name)
+        if before is None:
             continue
         if now["cdf"] is not None and before["cdf"] is not None:
             found[name] = jensen_shannon(*binned(now["cdf"], before["cdf"]))

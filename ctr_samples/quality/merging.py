@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality import alike, distinct
 from ctr_samples.quality.collecting import HOURS, kinds, measured
-from ctr_samples.quality.columns import Column, Frequent, Quantiles
+from ctr_samples.quality.columns import Column, Frequent, Quantiles, unpacked
 
 POINTS = 101
 """Of a distribution: one for each percent."""
@@ -52,10 +53,14 @@ class Measures:
     splits: dict[str, SplitMeasures] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, tasks: Sequence[Mapping[str, Any]]) -> Measures:
-        """Merge what the tasks returned; their order changes nothing but the last bits of moments and sketches."""
+    def of(cls, tasks: Iterable[str]) -> Measures:
+        """Merge what the tasks' collectors returned, one by one: unpacked, that of a thousand tasks could fill the memory.
+
+        Their order changes nothing but the last bits of moments and sketches.
+        """
         whole = cls()
-        for task in tasks:
+        for text in tasks:
+            task = json.loads(unpacked(text))
             whole.same_keys += task["same_keys"]
             for name, split in task["splits"].items():
                 whole.splits.setdefault(name, SplitMeasures()).add(split)
@@ -192,10 +197,10 @@ def auc(column: Column) -> float | None:
     """How well the column alone ranks positives above negatives: 0.5 for nothing, 1 or 0 for a label in disguise.
 
     For numbers from the two sketches; for ids by the click rates of the values that are frequent enough, and of all others
-    together, so that values seen once or twice do not look good.
+    together, so that values seen once or twice do not look good; and for all by whether there is a value.
     """
-    found = [area for area in (_auc_of_numbers(column.quantiles), _auc_of_values(column.frequent)) if area is not None]
-    return max(found, key=lambda area: abs(area - 0.5), default=None)
+    areas = (_auc_of_numbers(column.quantiles), _auc_of_values(column.frequent), _auc_of_presence(column.filled))
+    return max((area for area in areas if area is not None), key=lambda area: abs(area - 0.5), default=None)
 
 
 def _auc_of_numbers(quantiles: Quantiles) -> float | None:
@@ -216,6 +221,13 @@ def _wins(positives: Any, negatives: Any) -> float:
 
 _GRID = np.linspace(0, 1, POINTS).tolist()
 _ENOUGH = 50
+
+
+def _auc_of_presence(filled: Any) -> float | None:
+    negative, positive = filled.T
+    if not filled.any(axis=1).all() or min(negative.sum(), positive.sum()) < _ENOUGH:
+        return None
+    return _wins(positive, negative) / float(positive.sum() * negative.sum())
 
 
 def _auc_of_values(frequent: Frequent) -> float | None:

@@ -32,13 +32,13 @@ class Shard:
 class Receipt:
     """What one task wrote: no shard where its partition was empty. One for each partition reaches the driver.
 
-    ``measures`` is what the task measured of its rows, if it did; a JSON value that means nothing here.
+    ``measures`` is what the task measured of its rows, if it did; a text that means nothing here.
     """
 
     partition: int
     attempt: int
     shards: tuple[Shard, ...]
-    measures: Mapping[str, Any] | None = None
+    measures: str | None = None
 
     def to_json(self) -> str:
         """One line that :meth:`from_json` reads back."""

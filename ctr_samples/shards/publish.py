@@ -40,8 +40,12 @@ def read_manifest(storage: Storage, day: date, generation: int) -> Manifest:
 
 def published_days(storage: Storage) -> list[date]:
     """The days below an output directory that have a manifest, in order."""
-    days = [day for day in map(day_of, storage.names("")) if day is not None]
-    return [day for day in days if generations.latest(storage, manifests_directory(day))]
+    return [day for day in days_of(storage) if generations.latest(storage, manifests_directory(day))]
+
+
+def days_of(storage: Storage) -> list[date]:
+    """The days below an output directory, in order, published or not."""
+    return [day for day in map(day_of, storage.names("")) if day is not None]
 
 
 def require_manifest(storage: Storage, day: date) -> Manifest:

@@ -85,6 +85,7 @@ def test_a_giant_length_with_a_valid_checksum_is_damage(length: int) -> None:
         list(RecordReader(io.BytesIO(damaged)))
 
 
+@pytest.mark.slow
 def test_giant_lengths_allocate_nothing() -> None:
     """In a process that may use little more memory than it has when it starts."""
     program = """

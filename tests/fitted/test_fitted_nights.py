@@ -197,6 +197,7 @@ def test_a_new_lineage_begins_with_new_ids_and_another_contract(spark: SparkSess
     assert before.contract["fingerprint"] != after.contract["fingerprint"]
 
 
+@pytest.mark.slow
 def test_a_vocabulary_that_is_new_begins_with_the_next_version(spark: SparkSession, tmp_path: Path) -> None:
     write_logs(tmp_path / "logs")
     alone = {
@@ -212,6 +213,7 @@ def test_a_vocabulary_that_is_new_begins_with_the_next_version(spark: SparkSessi
     assert state.boundaries == {"price_bucket": (2.0,)}
 
 
+@pytest.mark.slow
 def test_what_would_spoil_a_fit_for_ever_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
     write_logs(tmp_path / "logs")
     log = tmp_path / "logs/2019-06-03.json"

@@ -185,6 +185,11 @@ def test_legacy_121_is_what_the_old_readers_parse(spark: SparkSession, folder: P
             {WORDS: VECTOR, "window: 1h": "window: 1h, value: price, reduce: sum"},
             "`legacy_121` records hold one label of `reduce: any`",
         ),
+        (
+            "legacy_121",
+            {WORDS: VECTOR.replace("words:", "label:")},
+            "features.label: is what the `legacy_121` layout calls the label; rename it",
+        ),
         ("columns", {"fitted: ": "#fitted: "}, "needs what is fitted; say where it is kept with `path`"),
     ],
 )

@@ -29,6 +29,7 @@ IN_THE_MODEL = """\
 """
 
 
+@pytest.mark.slow
 def test_the_model_computes_what_the_job_would_have_written(spark: SparkSession, tmp_path: Path) -> None:
     import tensorflow as tf
 

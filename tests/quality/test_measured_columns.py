@@ -37,6 +37,22 @@ def test_a_column_of_nothing_but_nan_has_no_least_value() -> None:
     assert (facts.min, facts.max, facts.std) == (None, None, None)
 
 
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.uint8(), pa.int64(), pa.float32(), pa.float64()])
+def test_the_extremes_of_each_type_are_found_wherever_they_stand(kind: pa.DataType) -> None:
+    numbers = np.full(1001, 5).astype(kind.to_pandas_dtype())
+    for low, high in ((0, 1000), (1000, 0), (500, 501), (3, 996)):
+        changed = numbers.copy()
+        changed[low], changed[high] = 1, 99
+        facts = observed(pa.array(changed, kind)).moments
+        assert (facts.min, facts.max) == (1, 99)
+
+
+def test_the_extremes_of_integers_are_exact_beyond_what_a_double_holds() -> None:
+    facts = observed(pa.array([2**62 + 1, -(2**63), 2**63 - 1])).moments
+    assert (facts.min, facts.max) == (-(2**63), 2**63 - 1)
+    assert json.loads(json.dumps(facts.max)) == 2**63 - 1
+
+
 def test_infinities_of_both_signs_do_not_hide_behind_their_sum() -> None:
     assert observed(pa.array([math.inf, -math.inf, 1.0])).moments.infinite == 2
 

@@ -26,7 +26,7 @@ CONTRACT = ExampleContract(
     )
 )
 WANTED = Wanted(CONTRACT, "clicked", "hour", "user", "impression_id", {"price": 0.0})
-ROWS = 6000
+ROWS = 3600
 
 
 def rows() -> pa.RecordBatch:
@@ -50,13 +50,13 @@ def rows() -> pa.RecordBatch:
 
 
 def measures(*tasks: list[pa.RecordBatch], first_task: int = 0) -> Measures:
-    """What tasks with these batches return, through JSON as from an executor."""
+    """What tasks with these batches return."""
     returned = []
     for number, batches in enumerate(tasks, first_task):
         collector = Collector(WANTED, number)
         for batch in batches:
             collector.observe(batch, "train")
-        returned.append(json.loads(json.dumps(collector.close())))
+        returned.append(collector.close())
     return Measures.of(returned)
 
 
@@ -131,6 +131,22 @@ def test_a_feature_that_knows_the_label_has_the_auc_that_pairs_say(in_parts: Mea
     assert column(in_parts, "price")["auc"] == pytest.approx(0.5, abs=0.03)
 
 
+@pytest.mark.parametrize("absent", [None, float("nan")])
+def test_a_feature_that_is_there_only_where_clicked_has_an_auc_of_one(absent: float | None) -> None:
+    batch = rows()
+    price = pa.array([7.0 if clicked else absent for clicked in batch.column("clicked").to_pylist()], pa.float32())
+    found = measures([batch.set_column(0, "price", price).slice(0, ROWS // 2), batch.set_column(0, "price", price)])
+    assert column(found, "price")["auc"] == 1
+
+
+def test_a_list_that_is_empty_where_clicked_has_an_auc_of_nought() -> None:
+    batch = rows()
+    tags = pa.array(
+        [[] if clicked else [1, 2] for clicked in batch.column("clicked").to_pylist()], pa.list_(pa.int64())
+    )
+    assert column(measures([batch.set_column(3, "tags", tags)]), "tags")["auc"] == 0
+
+
 def test_an_id_that_knows_the_label_has_an_auc_of_one() -> None:
     batch = rows()
     city = pa.array(batch.column("clicked").to_numpy() * 7 + 2)
@@ -200,7 +216,7 @@ def test_nan_that_stands_for_a_missing_value_is_a_default_and_no_fault() -> None
     collector = Collector(wanted, 0)
     prices = pa.array([float("nan"), 1.0, 2.0] * (ROWS // 3), pa.float32())
     collector.observe(rows().set_column(0, "price", prices), "train")
-    facts = column(Measures.of([json.loads(json.dumps(collector.close()))]), "price")
+    facts = column(Measures.of([collector.close()]), "price")
     assert (facts["defaults"], facts["nan"], facts["rows"]) == (ROWS // 3, 0, ROWS)
 
 

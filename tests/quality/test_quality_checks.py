@@ -296,6 +296,46 @@ def test_labels_that_are_not_final_are_not_compared_with_final_ones() -> None:
     assert judged(early, day("2019-06-04") | {"label_mature": False})["rate"].severity == "fail"
 
 
+def test_more_clicks_while_windows_are_open_than_when_all_were_closed_are_heard_of() -> None:
+    early = day() | {"label_mature": False}
+    early["labels"]["clicked"]["splits"] = {"train": {"count": 9000, "sum": 3000.0, "mean": 1 / 3, "std": 0.5}}
+    assert judged(early)["rate"].severity == "warn"
+
+
+def test_fewer_clicks_after_all_windows_closed_than_while_they_were_open_are_heard_of() -> None:
+    final = day()
+    final["labels"]["clicked"]["splits"] = {"train": {"count": 9000, "sum": 300.0, "mean": 1 / 30, "std": 0.2}}
+    found = outcomes(Days(final, day("2019-06-04") | {"label_mature": False}), Quality())
+    assert [one.severity for one in found if one.check == "rate" and not one.passed] == ["warn"]
+
+
+def of_eval_alone(document: Day) -> Day:
+    """A day without train, such as that of a test period."""
+    document["samples"] = {"eval": 10_000}
+    for entries in (document["features"], document["labels"]):
+        for one in entries.values():
+            one["splits"] = {"eval": one["splits"]["train"]}
+    document["click_rate"]["by_split"] = {"eval": {"samples": 10_000, "positives": 1000}}
+    return document
+
+
+IN_TRAIN = ("missing", "constant", "nonfinite", "distribution", "values", "stability", "leak", "one_class")
+
+
+@pytest.mark.parametrize(("check", "severity", "break_it", "said"), [one for one in BROKEN if one[0] in IN_TRAIN])
+def test_a_day_without_train_is_judged_by_what_it_has(
+    check: str, severity: str, break_it: Callable[[Day], None], said: str
+) -> None:
+    broken = day()
+    break_it(broken)
+    found = judged(of_eval_alone(broken))
+    assert found[check].severity == severity
+
+
+def test_a_day_without_train_like_the_one_before_passes() -> None:
+    assert judged(of_eval_alone(day())) == {}
+
+
 @pytest.mark.parametrize(("now", "before", "rows"), [(0, 1, 20), (0, 3, 3000), (2, 0, 500)])
 def test_some_clicks_or_none_are_chance_where_few_are_expected(now: int, before: int, rows: int) -> None:
     both = [day(), day("2019-06-04")]

@@ -148,6 +148,25 @@ def test_a_later_run_that_was_refused_is_named_with_its_page(root: Path) -> None
     assert sentence(result) == f"A later run of 2019-06-05 was not published; its report is {refused}/report.html"
 
 
+def test_a_later_day_that_was_refused_is_named_with_its_page(root: Path) -> None:
+    refused = run_directory(root, "2019-06-07", 1)
+    refused.mkdir(parents=True)
+    (refused / "report.html").write_text("")
+    result = call("report", root)
+    assert result.stdout == f"{run_directory(root, '2019-06-05', 2)}/report.html\n"
+    assert sentence(result) == f"A later run of 2019-06-07 was not published; its report is {refused}/report.html"
+    assert call("report", root, "--date", "2019-06-05").stderr == ""
+
+
+def test_a_first_day_that_was_refused_leads_to_its_page(tmp_path: Path) -> None:
+    refused = run_directory(tmp_path, "2019-06-06", 1)
+    refused.mkdir(parents=True)
+    (refused / "report.html").write_text("")
+    result = call("report", tmp_path)
+    assert result.exit_code == 3
+    assert f"a run was not published; its report is {refused}/report.html" in sentence(result)
+
+
 def test_a_day_of_which_all_runs_were_refused_leads_to_the_page(root: Path) -> None:
     refused = run_directory(root, "2019-06-06", 1)
     refused.mkdir(parents=True)

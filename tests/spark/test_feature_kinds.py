@@ -201,6 +201,7 @@ def test_what_is_missing_in_a_list_for_the_model_is_what_its_steps_take_for_miss
     assert value(frame, FULL | {"vector": [1.0, None]}, f=buckets) == [1.0, NAN]
 
 
+@pytest.mark.slow
 def test_a_thousand_boundaries_are_no_deep_expression(frame: Frame) -> None:
     many = of("price", boundaries=[n / 50 for n in range(1, 1001)])
     assert value(frame, FULL, f=many) == 951

@@ -101,7 +101,7 @@ CASES = {
     "exact duplicates are one": Case([Action("09:00:00", 7)] * 3, {alone("10:00:00"): [(7, 3600.0)]}),
     "an action without an item is none": Case([Action("09:00:00", None)], {alone("10:00:00"): []}),
 }
-CHUNKS = [1, 2, 3, 128]
+CHUNKS = [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow), 128]
 """Chunks so small that each level of the carry is needed, and the usual one."""
 
 

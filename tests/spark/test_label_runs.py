@@ -158,6 +158,7 @@ LISTS = [
 ]
 
 
+@pytest.mark.slow
 def test_what_stands_below_the_last_click_of_its_list_is_dropped_and_accounted_for(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -187,6 +187,7 @@ def run_tuesday(spark: SparkSession, output: Path, *overrides: str) -> tuple[Man
     return manifest, pd.DataFrame(first_examples(open_storage(output), manifest.shards, contract, 10**6))
 
 
+@pytest.mark.slow
 def test_a_run_accounts_for_what_it_left_out_and_weighs_the_rest(spark: SparkSession, tmp_path: Path) -> None:
     options = ["sampling={negatives: 0.2, salt: a}", "split={eval: 0.2, test: 0.1}"]
     manifest, found = run_tuesday(spark, tmp_path, *options)

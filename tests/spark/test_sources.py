@@ -423,6 +423,7 @@ def jdbc(**more: object) -> Source:
     return Source.model_validate({"format": "jdbc", "url": SHOP, **more})
 
 
+@pytest.mark.slow
 def test_a_table_or_query_of_a_database_is_read_by_one_or_more_tasks(spark: SparkSession, shop: str) -> None:
     whole = read_source(spark, "items", jdbc(table="items"), DAY)
     assert whole.frame.count() == 10
@@ -599,6 +600,7 @@ output: {path: OUT, partitions: 1}
 """
 
 
+@pytest.mark.slow
 def test_late_lines_are_found_in_the_next_days_file_and_doubled_ones_count_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:

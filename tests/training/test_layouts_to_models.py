@@ -21,6 +21,7 @@ LEFT_OUT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", LEFT_OUT)
 def test_a_model_is_trained_on_samples_of_a_layout_and_exported(layout: str, tmp_path: Path) -> None:
     contract = CONTRACTS[layout]

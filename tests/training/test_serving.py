@@ -22,6 +22,8 @@ from ctr_samples.training.serving.hashing import bucket_of, prefix_of, xxh64
 Record = tuple[bytes, dict[str, Any]]
 LISTS = {"word_hot"}
 
+pytestmark = pytest.mark.slow  # each published set has features of every kind
+
 
 @pytest.fixture(scope="module")
 def served(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Served:

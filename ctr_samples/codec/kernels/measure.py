@@ -28,7 +28,7 @@ def _array(kind: Any) -> Any:
 
 @intrinsic
 def float32_at(typing_context: Any, address: Any) -> Any:
-    """The float32 from ``address`` on, to be read by index."""
+    """The float32 from ``address`` on, to be read and written by index."""
     return _array(types.float32)
 
 
@@ -39,39 +39,79 @@ def float64_at(typing_context: Any, address: Any) -> Any:
 
 
 @intrinsic
+def int64_at(typing_context: Any, address: Any) -> Any:
+    """The int64 from ``address`` on, to be read and written by index."""
+    return _array(types.int64)
+
+
+@intrinsic
 def uint64_at(typing_context: Any, address: Any) -> Any:
     """The uint64 from ``address`` on, to be read by index."""
     return _array(types.uint64)
 
 
-@njit(fastmath=LOOSELY)
-def measure(numbers: Any, count: Any, figures: Any) -> Any:
-    """Measure ``count`` numbers into the three float64 at ``figures``, the first of which tells the origin.
+def _extreme(kind: Any, other: Any, of_floats: str, of_integers: str) -> Any:
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        native = context.get_value_type(kind)
+        if isinstance(kind, types.Integer):
+            return builder.select(builder.icmp_signed(of_integers, *arguments), *arguments)
+        function = builder.module.declare_intrinsic(of_floats, [native], ir.FunctionType(native, [native, native]))
+        return builder.call(function, arguments, fastmath=tuple(LOOSELY))
 
-    They become the sum of the distances from the origin, the sum of their squares, and the number of zeros.
+    return kind(kind, other), generate
+
+
+@intrinsic
+def lesser(typing_context: Any, number: Any, other: Any) -> Any:
+    """The lesser of two numbers of one type: LLVM takes several pairs at a time, which it does not see in a comparison."""
+    return _extreme(number, other, "llvm.minnum", "<")
+
+
+@intrinsic
+def greater(typing_context: Any, number: Any, other: Any) -> Any:
+    """The greater of two numbers of one type."""
+    return _extreme(number, other, "llvm.maxnum", ">")
+
+
+@njit(fastmath=LOOSELY)
+def measure(numbers: Any, count: Any, extremes: Any, figures: Any) -> Any:
+    """Measure ``count`` numbers into two ``extremes`` and three float64 at ``figures``, the first of which tells the origin.
+
+    ``figures`` become the sum of the distances from the origin, the sum of their squares, and the number of zeros. The
+    extremes are lowered and raised to the least and the greatest number.
     """
     result = float64_at(figures)
     origin, total, squares, zeros = result[0], 0.0, 0.0, 0.0
+    low, high = extremes[0], extremes[1]
     for place in range(count):
         number = numbers[place]
         apart = np.float64(number) - origin
         total += apart
         squares += apart * apart
         zeros += 1.0 if number == 0 else 0.0
+        low = lesser(number, low)
+        high = greater(number, high)
     result[0], result[1], result[2] = total, squares, zeros
+    extremes[0], extremes[1] = low, high
     return 0
 
 
 @njit(fastmath=LOOSELY)
-def measure_float32(values: Any, count: Any, figures: Any) -> Any:
+def measure_float32(values: Any, count: Any, extremes: Any, figures: Any) -> Any:
     """:func:`measure` of the float32 at ``values``."""
-    return measure(float32_at(values), count, figures)
+    return measure(float32_at(values), count, float32_at(extremes), figures)
 
 
 @njit(fastmath=LOOSELY)
-def measure_float64(values: Any, count: Any, figures: Any) -> Any:
+def measure_float64(values: Any, count: Any, extremes: Any, figures: Any) -> Any:
     """:func:`measure` of the float64 at ``values``."""
-    return measure(float64_at(values), count, figures)
+    return measure(float64_at(values), count, float64_at(extremes), figures)
+
+
+@njit(fastmath=LOOSELY)
+def measure_int64(values: Any, count: Any, extremes: Any, figures: Any) -> Any:
+    """:func:`measure` of the int64 at ``values``."""
+    return measure(int64_at(values), count, int64_at(extremes), figures)
 
 
 @njit

@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from ctr_samples.config import JobConfig
+from ctr_samples.config.names import LEGACY_LABEL
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 
-DENSE, INDICES, VALUES, LEGACY, LEGACY_LABEL = "features", "indices", "values", "feature", "label"
+DENSE, INDICES, VALUES, LEGACY = "features", "indices", "values", "feature"
 """Names of what a layout joins."""
 
 _FORBIDDEN = "found no value, which its `nulls: fail` forbids."

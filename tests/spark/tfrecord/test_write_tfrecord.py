@@ -20,6 +20,7 @@ from ctr_samples.spark.tfrecord import public
 Frame = Callable[..., DataFrame]
 
 
+@pytest.mark.slow
 def test_partitions_become_directories_and_columns_again_and_filters_skip_files(
     tfrecord: SparkSession, tmp_path: Path
 ) -> None:
