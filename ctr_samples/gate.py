@@ -53,7 +53,9 @@ def wanted_of(config: JobConfig, contract: ExampleContract, hour: str, user: str
         name: f.default_value for name, f in config.features.items() if f.nulls == "default" and not f.makes_ids
     }
     key = next(iter(contract.names("key")), None)
-    return Wanted(contract, main, hour, user if config.impressions.user else None, key, defaults)
+    return Wanted(
+        contract, main, hour, user if config.impressions.user else None, key, defaults, config.output.partitions
+    )
 
 
 def check_accepted(accepted: Collection[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +13,7 @@ from rich.table import Column, Table
 
 from ctr_samples.errors import CtrSamplesError
 from ctr_samples.simulator import SimulationSpec, SimulationSummary, simulate
+from ctr_samples.simulator.nights import check_way, spoil
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 stderr = Console(stderr=True, highlight=False)
@@ -35,10 +36,13 @@ def main(
     cold_user_rate: Annotated[float, typer.Option(help="Users without a profile.")] = 0.05,
     orphan_click_rate: Annotated[float, typer.Option(help="Clicks without an impression.")] = 0.005,
     malformed_rate: Annotated[float, typer.Option(help="Malformed lines.")] = 0.0005,
+    broken: Annotated[str, typer.Option(help="A way to break the logs of the last day; see docs/quality.md.")] = "",
     force: Annotated[bool, typer.Option(help="Replace these tables in a directory that holds other files.")] = False,
 ) -> None:
     """Write action logs, profiles, vectors and the true click probabilities of a simulated article feed."""
     try:
+        if broken:
+            check_way(broken)
         spec = SimulationSpec(
             start=start.date(),
             days=days,
@@ -57,6 +61,8 @@ def main(
         with Progress(console=stderr, disable=not stderr.is_terminal, transient=True) as bar:
             task = bar.add_task("impressions", total=days * impressions)
             summary = simulate(spec, out, force=force, progress=lambda done: bar.advance(task, done))
+        if broken:
+            spoil(out, spec.start + timedelta(days=spec.days - 1), broken)
     except (CtrSamplesError, OSError) as error:
         stderr.print(f"Error: {error}", markup=False, soft_wrap=True)
         raise typer.Exit(getattr(error, "exit_code", 1)) from None

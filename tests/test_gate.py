@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +65,7 @@ def manifest(day: str, generation: int = 1) -> Manifest:
     )
 
 
-def published(storage: Storage, day: str, said: dict[str, Any], generation: int = 1) -> Inspection:
+def published(storage: Storage, day: str, said: str, generation: int = 1) -> Inspection:
     one = manifest(day, generation)
     inspection = inspect(storage, one, [said], WANTED, Quality())
     write_pages(storage, run_directory(one.day, one.run_id), one, inspection)
@@ -158,3 +157,10 @@ def test_a_manifest_keeps_its_verdict(storage: Storage) -> None:
     assert there is not None
     assert there.quality == {"verdict": "passed", "found": [], "accepted": []}
     assert replace(there, quality={}) == manifest("2019-06-04")
+
+
+def test_a_day_without_samples_is_refused_like_any_other(storage: Storage) -> None:
+    published(storage, "2019-06-04", task())
+    inspection = inspect(storage, manifest("2019-06-05"), [Collector(WANTED, 0).close()], WANTED, Quality())
+    assert [one.check for one in inspection.refusing] == ["volume"]
+    assert inspection.metrics["drift"] == {}

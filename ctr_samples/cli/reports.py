@@ -95,7 +95,6 @@ def _compared(a: Mapping[str, Any], b: Mapping[str, Any], manifest: Manifest) ->
 def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Storage, Manifest]:
     """The manifest of a generation; InputError says what there is instead."""
     from ctr_samples.shards import (
-        days_of,
         latest_manifest,
         open_storage,
         published_days,
@@ -105,7 +104,7 @@ def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Sto
     from ctr_samples.shards.naming import parse_day
 
     storage = open_storage(output)
-    days = [parse_day(day)] if day is not None else published_days(storage) or days_of(storage)
+    days = [parse_day(day)] if day is not None else published_days(storage) or _refused_days(storage)
     if not days:
         raise InputError(
             f"{storage.url} holds no published day; expected an output directory of `ctr-samples generate`."
@@ -178,6 +177,12 @@ def _path(day: Date, run_id: str, name: str) -> str:
     from ctr_samples.shards.naming import run_directory
 
     return f"{run_directory(day, run_id)}/{name}"
+
+
+def _refused_days(storage: Storage) -> list[Date]:
+    from ctr_samples.shards import days_of
+
+    return [day for day in days_of(storage) if _unpublished(storage, day, "")]
 
 
 def _later(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterator[tuple[Date, str]]:

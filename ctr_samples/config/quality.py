@@ -29,7 +29,9 @@ class Quality(Model):
     rate: Limits = _limits(1.25, 1.6, "How many times higher or lower the mean of a label is, likewise.")
     silent_hours: Limits = _limits(0, 1, "Hours without impressions or clicks that should have had some.")
     hours: Limits = _limits(0.1, 0.25, "Share of the impressions that are in other hours of the day.")
-    one_class: Limits = _limits(None, 0, "1 if all samples of train have one and the same label.")
+    one_class: Limits = _limits(
+        None, 0, "1 if all samples of train, or of the largest split, have one and the same label."
+    )
     missing: Limits = _limits(0.15, 0.3, "Rise of the share of rows without a value of a feature, or with its default.")
     constant: Limits = _limits(0, None, "1 if a feature has one value only; fails where it had more on the day before.")
     nonfinite: Limits = _limits(0, 0.01, "Rise of the share of NaN and infinite values of a feature.")
@@ -42,7 +44,11 @@ class Quality(Model):
     age: Limits = _limits(
         1.3, 1.7, "How many times older the rows of a view are, by the median, and by an hour at least."
     )
-    leak: Limits = _limits(0.9, 0.97, "AUC of a feature alone, from 0.5 to 1: too good to be known before the click.")
+    leak: Limits = _limits(
+        0.9,
+        0.97,
+        "AUC of a feature alone, or of its presence: too good to be known before the click.",
+    )
     heavy_user: Limits = _limits(0.05, 0.2, "Share of the samples that are of one user.")
     dropped: Limits = _limits(0.05, 0.2, "Rise of the share of impressions that are dropped, for each reason.")
     orphans: Limits = _limits(0.1, 0.3, "Rise of the share of a label's actions that find no impression.")

@@ -88,14 +88,12 @@ def rate(days: Days) -> Iterator[Finding]:
     is still to come explains a lower mean of the open ones, and a higher one is heard of and forbids nothing.
     """
     mature = days.now.get("label_mature")
-    alike = [day for day in days.references if day.get("label_mature") == mature]
     for name in days.now["labels"]:
         now = _label(days.now, name)
-        references = [(day, _label(day, name)) for day in alike or days.references if name in day["labels"]]
-        if now is None or not references:
-            continue
-        found = [(_apart(now, old), day, old) for day, old in references if old is not None]
-        if found:
+        references = [(day, old) for day in days.references if (old := _label(day, name)) is not None]
+        alike = [(day, old) for day, old in references if day.get("label_mature") == mature]
+        if now is not None and references:
+            found = [(_apart(now, old), day, old) for day, old in alike or references]
             times, day, old = min(found, key=lambda entry: entry[0])
             if alike or (now.mean < old.mean) == bool(mature):
                 words = f"the mean of {name} is {now.mean:.4g}, {_when(day)} it was {old.mean:.4g}"
@@ -229,12 +227,16 @@ def matched(days: Days) -> Iterator[Finding]:
 
 
 def age(days: Days) -> Iterator[Finding]:
-    """How old the rows of a view are that samples find."""
-    for name, now, before in _views(days):
-        new, old = now.get("age_s_median"), before.get("age_s_median")
-        if new is not None and old is not None:
+    """How old the rows of a view are that samples find, against the nearer of both references."""
+    for name, now in days.now["views"].items():
+        new = now.get("age_s_median")
+        ages = [
+            (age, day) for day in days.references if (age := day["views"].get(name, {}).get("age_s_median")) is not None
+        ]
+        if new is not None and ages:
+            old, day = max(ages, key=lambda entry: entry[0])
             times = (new + 3600) / (old + 3600) if new - old > 3600 else 1.0
-            words = f"the rows of {name} are {_hours_of(new)} old by the median, {_when(days.before)} {_hours_of(old)}"
+            words = f"the rows of {name} are {_hours_of(new)} old by the median, {_when(day)} {_hours_of(old)}"
             yield Finding(name, times, words)
 
 
@@ -374,7 +376,9 @@ class _Mean:
 
 
 def _label(day: Metrics, name: str) -> _Mean | None:
-    facts = day["labels"][name]
+    facts = day["labels"].get(name)
+    if facts is None:
+        return None
     splits = facts["splits"].values()
     count, total = sum(s["count"] for s in splits), sum(s["sum"] for s in splits)
     if not count:
@@ -427,9 +431,10 @@ def _hours(day: Metrics | None) -> Sequence[Mapping[str, int]]:
 
 def _features(days: Days) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any] | None]]:
     """The features of the day, and what they were on the day before if that had them."""
-    for name, feature in days.now["features"].items():
-        if feature["splits"]:
-            yield name, *drift.compared(days.now, days.before, name)
+    for name in days.now["features"]:
+        now, before = drift.compared(days.now, days.before, name)
+        if now is not None:
+            yield name, now, before
 
 
 def _pairs(days: Days) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:

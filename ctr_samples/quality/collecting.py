@@ -12,15 +12,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.quality import alike
+from ctr_samples.quality import alike, distinct
 from ctr_samples.quality.columns import Column, Flat, Frequent, packed
 
 LOOKED_AT = 1 << 12
 """Rows of each split that a task sketches."""
 LOOKED_AT_BYTES = 8 << 20
 """And how large they may be: the task holds them in its memory."""
-LOOKING = 64
+LOOKING = 32
 """Tasks that sketch. Samples are spread over tasks by hash, so the first tasks' first rows are a random sample of all."""
+
+MOST_COLUMNS = 250_000
+"""Columns of all tasks that are measured in full; Spark refuses results of more than a gigabyte."""
+COARSE = 8
+"""The precision beyond that: a standard error of 6.5 %."""
 
 HOURS = 24
 
@@ -31,6 +36,7 @@ class Wanted:
 
     ``label`` is the 0/1 label that rates are of. ``hour`` and ``user`` are columns beside those of the contract, ``key`` is the
     contract's: rows come sorted by it, those of one key side by side. ``defaults`` are what missing values became.
+    ``tasks`` is how many measure: all that they return meets in the driver's memory.
     """
 
     contract: ExampleContract
@@ -39,6 +45,12 @@ class Wanted:
     user: str | None = None
     key: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    tasks: int = 1
+
+    @property
+    def precision(self) -> int:
+        """Of the registers of distinct values: smaller where they would be more than some 0.4 GB."""
+        return distinct.PRECISION if self.tasks * len(measured(self.contract)) <= MOST_COLUMNS else COARSE
 
 
 class Collector:
@@ -75,7 +87,9 @@ class _Split:
 
     def __init__(self, wanted: Wanted, looks: bool) -> None:
         self._wanted = wanted
-        self._columns = {name: Column() for name in measured(wanted.contract)}
+        self._columns = {
+            name: Column(registers=distinct.no_values(wanted.precision)) for name in measured(wanted.contract)
+        }
         self._rows = 0
         self._positives = 0
         self._by_hour = np.zeros((2, HOURS), np.int64)
@@ -121,7 +135,8 @@ class _Split:
         specs = measured(contract)
         for name, column in columns_of(rows, contract):
             as_numbers, as_values = kinds(specs[name])
-            self._columns[name].look(column, label, as_numbers=as_numbers, as_values=as_values)
+            default = self._wanted.defaults.get(name)
+            self._columns[name].look(column, label, default, as_numbers=as_numbers, as_values=as_values)
         if self._wanted.user is not None:
             users = rows.column(self._wanted.user)
             self._users.observe(users.drop_null(), None)

@@ -102,7 +102,7 @@ class Moments:
             measured = _measured(chunk)
         origin, total, squares, zeros, low, high = measured
         finite = len(chunk)
-        squares = max(0.0, squares - total * total / finite)
+        squares = max(0.0, squares - total * total / finite) if np.isfinite(squares) else np.inf
         return cls(values, finite, int(zeros), nan, infinite, low, high, origin + total / finite, squares)
 
     def merge(self, other: Moments) -> None:
@@ -129,7 +129,7 @@ class Moments:
 class _Measured(NamedTuple):
     """An origin, the sum of the distances from it, the sum of their squares, the number of zeros, the least and the greatest.
 
-    The origin is some value of the chunk: where all lie far from 0, distances from there lose no digits.
+    The origin is some value of the chunk: where all lie far from 0, distances from there lose fewer digits.
     """
 
     origin: float
@@ -270,7 +270,8 @@ class Column:
     registers: distinct.Registers = field(default_factory=distinct.no_values)
     looked_at: int = 0
     filled: Array = field(default_factory=lambda: np.zeros((2, 2), np.int64))
-    """How many of the rows that were looked at have no value and have one, of each with a label of 0 and of 1."""
+    """How many of the rows that were looked at have no value, or the default, and how many have another one; of each those with
+    a label of 0 and of 1."""
     quantiles: Quantiles = field(default_factory=Quantiles)
     frequent: Frequent = field(default_factory=Frequent)
 
@@ -290,13 +291,21 @@ class Column:
         else:
             self.moments.values += len(flat.values)
         if default is not None:
-            self.defaults += _rows_of(flat, numbers, default)
+            self.defaults += int(np.count_nonzero(_are_default(flat, numbers, default)))
         if flat.lengths is not None and len(flat.lengths) and is_list(column.type):
             low, high = int(flat.lengths.min()), int(flat.lengths.max())
             self.shortest = low if self.shortest is None else min(self.shortest, low)
             self.longest = high if self.longest is None else max(self.longest, high)
 
-    def look(self, column: pa.Array, label: Array | None, *, as_numbers: bool, as_values: bool) -> None:
+    def look(
+        self,
+        column: pa.Array,
+        label: Array | None,
+        default: float | str | None = None,
+        *,
+        as_numbers: bool,
+        as_values: bool,
+    ) -> None:
         """Sketch rows, which are a random sample of all; ``label`` is 0 or 1 for each row."""
         most = max(1, SKETCHED * len(column) // max(1, len(Flat.of(column).values)))
         column = column.slice(0, most)
@@ -305,7 +314,7 @@ class Column:
         numbers = flat.numbers
         self.looked_at += len(column)
         if label is not None:
-            which = 2 * _is_filled(flat, numbers, len(column)) + label
+            which = 2 * _are_filled(flat, numbers, default) + label
             self.filled = self.filled + np.bincount(which, minlength=4).reshape(2, 2)
         if numbers is not None and as_numbers:
             scalar = flat.lengths is None or int(flat.lengths.max(initial=0)) <= 1
@@ -340,7 +349,7 @@ class Column:
             "defaults": self.defaults,
             "lengths": [self.shortest, self.longest],
             "moments": moments,
-            "registers": packed(self.registers.tobytes()) if self.registers.any() else None,
+            "registers": self.registers.tobytes().hex(),
             "looked_at": self.looked_at,
             "filled": self.filled.tolist(),
             "quantiles": self.quantiles.to_dict(),
@@ -358,7 +367,7 @@ class Column:
             shortest,
             longest,
             Moments(**said["moments"]),
-            _registers(said["registers"]),
+            np.frombuffer(bytes.fromhex(said["registers"]), np.uint8).copy(),
             said["looked_at"],
             np.array(said["filled"], np.int64),
             Quantiles.from_dict(said["quantiles"]),
@@ -366,31 +375,33 @@ class Column:
         )
 
 
-def _is_filled(flat: Flat, numbers: Array | None, rows: int) -> Array:
-    """Which rows have a value; a single NaN is none."""
-    if flat.lengths is not None:
-        return flat.lengths > 0
-    if numbers is not None and numbers.dtype.kind == "f":
-        return ~np.isnan(numbers)
-    return np.ones(rows, bool)
+def _are_filled(flat: Flat, numbers: Array | None, default: float | str | None) -> Array:
+    """Which rows have a value that is not the default; a single NaN is none."""
+    lengths = np.ones(len(flat.values), np.int64) if flat.lengths is None else flat.lengths
+    filled = lengths > 0
+    if numbers is not None and numbers.dtype.kind == "f" and lengths.max(initial=0) <= 1:
+        filled[filled] = ~np.isnan(numbers)
+    if default is not None:
+        filled &= ~_are_default(flat, numbers, default)
+    return filled
 
 
-def _rows_of(flat: Flat, numbers: Array | None, default: float | str) -> int:
-    """How many rows have nothing but the default, and at least one value."""
+def _are_default(flat: Flat, numbers: Array | None, default: float | str) -> Array:
+    """Which rows have nothing but the default, and at least one value."""
     if flat.lengths is None:
-        return int(np.count_nonzero(_equal(flat.values, numbers, default)))
+        return _equal(flat.values, numbers, default)
     lengths, starts = flat.lengths, np.cumsum(flat.lengths) - flat.lengths
     chosen = lengths > 0
     if numbers is not None:  # few rows even begin and end with it, and only those are looked at whole
         chosen[chosen] = (numbers[starts[chosen]] == default) & (numbers[(starts + lengths - 1)[chosen]] == default)
     lengths, starts = lengths[chosen], starts[chosen]
-    if not len(lengths):
-        return 0
-    firsts = np.cumsum(lengths) - lengths
-    places = np.arange(lengths.sum()) + np.repeat(starts - firsts, lengths)
-    texts = flat.values.take(pa.array(places)) if numbers is None else flat.values
-    alike = _equal(texts, None if numbers is None else numbers[places], default)
-    return int(np.count_nonzero(np.logical_and.reduceat(alike, firsts)))
+    if len(lengths):
+        firsts = np.cumsum(lengths) - lengths
+        places = np.arange(lengths.sum()) + np.repeat(starts - firsts, lengths)
+        texts = flat.values.take(pa.array(places)) if numbers is None else flat.values
+        alike = _equal(texts, None if numbers is None else numbers[places], default)
+        chosen[chosen] = np.logical_and.reduceat(alike, firsts)
+    return chosen
 
 
 def _equal(values: pa.Array, numbers: Array | None, default: float | str) -> Array:
@@ -403,12 +414,8 @@ def _equal(values: pa.Array, numbers: Array | None, default: float | str) -> Arr
     return pc.equal(values, wanted).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
 
-def _registers(text: str | None) -> distinct.Registers:
-    return distinct.no_values() if text is None else np.frombuffer(unpacked(text), np.uint8).copy()
-
-
 def packed(content: bytes) -> str:
-    """Bytes as text that is as short as can be."""
+    """Bytes, compressed, as text."""
     return base64.b64encode(zlib.compress(content)).decode()
 
 

@@ -14,8 +14,7 @@ import numpy.typing as npt
 from ctr_samples.codec.machine_code import kernels
 
 PRECISION = 10
-REGISTERS = 1 << PRECISION
-"""The standard error is 1.04 / sqrt(1024), that is 3.3 %."""
+"""Registers are two to this power: the standard error is 1.04 / sqrt(1024), that is 3.3 %."""
 
 _BITS = 53
 
@@ -23,14 +22,15 @@ Bits = npt.NDArray[np.uint64]
 Registers = npt.NDArray[np.uint8]
 
 
-def no_values() -> Registers:
-    """The registers of an empty column."""
-    return np.zeros(REGISTERS, np.uint8)
+def no_values(precision: int = PRECISION) -> Registers:
+    """The registers of an empty column, two to the power of ``precision``."""
+    return np.zeros(1 << precision, np.uint8)
 
 
 def observe(registers: Registers, bits: Bits) -> None:
     """Add values, as 64 bits each, to ``registers``, in place."""
-    kernels().count_distinct(bits.ctypes.data, len(bits), registers.ctypes.data, PRECISION)
+    precision = len(registers).bit_length() - 1
+    kernels().count_distinct(bits.ctypes.data, len(bits), registers.ctypes.data, precision)
 
 
 def scrambled(bits: Bits) -> Bits:
@@ -47,12 +47,13 @@ def estimate(registers: Registers) -> float:
     O. Ertl, New cardinality estimation algorithms for HyperLogLog sketches (2017), algorithm 6: unbiased from 0 on, without
     tables.
     """
+    size = len(registers)
     counts = np.bincount(registers, minlength=_BITS + 2).astype(float)
-    z = REGISTERS * _tau(1 - counts[_BITS + 1] / REGISTERS)
+    z = size * _tau(1 - counts[_BITS + 1] / size)
     for k in range(_BITS, 0, -1):
         z = 0.5 * (z + counts[k])
-    z += REGISTERS * _sigma(counts[0] / REGISTERS)
-    return 0.0 if math.isinf(z) else REGISTERS * REGISTERS / (2 * math.log(2)) / z
+    z += size * _sigma(counts[0] / size)
+    return 0.0 if math.isinf(z) else size * size / (2 * math.log(2)) / z
 
 
 def _sigma(x: float) -> float:

@@ -14,13 +14,18 @@ Shares = npt.NDArray[np.floating]
 BINS = 20
 
 
-def compared(metrics: Mapping[str, Any], reference: Mapping[str, Any] | None, name: str) -> tuple[Facts, Facts | None]:
-    """The facts of a feature of both documents: of train, or where a day has none of its largest split."""
+def compared(
+    metrics: Mapping[str, Any], reference: Mapping[str, Any] | None, name: str
+) -> tuple[Facts | None, Facts | None]:
+    """The facts of a feature of both documents: of train, or where a day has none of its largest split.
+
+    None where a day has no samples, or does not have the feature.
+    """
     now = metrics["features"][name]["splits"]
     before = reference["features"].get(name, {}).get("splits", {}) if reference else {}
     split = main_split({split: facts["rows"] for split, facts in now.items()})
     old = split if split in before else main_split({other: facts["rows"] for other, facts in before.items()})
-    return now[split], before.get(old)
+    return now.get(split), before.get(old)
 
 
 def main_split(rows: Mapping[str, int]) -> str:
@@ -33,7 +38,7 @@ def drifts(metrics: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str
     found = {}
     for name in metrics["features"]:
         now, before = compared(metrics, reference, name)
-        if before is None:
+        if now is None or before is None:
             continue
         if now["cdf"] is not None and before["cdf"] is not None:
             found[name] = jensen_shannon(*binned(now["cdf"], before["cdf"]))

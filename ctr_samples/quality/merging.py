@@ -38,7 +38,11 @@ class SplitMeasures:
         self.positives += said["positives"]
         self.by_hour = self.by_hour + np.array(said["by_hour"], np.int64)
         for name, column in said["columns"].items():
-            self.columns.setdefault(name, Column()).merge(Column.from_dict(column))
+            found = Column.from_dict(column)
+            if name in self.columns:
+                self.columns[name].merge(found)
+            else:
+                self.columns[name] = found
         self.users.merge(Frequent.from_list(said["users"]))
         looked_at, counts = said["alike"]
         self.looked_at += looked_at

@@ -30,7 +30,7 @@ def test_the_error_over_many_columns_is_the_one_that_is_promised() -> None:
 
 def test_registers_are_those_of_the_definition() -> None:
     numbers = [int(n) for n in np.random.default_rng(3).integers(0, 1 << 63, 3000)]
-    by_hand = [0] * distinct.REGISTERS
+    by_hand = [0] * (1 << distinct.PRECISION)
     for mixed in distinct.scrambled(np.array(numbers, np.uint64)).tolist():
         rest = (mixed << distinct.PRECISION) % (1 << 64) >> 11
         by_hand[mixed >> (64 - distinct.PRECISION)] = max(

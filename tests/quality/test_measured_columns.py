@@ -53,6 +53,37 @@ def test_the_extremes_of_integers_are_exact_beyond_what_a_double_holds() -> None
     assert json.loads(json.dumps(facts.max)) == 2**63 - 1
 
 
+def test_numbers_whose_squares_no_double_holds_have_no_deviation() -> None:
+    assert observed(pa.array([1e200, -1e200, 3.0])).moments.std == math.inf
+
+
+def filled(column: pa.Array, label: list[int], default: float | str | None = None) -> list[list[int]]:
+    """Rows without and with a value, of each those of both labels."""
+    found = Column()
+    found.look(column, np.array(label), default, as_numbers=True, as_values=False)
+    return found.filled.tolist()
+
+
+@pytest.mark.parametrize(
+    ("column", "default"),
+    [
+        (pa.array([None, 1.0, 2.0, None]), None),
+        (pa.array([math.nan, 1.0, 2.0, math.nan]), None),
+        (pa.array([None, 1.0, 2.0, math.nan]), None),
+        (pa.array([0.0, 1.0, 2.0, 0.0]), 0.0),
+        (pa.array([0, 1, 2, 0]), 0),
+        (pa.array([[], [1], [2, 3], []], pa.list_(pa.int64())), None),
+        (pa.array([[0, 0], [1, 0], [0, 2], [0, 0]], pa.list_(pa.float32())), 0),
+        (pa.array([None, [None, 1], [2], [None]], pa.list_(pa.int64())), None),
+        (pa.array([b"none", b"a", b"b", b"none"]), "none"),
+    ],
+)
+def test_rows_without_a_value_and_those_with_its_default_are_not_filled(
+    column: pa.Array, default: float | str | None
+) -> None:
+    assert filled(column, [0, 1, 0, 0], default) == [[2, 0], [1, 1]]
+
+
 def test_infinities_of_both_signs_do_not_hide_behind_their_sum() -> None:
     assert observed(pa.array([math.inf, -math.inf, 1.0])).moments.infinite == 2
 

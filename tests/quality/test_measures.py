@@ -131,6 +131,17 @@ def test_a_feature_that_knows_the_label_has_the_auc_that_pairs_say(in_parts: Mea
     assert column(in_parts, "price")["auc"] == pytest.approx(0.5, abs=0.03)
 
 
+def test_many_columns_of_many_tasks_count_distinct_values_more_coarsely() -> None:
+    few, many = Wanted(CONTRACT, tasks=100), Wanted(CONTRACT, tasks=100_000)
+    for wanted in (few, many):
+        tasks = [Collector(wanted, number) for number in range(2)]
+        for task, part in zip(tasks, (rows().slice(0, 1000), rows().slice(1000)), strict=True):
+            task.observe(part, "train")
+        found = column(Measures.of([task.close() for task in tasks]), "city")["distinct"]
+        assert found == pytest.approx(len(np.unique(rows().column("city"))), rel=0.2)
+    assert few.precision > many.precision
+
+
 @pytest.mark.parametrize("absent", [None, float("nan")])
 def test_a_feature_that_is_there_only_where_clicked_has_an_auc_of_one(absent: float | None) -> None:
     batch = rows()

@@ -309,6 +309,29 @@ def test_fewer_clicks_after_all_windows_closed_than_while_they_were_open_are_hea
     assert [one.severity for one in found if one.check == "rate" and not one.passed] == ["warn"]
 
 
+def test_a_reference_without_the_label_leaves_the_other_one_to_compare_with() -> None:
+    final, week_ago = day(), day("2019-05-29")
+    final["labels"]["clicked"]["splits"] = {"train": {"count": 9000, "sum": 300.0, "mean": 1 / 30, "std": 0.2}}
+    del week_ago["labels"]["clicked"]
+    found = outcomes(Days(final, day("2019-06-04") | {"label_mature": False}, week_ago), Quality())
+    assert [one.severity for one in found if one.check == "rate" and one.subject == "clicked"] == ["warn"]
+
+
+def test_rows_that_are_older_on_mondays_are_compared_with_last_monday() -> None:
+    monday, last_monday = day(), day("2019-05-29")
+    for one in (monday, last_monday):
+        one["views"]["user"] |= {"age_s_median": 3 * 86_400}
+    assert [one.severity for one in outcomes(Days(monday, day("2019-06-04"), last_monday), Quality())
+            if one.check == "age"] == ["pass"]  # fmt: skip
+
+
+def test_a_day_of_eval_is_compared_with_eval_where_the_day_before_had_train_as_well() -> None:
+    before = day("2019-06-04")
+    moved = number(cdf={"at": [float(1000 * n) for n in range(101)], "below": [n / 100 for n in range(101)]})
+    before["features"]["age"]["splits"] = {"train": moved, "eval": number()}
+    assert "distribution" not in judged(of_eval_alone(day()), before)
+
+
 def of_eval_alone(document: Day) -> Day:
     """A day without train, such as that of a test period."""
     document["samples"] = {"eval": 10_000}

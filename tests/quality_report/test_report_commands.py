@@ -130,6 +130,12 @@ def test_a_directory_without_days_is_told(tmp_path: Path) -> None:
     assert "holds no published day; expected an output directory of `ctr-samples generate`." in sentence(result)
 
 
+def test_a_directory_of_something_else_by_days_is_told(tmp_path: Path) -> None:
+    (tmp_path / "dt=2019-06-05").mkdir()
+    (tmp_path / "dt=2019-06-05/part-0.json").write_text("{}")
+    assert "holds no published day; expected an output directory of" in sentence(call("report", tmp_path))
+
+
 def test_a_generation_without_a_page_is_told(root: Path) -> None:
     (run_directory(root, "2019-06-05", 2) / "report.html").unlink()
     result = call("report", root)
@@ -162,6 +168,7 @@ def test_a_first_day_that_was_refused_leads_to_its_page(tmp_path: Path) -> None:
     refused = run_directory(tmp_path, "2019-06-06", 1)
     refused.mkdir(parents=True)
     (refused / "report.html").write_text("")
+    run_directory(tmp_path, "2019-06-07", 1).mkdir(parents=True)  # of a run that died
     result = call("report", tmp_path)
     assert result.exit_code == 3
     assert f"a run was not published; its report is {refused}/report.html" in sentence(result)

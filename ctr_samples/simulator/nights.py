@@ -1,0 +1,329 @@
+"""Ways in which a night goes wrong: each changes simulated logs as a broken job, client or copy would leave them.
+
+The truth beside the logs stays that of the day as it should have been.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from ctr_samples.errors import UsageError
+
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """The logs of one day below the directory of a simulation."""
+
+    root: Path
+    day: date
+
+    @property
+    def after(self) -> date:
+        """The day after, whose log holds late actions."""
+        return self.day + timedelta(days=1)
+
+    def place(self, table: str, day: date) -> Path:
+        """Where a table has its files of a day; UsageError if it has none."""
+        place = self.root / table / f"dt={day}"
+        if not place.is_dir():
+            raise UsageError(f"There is no {place}; expected a simulation of {self.day} and the day before.")
+        return place
+
+    def sound_lines(self) -> Iterator[Line]:
+        """The day's log without its torn lines."""
+        for file in sorted(self.place("user_action", self.day).iterdir()):
+            for text in file.read_text().splitlines():
+                if (line := _parsed(text)) is not None:
+                    yield line
+
+    def change_lines(self, change: Callable[[Line], Line | list[Line] | None], *days: date) -> None:
+        """Change each sound line of logs, by default of the day itself; None leaves it out."""
+        for day in days or (self.day,):
+            for file in sorted((self.root / f"user_action/dt={day}").glob("*")):
+                kept: list[str] = []
+                for text in file.read_text().splitlines():
+                    line = _parsed(text)
+                    changed = [] if line is None else change(line)
+                    several = [] if changed is None else changed if isinstance(changed, list) else [changed]
+                    kept += [text] if line is None else [json.dumps(one) for one in several]
+                file.write_text("".join(f"{one}\n" for one in kept))
+
+    def change_tables(self, pattern: str, change: Callable[[pa.Table], pa.Table]) -> None:
+        """Change the tables whose directory matches a pattern."""
+        for file in sorted(self.root.glob(f"{pattern}/*.parquet")):
+            pq.write_table(change(pq.read_table(file)), file)
+
+    def repeat_table(self, table: str) -> None:
+        """Put the files of the day before into the place of the day's: the job failed, and the copy went on."""
+        there = self.place(table, self.day)
+        before = sorted(self.place(table, self.day - timedelta(days=1)).iterdir())
+        shutil.rmtree(there)
+        there.mkdir()
+        for file in before:
+            shutil.copy(file, there / file.name)
+
+
+def _parsed(text: str) -> Line | None:
+    try:
+        line = json.loads(text)
+        return line if isinstance(line["param"]["action"], str) else None
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _kind(line: Line) -> str:
+    return str(line["param"]["action"])
+
+
+def _hour(line: Line) -> int:
+    return int(line["actionTime"][11:13])
+
+
+def _of(kind: str, change: Callable[[Line], Line | None]) -> Callable[[Line], Line | None]:
+    return lambda line: change(line) if _kind(line) == kind else line
+
+
+def _with(line: Line, **param: str) -> Line:
+    return {**line, "param": {**line["param"], **param}}
+
+
+def _every(n: int, line: Line) -> bool:
+    """True for one line in n, always the same ones."""
+    return sum(map(ord, line["actionTime"] + line["param"]["userId"])) % n == 0
+
+
+def _replaced(column: str, values: Callable[[pa.Table], Any]) -> Callable[[pa.Table], pa.Table]:
+    def replace(table: pa.Table) -> pa.Table:
+        where = table.schema.get_field_index(column)
+        return table.set_column(where, column, pa.array(values(table), table.schema.field(column).type))
+
+    return replace
+
+
+def half_of_the_clicks_missing(night: Night) -> None:
+    """One of two servers that log clicks is down."""
+    night.change_lines(_of("click", lambda line: None if _every(2, line) else line))
+
+
+def no_clicks_at_all(night: Night) -> None:
+    """The log of the clicks never arrives."""
+    night.change_lines(_of("click", lambda line: None), night.day, night.after)
+
+
+def clicks_of_the_evening_come_too_late(night: Night) -> None:
+    """The log of the clicks ends at 18:00."""
+    night.change_lines(_of("click", lambda line: None if _hour(line) >= 18 else line))
+
+
+def clicks_of_other_users(night: Night) -> None:
+    """Clicks are logged under the id of another user."""
+    night.change_lines(_of("click", lambda line: _with(line, userId=str(int(line["param"]["userId"]) + 1))))
+
+
+def two_thirds_of_the_impressions_missing(night: Night) -> None:
+    """Two of three exposures are missing, and their clicks are there."""
+    night.change_lines(_of("exposure", lambda line: line if _every(3, line) else None))
+
+
+def three_hours_of_the_log_lost(night: Night) -> None:
+    """Nothing is there of 9:00 to 12:00."""
+    night.change_lines(lambda line: None if 9 <= _hour(line) < 12 else line)
+
+
+def log_files_delivered_twice(night: Night) -> None:
+    """Each file of the log has a copy beside it."""
+    for file in sorted(night.place("user_action", night.day).iterdir()):
+        shutil.copy(file, file.with_name(f"again-{file.name}"))
+
+
+def times_in_utc(night: Night) -> None:
+    """The log is written eight hours behind; the files are the same ones."""
+
+    def behind(line: Line) -> Line:
+        local = datetime.fromisoformat(line["actionTime"]) - timedelta(hours=8)
+        return {**line, "actionTime": local.strftime("%Y-%m-%d %H:%M:%S")}
+
+    night.change_lines(behind, night.day, night.after)
+
+
+def one_user_in_place_of_the_missing(night: Night) -> None:
+    """A client that forgets its user sends 0."""
+    night.change_lines(lambda line: _with(line, userId="0") if _every(3, line) else line)
+
+
+def algorithm_knows_the_click(night: Night) -> None:
+    """A column of the log is filled in after the click."""
+    clicks = (line["param"] for line in night.sound_lines() if _kind(line) == "click")
+    clicked = {(click["userId"], click["articleId"]) for click in clicks}
+
+    def tell(line: Line) -> Line | list[Line]:
+        if _kind(line) != "exposure":
+            return line
+        user, articles = line["param"]["userId"], line["param"]["articleId"].strip("[]").split(", ")
+        told = {article: "won" if (user, article) in clicked else "lost" for article in articles}
+        return [_with(line, articleId=article, algorithmCombine=said) for article, said in told.items()]
+
+    night.change_lines(tell)
+
+
+def a_new_algorithm_takes_over(night: Night) -> None:
+    """Half of the exposures are of an algorithm that was never seen."""
+    new = _of("exposure", lambda line: _with(line, algorithmCombine="brand new") if _every(2, line) else line)
+    night.change_lines(new)
+
+
+def read_times_in_seconds(night: Night) -> None:
+    """Reading times change their unit."""
+
+    def shorter(line: Line) -> Line:
+        return {**line, "readTime": str(int(line["readTime"] or 0) // 1000)}
+
+    night.change_lines(_of("read", shorter), night.day, night.after)
+
+
+def profiles_of_yesterday_again(night: Night) -> None:
+    """The day's changes of profiles are those of the day before."""
+    night.repeat_table("user_profile")
+
+
+def vectors_of_yesterday_again(night: Night) -> None:
+    """The day's vectors are those of the day before."""
+    night.repeat_table("article_vector")
+
+
+def _change_vectors(night: Night, change: Callable[[list[list[float]]], list[list[float]]]) -> None:
+    replaced = _replaced("articlevector", lambda table: change(table["articlevector"].to_pylist()))
+    night.change_tables(f"article_vector/dt={night.day}", replaced)
+
+
+def vectors_of_zeros(night: Night) -> None:
+    """The day's vectors hold nothing but 0."""
+    _change_vectors(night, lambda rows: [[0.0] * 100] * len(rows))
+
+
+def vectors_of_nan(night: Night) -> None:
+    """One article in four has a vector of nothing but NaN."""
+    _change_vectors(night, lambda rows: [[float("nan")] * 100 if n % 4 == 0 else row for n, row in enumerate(rows)])
+
+
+def vectors_of_another_model(night: Night) -> None:
+    """A scale of ten times, as after a change of the library that trains them."""
+    _change_vectors(night, lambda rows: [[10 * value for value in row] for row in rows])
+
+
+PROFILES = "user_profile/dt=*"
+"""Profiles that were written anew, the history with them: what a broken upstream job leaves."""
+
+
+def ages_all_missing(night: Night) -> None:
+    """No user has an age."""
+    night.change_tables(PROFILES, _replaced("age", lambda table: [None] * len(table)))
+
+
+def ages_in_months(night: Night) -> None:
+    """Ages change their unit."""
+    months = _replaced("age", lambda table: [age and age * 12 for age in table["age"].to_pylist()])
+    night.change_tables(PROFILES, months)
+
+
+def weights_in_thousandths(night: Night) -> None:
+    """Weights of topics come out a thousand times too large."""
+
+    def larger(table: pa.Table) -> Any:
+        return [[(key, 1000 * weight) for key, weight in row or []] for row in table["article_partial"].to_pylist()]
+
+    night.change_tables(PROFILES, _replaced("article_partial", larger))
+
+
+def everyone_is_male(night: Night) -> None:
+    """All users have one gender."""
+    night.change_tables(PROFILES, _replaced("gender", lambda table: ["male"] * len(table)))
+
+
+def half_of_the_profiles_missing(night: Night) -> None:
+    """Users with an odd id have no profile."""
+    night.change_tables(PROFILES, lambda table: table.filter(pc.equal(pc.bit_wise_and(table["user_id"], 1), 0)))
+
+
+def articles_of_the_wrong_keys(night: Night) -> None:
+    """No article is found by its id."""
+    wrong = _replaced("article_id", lambda table: np.asarray(table["article_id"]) + 1_000_000)
+    night.change_tables("article_profile", wrong)
+
+
+def channels_shifted_by_one(night: Night) -> None:
+    """Channels are counted from another number on."""
+    shifted = _replaced("channel_id", lambda table: np.asarray(table["channel_id"]) % 25 + 1)
+    night.change_tables("article_profile", shifted)
+
+
+def publication_in_milliseconds_taken_for_seconds(night: Night) -> None:
+    """The age of an article comes out a thousand times too small."""
+
+    def nearer(table: pa.Table) -> list[datetime]:
+        midnight = datetime.fromisoformat(f"{night.day}T00:00:00+08:00")
+        return [midnight - (midnight - time) / 1000 for time in table["published_at"].to_pylist()]
+
+    night.change_tables("article_profile", _replaced("published_at", nearer))
+
+
+WAYS: dict[str, Callable[[Night], None]] = {
+    way.__name__: way
+    for way in (
+        half_of_the_clicks_missing,
+        no_clicks_at_all,
+        clicks_of_the_evening_come_too_late,
+        clicks_of_other_users,
+        two_thirds_of_the_impressions_missing,
+        three_hours_of_the_log_lost,
+        log_files_delivered_twice,
+        times_in_utc,
+        one_user_in_place_of_the_missing,
+        algorithm_knows_the_click,
+        a_new_algorithm_takes_over,
+        read_times_in_seconds,
+        profiles_of_yesterday_again,
+        vectors_of_yesterday_again,
+        vectors_of_zeros,
+        vectors_of_nan,
+        vectors_of_another_model,
+        ages_all_missing,
+        ages_in_months,
+        weights_in_thousandths,
+        everyone_is_male,
+        half_of_the_profiles_missing,
+        articles_of_the_wrong_keys,
+        channels_shifted_by_one,
+        publication_in_milliseconds_taken_for_seconds,
+    )
+}
+
+
+def check_way(way: str) -> None:
+    """Raise UsageError for the name of a way that there is not."""
+    if way not in WAYS:
+        raise UsageError(f"There is no way {way!r} for a night to go wrong; there are {', '.join(WAYS)}.")
+
+
+def spoil(root: str | Path, day: date, way: str) -> None:
+    """Break logs as they stand on a day, in one of the :data:`WAYS`; UsageError for another name, or another day.
+
+    Tables that are written as a whole, profiles and articles, are broken as a whole.
+    """
+    check_way(way)
+    night = Night(Path(root), day)
+    night.place("user_action", day)
+    WAYS[way](night)

@@ -1,0 +1,122 @@
+"""Ways in which a night goes wrong; tests/broken_days shows that the gate finds each."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from datetime import date
+from hashlib import sha256
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from ctr_samples.errors import UsageError
+from ctr_samples.simulator import SimulationSpec, simulate
+from ctr_samples.simulator.nights import WAYS, spoil
+
+JOB = Path(__file__).parents[2] / "jobs" / "simulate_logs.py"
+DAY = date(2019, 6, 5)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("sound")
+    simulate(SimulationSpec(days=2, impressions=1500, seed=5), root)
+    return root
+
+
+@pytest.fixture
+def logs(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "logs"))
+
+
+def digests(root: Path) -> dict[str, str]:
+    return {
+        str(file.relative_to(root)): sha256(file.read_bytes()).hexdigest() for file in root.rglob("*") if file.is_file()
+    }
+
+
+def contents(root: Path) -> dict[str, str]:
+    """What each file of logs and tables says, however it is written."""
+    found = {}
+    for file in root.rglob("*/*.*"):
+        if file.suffix == ".parquet":
+            found[str(file.relative_to(root))] = repr(pq.ParquetFile(file).read().to_pylist())
+        elif file.suffix == ".json":
+            found[str(file.relative_to(root))] = file.read_text().replace(" ", "")
+    return found
+
+
+def kinds(root: Path, day: date) -> list[str]:
+    """What each sound line of a day's log is."""
+    found = []
+    for file in sorted((root / f"user_action/dt={day}").iterdir()):
+        for text in file.read_text().splitlines():
+            try:
+                found.append(json.loads(text)["param"]["action"])
+            except (ValueError, KeyError, TypeError):
+                continue
+    return found
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_each_way_changes_the_day_and_neither_the_log_before_nor_the_truth(sound: Path, logs: Path, way: str) -> None:
+    spoil(logs, DAY, way)
+    before, after = contents(sound), contents(logs)
+    changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+    assert changed
+    assert [path for path in changed if path.startswith(("truth", "user_action/dt=2019-06-04"))] == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_one_way_always_leaves_the_same_files(logs: Path, tmp_path: Path, way: str) -> None:
+    again = Path(shutil.copytree(logs, tmp_path / "again"))
+    for root in (logs, again):
+        spoil(root, DAY, way)
+    assert digests(logs) == digests(again)
+
+
+def test_of_two_clicks_one_is_missing_and_nothing_else(sound: Path, logs: Path) -> None:
+    spoil(logs, DAY, "half_of_the_clicks_missing")
+    whole, left = kinds(sound, DAY), kinds(logs, DAY)
+    assert 0.35 < left.count("click") / whole.count("click") < 0.65
+    assert [kind for kind in left if kind != "click"] == [kind for kind in whole if kind != "click"]
+
+
+def test_vectors_of_zeros_are_those_of_the_same_articles(sound: Path, logs: Path) -> None:
+    spoil(logs, DAY, "vectors_of_zeros")
+    whole, left = (pq.read_table(root / f"article_vector/dt={DAY}") for root in (sound, logs))
+    assert left.drop_columns("articlevector").equals(whole.drop_columns("articlevector"))
+    assert {number for row in left["articlevector"].to_pylist() for number in row} == {0.0}
+
+
+def test_a_way_that_there_is_not_is_refused_with_those_that_there_are(logs: Path) -> None:
+    with pytest.raises(
+        UsageError, match="no way 'fog' for a night to go wrong; there are half_of_the_clicks_missing, "
+    ):
+        spoil(logs, DAY, "fog")
+
+
+def test_a_day_that_was_not_simulated_is_refused(logs: Path) -> None:
+    with pytest.raises(UsageError, match=r"There is no .*2019-07-01; expected a simulation of 2019-07-01 and"):
+        spoil(logs, date(2019, 7, 1), "times_in_utc")
+
+
+def test_the_job_spoils_the_last_day(sound: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ["--out", out, "--days", "2", "--impressions", "1500", "--seed", "5", "--broken", "no_clicks_at_all"]
+    subprocess.run([sys.executable, JOB, *arguments], check=True, capture_output=True)
+    assert kinds(out, DAY).count("click") == 0
+    assert kinds(out, date(2019, 6, 4)) == kinds(sound, date(2019, 6, 4))
+
+
+def test_the_job_refuses_another_way_before_it_writes(tmp_path: Path) -> None:
+    found = subprocess.run(
+        [sys.executable, JOB, "--out", tmp_path / "out", "--broken", "fog"], capture_output=True, text=True, check=False
+    )
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr.startswith("Error: There is no way 'fog'")
+    assert not (tmp_path / "out").exists()
