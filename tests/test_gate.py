@@ -121,7 +121,7 @@ def test_only_checks_that_exist_can_be_accepted() -> None:
 def test_units_that_changed_are_found(storage: Storage) -> None:
     published(storage, "2019-06-04", task())
     found = inspect(storage, manifest("2019-06-05"), [task(age=20_000)], WANTED, Quality()).refusing
-    assert [one.check for one in found] == ["distribution"]
+    assert [one.check for one in found] == ["distribution", "scale"]
 
 
 def test_the_newest_generation_of_the_last_published_day_is_the_reference(storage: Storage) -> None:
@@ -135,7 +135,7 @@ def test_the_newest_generation_of_the_last_published_day_is_the_reference(storag
     assert last_before(storage, date(2019, 6, 12)) is None
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"format": 2}'])
+@pytest.mark.parametrize("text", ["", "{", '{"format": 1}'])
 def test_a_reference_that_cannot_be_read_is_none(storage: Storage, tmp_path: Path, text: str) -> None:
     published(storage, "2019-06-04", task())
     (metrics,) = tmp_path.glob("dt=*/data/*/metrics.json")

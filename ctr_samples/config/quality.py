@@ -38,11 +38,14 @@ class Quality(Model):
     distribution: Limits = _limits(
         0.1, 0.3, "Drift of a numeric feature: Jensen-Shannon divergence in bits, from 0 to 1."
     )
+    scale: Limits = _limits(
+        3, 10, "How many times larger or smaller the quartiles of a numeric feature became, all three, 0 left out."
+    )
     values: Limits = _limits(0.1, 0.25, "Drift of an id feature: the greatest change of the share of a value.")
     stability: Limits = _limits(0.25, 1.0, "Drift of an id feature: the population stability index of its values.")
     matched: Limits = _limits(0.15, 0.3, "Fall of the share of samples that find a row of a view.")
     age: Limits = _limits(
-        1.3, 1.7, "How many times older the rows of a view are, by the median, and by an hour at least."
+        1.3, 1.7, "How many times older the rows of a view are, or the newest tenth of them, and by an hour at least."
     )
     leak: Limits = _limits(
         0.9,

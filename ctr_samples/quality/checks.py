@@ -193,6 +193,26 @@ def distribution(days: Days) -> Iterator[Finding]:
             yield Finding(name, value, words, known=not _is_constant(before))
 
 
+def scale(days: Days) -> Iterator[Finding]:
+    """Numeric features: how many times larger or smaller the values other than 0 became, all of them.
+
+    Where most values are 0 the distribution hardly moves when the unit of the others changes.
+    """
+    for name, now, before in _pairs(days):
+        if now["cdf"] is not None and before["cdf"] is not None:
+            sizes, old = drift.sizes(now["cdf"]), drift.sizes(before["cdf"])
+            if sizes is not None and old is not None and min(_count_of(now), _count_of(before)) >= FEWEST_ROWS:
+                ratios = [new / was for new, was in zip(sizes, old, strict=True)]
+                times = max(1.0, min(ratios), min(1 / ratio for ratio in ratios))
+                words = f"the values of {name} other than 0 are of a size of {sizes[1]:.4g}, {_when(days.before)} {old[1]:.4g}"
+                yield Finding(name, times, words)
+
+
+def _count_of(facts: Mapping[str, Any]) -> float:
+    """How many values other than 0 were looked at."""
+    return float(facts["values_looked_at"] * (1 - facts["zeros"] / max(1, facts["values"])))
+
+
 def values(days: Days) -> Iterator[Finding]:
     """Id features: the value whose share changed most."""
     for name, now, before in _ids(days):
@@ -228,16 +248,21 @@ def matched(days: Days) -> Iterator[Finding]:
 
 def age(days: Days) -> Iterator[Finding]:
     """How old the rows of a view are that samples find, against the nearer of both references."""
-    for name, now in days.now["views"].items():
-        new = now.get("age_s_median")
-        ages = [
-            (age, day) for day in days.references if (age := day["views"].get(name, {}).get("age_s_median")) is not None
-        ]
-        if new is not None and ages:
-            old, day = max(ages, key=lambda entry: entry[0])
-            times = (new + 3600) / (old + 3600) if new - old > 3600 else 1.0
-            words = f"the rows of {name} are {_hours_of(new)} old by the median, {_when(day)} {_hours_of(old)}"
-            yield Finding(name, times, words)
+    for name in days.now["views"]:
+        found = [one for part in ("age_s_p10", "age_s_median") if (one := _older(days, name, part)) is not None]
+        if found:
+            yield max(found, key=lambda finding: finding.value)
+
+
+def _older(days: Days, view: str, part: str) -> Finding | None:
+    new = days.now["views"][view].get(part)
+    ages = [(old, day) for day in days.references if (old := day["views"].get(view, {}).get(part)) is not None]
+    if new is None or not ages:
+        return None
+    old, day = max(ages, key=lambda entry: entry[0])
+    times = (new + 3600) / (old + 3600) if new - old > 3600 else 1.0
+    which = "the newest tenth of the rows" if part == "age_s_p10" else "by the median the rows"
+    return Finding(view, times, f"{which} of {view} are {_hours_of(new)} old, {_when(day)} {_hours_of(old)}")
 
 
 def leak(days: Days) -> Iterator[Finding]:
@@ -325,6 +350,7 @@ CHECKS: Mapping[str, Check] = {
     "constant": constant,
     "nonfinite": nonfinite,
     "distribution": distribution,
+    "scale": scale,
     "values": values,
     "stability": stability,
     "matched": matched,
@@ -473,8 +499,8 @@ def _others(facts: Mapping[str, Any]) -> float:
     """The share of rows that do not have the most frequent value, as far as is known."""
     if facts["top"]:
         return float(1 - facts["top"][0]["share"])
-    below = facts["cdf"]["below"] if facts["cdf"] else []
-    return 1 - max((after - before for before, after in zip([0.0, *below], below, strict=False)), default=1.0)
+    cdf = facts["cdf"] or {"under": [], "below": []}
+    return 1 - max((below - under for under, below in zip(cdf["under"], cdf["below"], strict=True)), default=1.0)
 
 
 def _is_constant(facts: Mapping[str, Any]) -> bool:

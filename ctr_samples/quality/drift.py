@@ -58,9 +58,30 @@ def binned(now: Facts, before: Facts) -> tuple[Shares, Shares]:
 
 
 def _cdf(facts: Facts, edges: Shares) -> Shares:
-    """The share of values that are not above each edge; between two kept values, in proportion."""
+    """The share of values that are not above each edge.
+
+    Between two kept values it grows in proportion, but for what lies on the upper one: a value of many rows is not spread.
+    """
+    at, under, below = (np.array(facts[name]) for name in ("at", "under", "below"))
+    places = np.column_stack([np.nextafter(at, -np.inf), at]).ravel()
+    shares: Shares = np.interp(edges, places, np.column_stack([under, below]).ravel(), left=0.0, right=1.0)
+    return shares
+
+
+def sizes(facts: Facts) -> list[float] | None:
+    """The quartiles of the absolute values that are not 0; None where nearly all are."""
     at, below = np.array(facts["at"]), np.array(facts["below"])
-    return np.where(edges < at[0], 0.0, np.interp(edges, at, below, right=1.0))
+    # What lies between two kept values counts as the upper one: a percent of all values at most.
+    shares = np.where(at == 0, 0.0, np.diff(below, prepend=0.0))
+    if shares.sum() < _SOME:
+        return None
+    order = np.argsort(np.abs(at))
+    ends = np.cumsum(shares[order]) / shares.sum()
+    return [float(abs(at[order[np.searchsorted(ends, rank)]])) for rank in (0.25, 0.5, 0.75)]
+
+
+_SOME = 0.05
+"""Of a sketch: of fewer values the quartiles are too uncertain."""
 
 
 def names_of(now: Sequence[Facts], before: Sequence[Facts]) -> list[Any]:

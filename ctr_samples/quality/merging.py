@@ -192,9 +192,10 @@ def _rank(rank: float) -> str:
 
 
 def cdf(sketch: Any) -> dict[str, list[float]]:
-    """Values, one for each percent where they differ, and the share of values that are not above each."""
+    """Values, one for each percent where they differ, and the shares of values that are under each, and not above it."""
     at = sorted(set(sketch.get_quantiles(np.linspace(0, 1, POINTS).tolist())))
-    return {"at": at, "below": [round(share, 5) for share in sketch.get_cdf(at, inclusive=True)[:-1]]}
+    under, below = ([round(share, 5) for share in sketch.get_cdf(at, inclusive=up_to)[:-1]] for up_to in (False, True))
+    return {"at": at, "under": under, "below": below}
 
 
 def auc(column: Column) -> float | None:

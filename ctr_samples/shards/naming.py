@@ -23,7 +23,7 @@ MANIFESTS_OF_TABLE = "_manifests"
 """Where a table's manifests stand: readers that list a directory pass over names that begin so."""
 METRICS, REPORT, STATISTICS = "metrics.json", "report.html", "statistics.pbtxt"
 """What a run leaves beside its shards about them."""
-METRICS_FORMAT = 1
+METRICS_FORMAT = 2
 SUFFIXES = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
 _MANIFEST = re.compile(r"(\d{8})\.json")
 _DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})")

@@ -42,7 +42,7 @@ CHECK_OF = {
     "vectors_of_another_model": "distribution",
     "ages_all_missing": "constant",
     "ages_in_months": "distribution",
-    "weights_in_thousandths": "distribution",
+    "weights_in_thousandths": "scale",
     "everyone_is_male": "values",
     "half_of_the_profiles_missing": "matched",
     "articles_of_the_wrong_keys": "matched",

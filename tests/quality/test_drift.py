@@ -8,8 +8,9 @@ import pytest
 from ctr_samples.quality import drift
 
 
-def points(values: list[float], below: list[float]) -> dict[str, list[float]]:
-    return {"at": values, "below": below}
+def points(values: list[float], below: list[float], under: list[float] | None = None) -> dict[str, list[float]]:
+    """By default what lies between two values is all on the upper one."""
+    return {"at": values, "under": [0.0, *below[:-1]] if under is None else under, "below": below}
 
 
 def test_equal_distributions_have_no_divergence_and_disjoint_ones_one_bit() -> None:
@@ -55,6 +56,12 @@ def test_a_constant_is_compared_like_any_distribution() -> None:
     assert drift.jensen_shannon(*drift.binned(other, same)) == pytest.approx(1)
 
 
+def test_the_sizes_of_a_feature_are_those_of_its_values_other_than_0() -> None:
+    mostly_nothing = points([-4.0, -2.0, 0.0, 1.0, 3.0], [0.05, 0.1, 0.8, 0.9, 1.0])
+    assert drift.sizes(mostly_nothing) == [1.0, 2.0, 3.0]
+    assert drift.sizes(points([0.0, 9.0], [0.97, 1.0])) is None
+
+
 def test_values_are_matched_by_name_and_the_rest_counts_as_one() -> None:
     now = [{"value": "a", "share": 0.5}, {"value": "c", "share": 0.2}]
     before = [{"value": "a", "share": 0.6}, {"value": "b", "share": 0.4}]
@@ -62,3 +69,28 @@ def test_values_are_matched_by_name_and_the_rest_counts_as_one() -> None:
     assert p.tolist() == pytest.approx([0.5, 0.0, 0.2, 0.3])
     assert q.tolist() == pytest.approx([0.6, 0.4, 0.0, 0.0])
     assert drift.l_infinity(p, q) == pytest.approx(0.4)
+
+
+def test_a_value_of_many_rows_is_not_spread_over_those_between_it_and_the_one_before() -> None:
+    # The same numbers, of which two sketches kept different ones: 1.9 only one of them.
+    now = points([0.0, 1.0, 2.0, 3.0], [0.1, 0.5, 0.9, 1.0], [0.0, 0.49, 0.51, 0.99])
+    before = points([0.0, 1.0, 1.9, 2.0, 3.0], [0.1, 0.5, 0.51, 0.9, 1.0], [0.0, 0.49, 0.51, 0.51, 0.99])
+    assert drift.jensen_shannon(*drift.binned(now, before)) < 0.001
+    assert drift.jensen_shannon(*drift.binned(before, now)) < 0.001
+
+
+def test_sketches_of_one_sample_hardly_drift_apart_whatever_they_keep() -> None:
+    from datasketches import kll_doubles_sketch
+
+    from ctr_samples.quality.merging import cdf
+
+    random = np.random.default_rng(3)
+    # Half the numbers repeat, as weights that add up do.
+    numbers = np.where(random.random(20_000) < 0.5, random.geometric(0.3, 20_000), random.gamma(2, 2, 20_000))
+    apart = []
+    for _ in range(100):
+        sketches = [kll_doubles_sketch(200) for _ in range(2)]
+        for sketch in sketches:
+            sketch.update(numbers)
+        apart.append(drift.jensen_shannon(*drift.binned(*map(cdf, sketches))))
+    assert max(apart) < 0.03

@@ -14,6 +14,12 @@ from ctr_samples.quality.checks import CHECKS, Days, Outcome, outcomes
 Day = dict[str, Any]
 
 
+def evenly(step: int) -> dict[str, list[float]]:
+    """The shares of numbers that lie evenly from 0 to 100 steps."""
+    shares = [n / 100 for n in range(101)]
+    return {"at": [float(step * n) for n in range(101)], "under": shares, "below": shares}
+
+
 def number(**changed: Any) -> Day:
     """A numeric feature, spread evenly over 0 to 100."""
     return {
@@ -31,7 +37,7 @@ def number(**changed: Any) -> Day:
         "lengths": None,
         "distinct": 5000.0,
         "quantiles": {"0.5": 50.0},
-        "cdf": {"at": [float(n) for n in range(101)], "below": [n / 100 for n in range(101)]},
+        "cdf": evenly(1),
         "top": None,
         "looked_at": 9000,
         "values_looked_at": 8910,
@@ -76,7 +82,7 @@ def day(run_date: str = "2019-06-05") -> Day:
             "age": feature(number()),
             "channel": feature(ids({1: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}), "id"),
         },
-        "views": {"user": {"matched": 9500, "match_rate": 0.95, "age_s_median": 36_000}},
+        "views": {"user": {"matched": 9500, "match_rate": 0.95, "age_s_p10": 3600, "age_s_median": 36_000}},
         "users": {"looked_at": 10_000, "heaviest": [{"user": "u7", "share": 0.01, "samples": 100}]},
         "duplicates": {"ids": 0, "looked_at": 10_000, "identical": 0.02, "conflicting": 0.01},
         "baseline": {"label": "clicked", "rate": 0.1, "accuracy": 0.9, "log_loss": 0.325},
@@ -162,11 +168,13 @@ BROKEN: list[tuple[str, str, Callable[[Day], None], str]] = [
             "features/age/splits/train",
             number(
                 quantiles={"0.5": 50_000.0},
-                cdf={"at": [float(1000 * n) for n in range(101)], "below": [n / 100 for n in range(101)]},
+                cdf=evenly(1000),
             ),
         ),
         "median is 5e+04, before 50",
     ),
+    ("scale", "fail", changed("features/age/splits/train", number(cdf=evenly(20))), "are of a size of 1000, on"),
+    ("scale", "warn", changed("features/age/splits/train", number(cdf=evenly(5))), "on 2019-06-04 50"),
     (
         "values",
         "fail",
@@ -190,6 +198,12 @@ BROKEN: list[tuple[str, str, Callable[[Day], None], str]] = [
         "fail",
         changed("views/user", {"matched": 9500, "match_rate": 0.95, "age_s_median": 36_000 + 86_400}),
         "34.0 h old",
+    ),
+    (
+        "age",
+        "fail",
+        changed("views/user", {"matched": 9500, "match_rate": 0.95, "age_s_p10": 86_400, "age_s_median": 50_000}),
+        "newest tenth of the rows of user are 24.0 h old, on 2019-06-04 1.0 h",
     ),
     ("leak", "fail", changed("features/age/splits/train", number(auc=0.99)), "AUC of 0.990"),
     ("leak", "warn", changed("features/age/splits/train", number(auc=0.05)), "AUC of 0.950"),
@@ -327,7 +341,7 @@ def test_rows_that_are_older_on_mondays_are_compared_with_last_monday() -> None:
 
 def test_a_day_of_eval_is_compared_with_eval_where_the_day_before_had_train_as_well() -> None:
     before = day("2019-06-04")
-    moved = number(cdf={"at": [float(1000 * n) for n in range(101)], "below": [n / 100 for n in range(101)]})
+    moved = number(cdf=evenly(1000))
     before["features"]["age"]["splits"] = {"train": moved, "eval": number()}
     assert "distribution" not in judged(of_eval_alone(day()), before)
 
@@ -385,7 +399,7 @@ def test_a_feature_that_begins_to_say_something_warns() -> None:
         "min": 0.0,
         "max": 0.0,
         "nulls": 0,
-        "cdf": {"at": [0.0], "below": [1.0]},
+        "cdf": {"at": [0.0], "under": [0.0], "below": [1.0]},
     }
     assert judged(day(), before)["distribution"].severity == "warn"
 
@@ -400,7 +414,10 @@ def test_a_match_that_is_found_for_all_at_last_warns() -> None:
 def test_a_rare_flag_that_did_not_come_today_is_chance() -> None:
     both = [day(), day("2019-06-04")]
     both[0]["features"]["age"]["splits"]["train"] |= {"min": 0.0, "max": 0.0, "nulls": 0}
-    both[1]["features"]["age"]["splits"]["train"] |= {"cdf": {"at": [0.0, 1.0], "below": [0.999, 1.0]}, "nulls": 0}
+    both[1]["features"]["age"]["splits"]["train"] |= {
+        "cdf": {"at": [0.0, 1.0], "under": [0.0, 0.999], "below": [0.999, 1.0]},
+        "nulls": 0,
+    }
     assert judged(*both)["constant"].severity == "warn"
 
 
@@ -408,7 +425,13 @@ def test_the_chance_in_a_distribution_is_that_of_its_values_and_not_of_the_rows(
     both = [day(), day("2019-06-04")]
     for document, at in zip(both, ([1.0, 2.0, 3.0], [1.5, 2.5, 3.5]), strict=True):
         document["features"]["age"] = feature(
-            number(cdf={"at": at, "below": [0.3, 0.6, 1.0]}, nulls=8997, values=3, values_looked_at=3, auc=None)
+            number(
+                cdf={"at": at, "under": [0.0, 0.3, 0.6], "below": [0.3, 0.6, 1.0]},
+                nulls=8997,
+                values=3,
+                values_looked_at=3,
+                auc=None,
+            )
         )
     assert "distribution" not in judged(*both)
 

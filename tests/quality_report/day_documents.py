@@ -61,7 +61,7 @@ def column(mean: float, spread: float, rows: int, *, skewed: bool) -> dict[str, 
         "lengths": None,
         "distinct": round(rows / 11.3, 1),
         "quantiles": {f"{share:g}": x for share, x in zip(SHARES, at, strict=True)},
-        "cdf": {"at": xs, "below": [*below[:-1], 1.0]},
+        "cdf": {"at": xs, "under": [*below[:-1], 1.0], "below": [*below[:-1], 1.0]},
         "top": None,
         "looked_at": 100_000,
         "auc": 0.5 + spread / (mean + spread + 1) / 12,
@@ -140,7 +140,7 @@ def metrics(day: str = "2019-06-05", *, generation: int = 3, calm: bool = False)
         name: at[1] for name, at in IDS.items() if name != "weekday"
     }
     return {
-        "format": 1,
+        "format": 2,
         "name": "toutiao_ctr",
         "run_date": day,
         "generation": generation,
@@ -192,6 +192,7 @@ def metrics(day: str = "2019-06-05", *, generation: int = 3, calm: bool = False)
                 "matched": 1_101_221,
                 "match_rate": 0.97 if calm else 0.912,
                 "age_s_min": 1,
+                "age_s_p10": 600,
                 "age_s_median": 7_320,
                 "age_s_p90": 61_000,
                 "age_s_max": 2_590_011,
@@ -202,6 +203,7 @@ def metrics(day: str = "2019-06-05", *, generation: int = 3, calm: bool = False)
                 "matched": 1_134_980,
                 "match_rate": 0.999736,
                 "age_s_min": 3_600,
+                "age_s_p10": 9_000,
                 "age_s_median": 43_100,
                 "age_s_p90": 82_800,
                 "age_s_max": 86_399,
@@ -211,6 +213,7 @@ def metrics(day: str = "2019-06-05", *, generation: int = 3, calm: bool = False)
                 "matched": 1_120_000,
                 "match_rate": 0.98654,
                 "age_s_min": 60,
+                "age_s_p10": 120,
                 "age_s_median": 301,
                 "age_s_p90": 3_590,
                 "age_s_max": 86_000,
@@ -360,7 +363,7 @@ def manifest() -> dict[str, Any]:
             "article_counts: union and one window over article, heavy hitters carried in 8 buckets",
         ],
         "sampling": {"negatives": 0.75},
-        "format": 1,
+        "format": 2,
     }
 
 

@@ -194,7 +194,7 @@ def test_metrics_are_printed_for_prometheus(root: Path) -> None:
     assert 'ctr_samples_samples{sample_set="toutiao_ctr",split="train"} 1021870\n' in result.stdout
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": 2}', "\ud800"])
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 1}', "\ud800"])
 def test_metrics_that_are_none_are_told(root: Path, text: str) -> None:
     file = run_directory(root, "2019-06-05", 2) / "metrics.json"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))

@@ -10,7 +10,7 @@ from ctr_samples.quality.report.documents import by_split, figure, figures, mapp
 from ctr_samples.quality.report.tables import Table, table
 from ctr_samples.quality.report.wording import count, moved, number, plural, share, shown, span
 
-_AGES = ("age_s_min", "age_s_median", "age_s_p90", "age_s_max")
+_AGES = ("age_s_min", "age_s_p10", "age_s_median", "age_s_p90", "age_s_max")
 
 
 def labels_of(metrics: Mapping[str, Any], limit: int) -> Table:
@@ -90,7 +90,7 @@ def repeats_of(metrics: Mapping[str, Any]) -> Table:
 def views_of(metrics: Mapping[str, Any], reference: Mapping[str, Any], limit: int) -> Table:
     """How many samples found a row in each view, and how old it was."""
     titles = "<view | matched | match rate | =part of all | before"
-    ages = "youngest | median age | 90% within | oldest | median before | ~also counted"
+    ages = "youngest | 10% within | median age | 90% within | oldest | median before | ~also counted"
     return table("Matches and ages", f"{titles} | {ages}", _view_rows(metrics, reference), limit)
 
 
