@@ -9,7 +9,7 @@ DAY    := 2019-11-26
 # HDFS is left out here, since its tests need a server (make test-storage).
 COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/reading.py,ctr_samples/writing.py
 
-.PHONY: help setup java demo simulate test test-slow test-storage test-faults test-nightly coverage bench fuzz lint format docs lock clean
+.PHONY: help setup java demo simulate test test-slow test-gate test-storage test-faults test-nightly coverage bench fuzz lint format docs lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -41,6 +41,11 @@ test-nightly: setup  ## the codec's property tests at full size, about an hour
 test-storage: setup  ## real servers: S3 by Ceph's gateway, HDFS; and the kill harness
 	@tools/test-servers
 	$(BIN)/python -m pytest tests/storage -rs
+
+ONLY ?=
+
+test-gate: setup  ## nights that go wrong, each refused; ONLY=zeros takes those with such a name
+	$(BIN)/python -m pytest tests/broken_days -k "$(ONLY)"
 
 test-faults: setup  ## Spark on a cluster and disks, failing in every way; dying after every call
 	@command -v fusermount >/dev/null || tools/apt-install fuse "a disk that fails on demand is a FUSE file system" || true

@@ -23,6 +23,8 @@ from ctr_samples.spark.samples import SampleBuilder
 from ctr_samples.spark.sources import SourceFrame
 from ctr_samples.spark.witnesses import Witnesses
 
+pytestmark = pytest.mark.slow
+
 CONFIG = """
 name: tiny
 timezone: Europe/Stockholm
@@ -119,7 +121,6 @@ def samples(witness: Witness) -> Made:
     }
 
 
-@pytest.mark.slow
 def test_an_explanation_says_what_was_taken_and_why_all_else_was_not(witness: Witness) -> None:
     made = samples(witness)
     first = next(found for found in made.values() if found[1:] == (3, 1, "a,c"))
@@ -175,7 +176,6 @@ the impression
     )
 
 
-@pytest.mark.slow
 def test_of_many_rejected_rows_and_actions_the_nearest_are_printed(
     witness: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,7 +220,6 @@ def test_an_explanation_agrees_with_the_samples_of_a_run(witness: Witness) -> No
         assert (int(bool(taken)), (rows or [0])[0], ",".join(items)) == (clicked, score, recent)
 
 
-@pytest.mark.slow
 def test_an_impression_that_became_no_sample_is_explained_too_and_an_unknown_one_is_refused(witness: Witness) -> None:
     made = {found[0] for found in samples(witness).values()}
     from ctr_samples.spark.impressions import DROPPED, cut_impressions

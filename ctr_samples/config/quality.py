@@ -45,7 +45,9 @@ class Quality(Model):
     stability: Limits = _limits(0.25, 1.0, "Drift of an id feature: the population stability index of its values.")
     matched: Limits = _limits(0.15, 0.3, "Fall of the share of samples that find a row of a view.")
     age: Limits = _limits(
-        1.3, 1.7, "How many times older the rows of a view are, or the newest tenth of them, and by an hour at least."
+        1.3,
+        1.7,
+        "How many times older the rows of a view with a `ttl` are, or the newest tenth of them; by an hour at least.",
     )
     leak: Limits = _limits(
         0.9,

@@ -247,9 +247,13 @@ def matched(days: Days) -> Iterator[Finding]:
 
 
 def age(days: Days) -> Iterator[Finding]:
-    """How old the rows of a view are that samples find, against the nearer of both references."""
-    for name in days.now["views"]:
-        found = [one for part in ("age_s_p10", "age_s_median") if (one := _older(days, name, part)) is not None]
+    """How old the rows of a view are that samples find, against the nearer of both references.
+
+    Of a view without a ttl, which has no `age_s_p10`, rows do not grow too old: what is shown may be old or new.
+    """
+    for name, view in days.now["views"].items():
+        parts = ("age_s_p10", "age_s_median") if "age_s_p10" in view else ()
+        found = [one for part in parts if (one := _older(days, name, part)) is not None]
         if found:
             yield max(found, key=lambda finding: finding.value)
 

@@ -124,7 +124,8 @@ class SampleBuilder:
             if not view.static:
                 age = F.col(f"{name}.age_s")
                 counts[f"{name}.age_s_min"] = F.min(age)
-                counts[f"{name}.age_s_p10"] = F.percentile_approx(age, 0.1, 100)
+                if isinstance(view.ttl, timedelta):  # others are no older for being from yesterday
+                    counts[f"{name}.age_s_p10"] = F.percentile_approx(age, 0.1, 100)
                 counts[f"{name}.age_s_median"] = F.percentile_approx(age, 0.5, 100)
                 counts[f"{name}.age_s_p90"] = F.percentile_approx(age, 0.9, 100)
                 counts[f"{name}.age_s_max"] = F.max(age)

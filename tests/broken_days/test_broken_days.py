@@ -17,8 +17,6 @@ from ctr_samples.shards import latest_manifest, open_storage
 from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.simulator.nights import WAYS, spoil
 
-pytestmark = pytest.mark.slow
-
 BEFORE, DAY, AFTER = date(2019, 6, 5), date(2019, 6, 6), date(2019, 6, 7)
 CLEAN_DAYS = int(os.environ.get("CTR_SAMPLES_CLEAN_DAYS", "5"))
 

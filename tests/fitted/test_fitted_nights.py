@@ -20,6 +20,8 @@ from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.shards.states import latest_state, publish_state, state_before
 from ctr_samples.vocabulary import FittedState
 
+pytestmark = pytest.mark.slow
+
 DAYS = [date(2019, 6, day) for day in (3, 4, 5)]
 
 
@@ -184,7 +186,6 @@ def test_a_day_is_not_fitted_twice(spark: SparkSession, nights: Path, versions: 
         fit(spark, load_config(nights / "nights.yaml"), DAYS[2])
 
 
-@pytest.mark.slow
 def test_a_new_lineage_begins_with_new_ids_and_another_contract(spark: SparkSession, tmp_path: Path) -> None:
     write_logs(tmp_path / "logs")
     loaded = load_config(write_config(tmp_path))
@@ -197,7 +198,6 @@ def test_a_new_lineage_begins_with_new_ids_and_another_contract(spark: SparkSess
     assert before.contract["fingerprint"] != after.contract["fingerprint"]
 
 
-@pytest.mark.slow
 def test_a_vocabulary_that_is_new_begins_with_the_next_version(spark: SparkSession, tmp_path: Path) -> None:
     write_logs(tmp_path / "logs")
     alone = {
@@ -213,7 +213,6 @@ def test_a_vocabulary_that_is_new_begins_with_the_next_version(spark: SparkSessi
     assert state.boundaries == {"price_bucket": (2.0,)}
 
 
-@pytest.mark.slow
 def test_what_would_spoil_a_fit_for_ever_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
     write_logs(tmp_path / "logs")
     log = tmp_path / "logs/2019-06-03.json"

@@ -20,6 +20,8 @@ from ctr_samples.errors import ConfigError
 from ctr_samples.fitting import fit
 from ctr_samples.spark.features.layouts import layout_columns
 
+pytestmark = pytest.mark.slow
+
 DAY = date(2019, 6, 4)
 Frame = Callable[..., DataFrame]
 

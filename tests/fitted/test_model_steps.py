@@ -17,6 +17,8 @@ from ctr_samples.errors import InputError
 from ctr_samples.fitting import fit
 from ctr_samples.training.model_steps import model_steps
 
+pytestmark = pytest.mark.slow
+
 WORDS = "  words: {from: impression.words, dtype: int64, vocabulary: cities, ragged: true}\n"
 IN_THE_MODEL = """\
   price_m: {from: impression.price, dtype: float32, clip: [1, 4], log1p: true, scale: min_max, computed: model}
@@ -29,7 +31,6 @@ IN_THE_MODEL = """\
 """
 
 
-@pytest.mark.slow
 def test_the_model_computes_what_the_job_would_have_written(spark: SparkSession, tmp_path: Path) -> None:
     import tensorflow as tf
 

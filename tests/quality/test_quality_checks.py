@@ -82,7 +82,10 @@ def day(run_date: str = "2019-06-05") -> Day:
             "age": feature(number()),
             "channel": feature(ids({1: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}), "id"),
         },
-        "views": {"user": {"matched": 9500, "match_rate": 0.95, "age_s_p10": 3600, "age_s_median": 36_000}},
+        "views": {
+            "user": {"matched": 9500, "match_rate": 0.95, "age_s_p10": 3600, "age_s_median": 36_000},
+            "article": {"matched": 9900, "match_rate": 0.99, "age_s_median": 360_000},
+        },
         "users": {"looked_at": 10_000, "heaviest": [{"user": "u7", "share": 0.01, "samples": 100}]},
         "duplicates": {"ids": 0, "looked_at": 10_000, "identical": 0.02, "conflicting": 0.01},
         "baseline": {"label": "clicked", "rate": 0.1, "accuracy": 0.9, "log_loss": 0.325},
@@ -196,7 +199,9 @@ BROKEN: list[tuple[str, str, Callable[[Day], None], str]] = [
     (
         "age",
         "fail",
-        changed("views/user", {"matched": 9500, "match_rate": 0.95, "age_s_median": 36_000 + 86_400}),
+        changed(
+            "views/user", {"matched": 9500, "match_rate": 0.95, "age_s_p10": 3600, "age_s_median": 36_000 + 86_400}
+        ),
         "34.0 h old",
     ),
     (
@@ -329,6 +334,12 @@ def test_a_reference_without_the_label_leaves_the_other_one_to_compare_with() ->
     del week_ago["labels"]["clicked"]
     found = outcomes(Days(final, day("2019-06-04") | {"label_mature": False}, week_ago), Quality())
     assert [one.severity for one in found if one.check == "rate" and one.subject == "clicked"] == ["warn"]
+
+
+def test_rows_without_a_ttl_are_never_too_old() -> None:
+    older = day()
+    older["views"]["article"] |= {"age_s_median": 3_600_000}
+    assert judged(older) == {}
 
 
 def test_rows_that_are_older_on_mondays_are_compared_with_last_monday() -> None:

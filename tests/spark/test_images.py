@@ -25,6 +25,8 @@ from ctr_samples.spark.images import folders, write_images, writing
 from ctr_samples.spark.images.decoding import Size, UnreadableImage, size_of
 from ctr_samples.spark.images.tasks import split_of
 
+pytestmark = pytest.mark.slow
+
 PROJECT = Path(__file__).parent.parent.parent
 BLUE, TEAL = (20, 40, 200), (0, 128, 128)
 

@@ -17,6 +17,8 @@ import ctr_samples
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.spark.libsvm import read_libsvm, size_of
 
+pytestmark = pytest.mark.slow
+
 PROJECT = Path(__file__).parent.parent.parent
 
 with warnings.catch_warnings():  # its import warns about itself

@@ -16,6 +16,8 @@ from ctr_samples.spark.as_of.snapshots import join_snapshots
 from ctr_samples.spark.as_of.union import join_by_union
 from ctr_samples.spark.views import usable, view_rows
 
+pytestmark = pytest.mark.slow
+
 Frame = Callable[..., DataFrame]
 NAMES = "key event_time available_time payload sequence gone moment rank row content alone slice left".split()
 OTHERS = (

@@ -21,6 +21,8 @@ from ctr_samples.training.fit_report import FitReport
 from ctr_samples.training.fitting import fit
 from ctr_samples.training.samples import open_samples
 
+pytestmark = pytest.mark.slow
+
 DAY = "2019-06-05"
 KEPT = 0.1
 CONTRACT = ExampleContract(
@@ -80,7 +82,7 @@ def down_sampled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module", params=["weights", pytest.param("calibrate", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["weights", "calibrate"])
 def trained(request: pytest.FixtureRequest, down_sampled: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A model that was trained with weights, and one that was trained without and is corrected."""
     report = fit(
@@ -140,7 +142,6 @@ def test_a_record_without_label_and_weight_is_served_as_one_with_them(trained: T
     assert both[0] == both[1]
 
 
-@pytest.mark.slow
 def test_both_ways_of_correcting_are_calibrated_where_nothing_was_left_out(trained: Trained) -> None:
     train, held = trained.report.splits["train"], trained.report.splits["eval"]
     assert train.positives / train.samples > 0.4

@@ -13,6 +13,8 @@ from ctr_samples.training.exporting import evaluate_export
 from ctr_samples.training.fit_options import FitOptions
 from ctr_samples.training.fitting import fit
 
+pytestmark = pytest.mark.slow
+
 DAY = "2019-06-05"
 LEFT_OUT = {
     "columns": ("text", "texts", "words", "ids", "floats"),
@@ -21,7 +23,6 @@ LEFT_OUT = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("layout", LEFT_OUT)
 def test_a_model_is_trained_on_samples_of_a_layout_and_exported(layout: str, tmp_path: Path) -> None:
     contract = CONTRACTS[layout]
