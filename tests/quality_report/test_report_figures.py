@@ -54,6 +54,12 @@ def test_what_cannot_be_seen_is_written_out() -> None:
     assert wording.shown("x" * 200) == "x" * 79 + "…"
 
 
+def test_a_value_of_many_rows_is_drawn_where_it_stands() -> None:
+    spread = {"at": [0.5, 1.0, 4.5], "under": [0.0, 0.2, 0.3], "below": [0.1, 0.2, 1.0]}
+    found = histogram({"cdf": spread}, bins=8)
+    assert found.day == pytest.approx((0.2, *[0.1 / 7] * 6, 0.1 / 7 + 0.7))
+
+
 def test_a_histogram_has_the_share_of_each_column() -> None:
     found = histogram(cdf([0.5, 1.0, 4.0], [0.0, 0.5, 1.0]), bins=7)
     assert (found.low, found.high) == (0.5, 4.0)

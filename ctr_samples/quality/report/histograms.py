@@ -22,13 +22,17 @@ _SKEWED = 40
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The cumulative curve of a column: ``below[i]`` of the values are at most ``at[i]``; ``at`` rises strictly."""
+    """The cumulative curve of a column: ``under[i]`` of the values are less than ``at[i]``, ``below[i]`` no greater.
+
+    ``at`` rises strictly.
+    """
 
     at: tuple[float, ...]
+    under: tuple[float, ...]
     below: tuple[float, ...]
 
     def share_to(self, value: float) -> float:
-        """The share of values up to ``value``, straight lines between the points."""
+        """The share of values up to ``value``, straight lines between the points; a value of many rows is a jump."""
         after = bisect_right(self.at, value)
         if after == 0:
             return 0.0
@@ -36,7 +40,7 @@ class Curve:
             return self.below[-1]
         left, right = self.at[after - 1], self.at[after]
         part = (value - left) / (right - left)
-        return self.below[after - 1] + part * (self.below[after] - self.below[after - 1])
+        return self.below[after - 1] + part * (self.under[after] - self.below[after - 1])
 
     @property
     def whole(self) -> bool:
@@ -86,12 +90,13 @@ class Histogram:
 
 def curve_of(column: Mapping[str, Any]) -> Curve | None:
     """The curve of a column of ``metrics.json``; None where none was kept, or none that rises."""
-    at, below = listing(column, "cdf", "at"), listing(column, "cdf", "below")
-    points = list(zip(map(figure, at), map(figure, below), strict=False))
-    if not any(x is not None for x, _ in points):
-        points = [(value, float(share)) for share, value in figures(column, "quantiles").items() if _is_share(share)]
-    known = sorted((float(x), float(p)) for x, p in points if x is not None and p is not None)
-    return _rising(known)
+    at, below = (list(map(figure, listing(column, "cdf", name))) for name in ("at", "below"))
+    under = [figure(share) for share in listing(column, "cdf", "under")] or below
+    points = list(zip(at, under, below, strict=False))
+    if not any(x is not None for x, _, _ in points):
+        quantiles = [(value, float(share)) for share, value in figures(column, "quantiles").items() if _is_share(share)]
+        points = [(value, share, share) for value, share in quantiles]
+    return _rising(sorted((x, u, p) for x, u, p in points if x is not None and u is not None and p is not None))
 
 
 def _is_share(text: str) -> bool:
@@ -101,14 +106,15 @@ def _is_share(text: str) -> bool:
         return False
 
 
-def _rising(points: list[tuple[float, float]]) -> Curve | None:
-    """Several shares at one value are a jump there: the last one counts."""
-    steps: dict[float, float] = {}
+def _rising(points: list[tuple[float, float, float]]) -> Curve | None:
+    """Several shares at one value are a jump there, from the first to the last."""
+    under: dict[float, float] = {}
+    below: dict[float, float] = {}
     highest = 0.0
-    for x, p in points:
-        highest = max(highest, min(p, 1.0))
-        steps[x] = highest
-    return Curve(tuple(steps), tuple(steps.values())) if highest > 0 else None
+    for x, u, p in points:
+        under.setdefault(x, max(highest, min(u, p, 1.0)))
+        highest = below[x] = max(highest, min(p, 1.0))
+    return Curve(tuple(below), tuple(under.values()), tuple(below.values())) if highest > 0 else None
 
 
 def histogram_of(day: Curve, before: Curve | None, bins: int = BINS) -> Histogram:
