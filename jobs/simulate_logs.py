@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +13,6 @@ from rich.table import Column, Table
 
 from ctr_samples.errors import CtrSamplesError
 from ctr_samples.simulator import SimulationSpec, SimulationSummary, simulate
-from ctr_samples.simulator.nights import check_way, spoil
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 stderr = Console(stderr=True, highlight=False)
@@ -41,8 +40,6 @@ def main(
 ) -> None:
     """Write action logs, profiles, vectors and the true click probabilities of a simulated article feed."""
     try:
-        if broken:
-            check_way(broken)
         spec = SimulationSpec(
             start=start.date(),
             days=days,
@@ -57,12 +54,11 @@ def main(
             cold_user_rate=cold_user_rate,
             orphan_click_rate=orphan_click_rate,
             malformed_rate=malformed_rate,
+            broken=broken,
         )
         with Progress(console=stderr, disable=not stderr.is_terminal, transient=True) as bar:
             task = bar.add_task("impressions", total=days * impressions)
             summary = simulate(spec, out, force=force, progress=lambda done: bar.advance(task, done))
-        if broken:
-            spoil(out, spec.start + timedelta(days=spec.days - 1), broken)
     except (CtrSamplesError, OSError) as error:
         stderr.print(f"Error: {error}", markup=False, soft_wrap=True)
         raise typer.Exit(getattr(error, "exit_code", 1)) from None
@@ -72,10 +68,8 @@ def main(
 def show(summary: SimulationSummary, out: Path) -> None:
     """Print the summary on stderr."""
     table = Table(Column(), Column(justify="right"), box=None, show_header=False)
-    best_auc = "none" if summary.best_auc is None else f"{summary.best_auc:.4f}"
-    ratios = {"click_rate": f"{summary.click_rate:.4f}", "best_auc": best_auc}
-    counts = {name: f"{value:,}" for name, value in vars(summary).items() if name not in ratios}
-    for name, text in (counts | ratios).items():
+    for name, value in vars(summary).items():
+        text = f"{value:,}" if isinstance(value, int) else "none" if value is None else f"{value:.4f}"
         table.add_row(name.replace("_", " "), text)
     stderr.print(f"simulated in {out}", markup=False, soft_wrap=True)
     stderr.print(table)

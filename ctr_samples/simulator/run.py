@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from ctr_samples.simulator.clicks import ClickModel
 from ctr_samples.simulator.clock import DAY, HOUR, Floats, Ints, day_name, wall_midnight
 from ctr_samples.simulator.feed import Feed, Impressions, Memory, Piece, pieces_of_day
 from ctr_samples.simulator.log_lines import Lines, action_lines, by_time, exposure_lines, torn_copies
+from ctr_samples.simulator.nights import spoil
 from ctr_samples.simulator.output import PartitionedLines, PartitionedTable, claim_directory, write_marker
 from ctr_samples.simulator.profiles import ProfileStore, gains_of, history_before
 from ctr_samples.simulator.repeats import draw_repeats, repeated_impressions
@@ -71,6 +73,8 @@ def simulate(
         for day in range(spec.days):
             run.day(wall_midnight(spec.start) + day * DAY, progress)
         run.day_after()
+    if spec.broken:
+        spoil(out, spec.start + timedelta(days=spec.days - 1), spec.broken)
     summary = run.summary()
     write_marker(out, description | {"summary": dataclasses.asdict(summary)})
     return summary

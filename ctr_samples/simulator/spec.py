@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from ctr_samples.errors import UsageError
+from ctr_samples.simulator.nights import check_way
 
 IMPRESSIONS_PER_USER = 10  # of a day, when ``users`` is left open
 MOST_DEFAULT_USERS = 1_000_000  # their profiles are the largest state in memory, about 400 bytes each
@@ -39,10 +40,13 @@ class SimulationSpec:
     empty_read_rate: float = 0.03  # reads whose readTime is empty
     malformed_rate: float = 0.0005  # broken lines, relative to the sound ones
     chunk_impressions: int = 250_000
+    broken: str = ""  # a way in which the logs are broken as they stand on the last day, of nights.WAYS
 
     def __post_init__(self) -> None:
         _check_counts(self)
         _check_rates(self)
+        if self.broken:
+            check_way(self.broken)
         if self.users == 0:
             scaled = min(self.impressions // IMPRESSIONS_PER_USER, MOST_DEFAULT_USERS)
             object.__setattr__(self, "users", max(10, scaled))
