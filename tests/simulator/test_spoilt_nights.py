@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -120,3 +121,8 @@ def test_the_job_refuses_another_way_before_it_writes(tmp_path: Path) -> None:
     assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr.startswith("Error: There is no way 'fog'")
     assert not (tmp_path / "out").exists()
+
+
+def test_the_documentation_has_each_way_and_no_other() -> None:
+    page = (JOB.parents[1] / "docs/quality.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \|", page, re.M) == list(WAYS)
