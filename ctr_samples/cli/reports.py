@@ -94,17 +94,11 @@ def _compared(a: Mapping[str, Any], b: Mapping[str, Any], manifest: Manifest) ->
 
 def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Storage, Manifest]:
     """The manifest of a generation; InputError says what there is instead."""
-    from ctr_samples.shards import (
-        latest_manifest,
-        open_storage,
-        published_days,
-        read_manifest,
-        require_manifest,
-    )  # fmt: skip
+    from ctr_samples.shards import latest_manifest, open_storage, published_days, read_manifest, require_manifest
     from ctr_samples.shards.naming import parse_day
 
     storage = open_storage(output)
-    days = [parse_day(day)] if day is not None else published_days(storage) or _refused_days(storage)
+    days = [parse_day(day)] if day is not None else published_days(storage) or _last_refused_day(storage)
     if not days:
         raise InputError(
             f"{storage.url} holds no published day; expected an output directory of `ctr-samples generate`."
@@ -179,10 +173,11 @@ def _path(day: Date, run_id: str, name: str) -> str:
     return f"{run_directory(day, run_id)}/{name}"
 
 
-def _refused_days(storage: Storage) -> list[Date]:
+def _last_refused_day(storage: Storage) -> list[Date]:
+    """The newest day of which a run was refused, if there is one."""
     from ctr_samples.shards import days_of
 
-    return [day for day in days_of(storage) if _unpublished(storage, day, "")]
+    return next(([day] for day in reversed(days_of(storage)) if _unpublished(storage, day, "")), [])
 
 
 def _later(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterator[tuple[Date, str]]:

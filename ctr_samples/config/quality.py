@@ -50,9 +50,7 @@ class Quality(Model):
         "How many times older the rows of a view with a `ttl` are, or the newest tenth of them; by an hour at least.",
     )
     leak: Limits = _limits(
-        0.9,
-        0.97,
-        "AUC of a feature alone, or of its presence: too good to be known before the click.",
+        0.9, 0.97, "AUC of a feature alone, or of its presence: too good to be known before the click."
     )
     heavy_user: Limits = _limits(0.05, 0.2, "Share of the samples that are of one user.")
     dropped: Limits = _limits(0.05, 0.2, "Rise of the share of impressions that are dropped, for each reason.")

@@ -87,9 +87,8 @@ class _Split:
 
     def __init__(self, wanted: Wanted, looks: bool) -> None:
         self._wanted = wanted
-        self._columns = {
-            name: Column(registers=distinct.no_values(wanted.precision)) for name in measured(wanted.contract)
-        }
+        precision = wanted.precision
+        self._columns = {name: Column(registers=distinct.no_values(precision)) for name in measured(wanted.contract)}
         self._rows = 0
         self._positives = 0
         self._by_hour = np.zeros((2, HOURS), np.int64)

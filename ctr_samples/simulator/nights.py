@@ -56,9 +56,9 @@ class Night:
                 kept: list[str] = []
                 for text in file.read_text().splitlines():
                     line = _parsed(text)
-                    changed = [] if line is None else change(line)
-                    several = [] if changed is None else changed if isinstance(changed, list) else [changed]
-                    kept += [text] if line is None else [json.dumps(one) for one in several]
+                    changed = text if line is None else change(line)
+                    several = changed if isinstance(changed, list) else [changed]
+                    kept += [one if isinstance(one, str) else json.dumps(one) for one in several if one is not None]
                 file.write_text("".join(f"{one}\n" for one in kept))
 
     def change_tables(self, pattern: str, change: Callable[[pa.Table], pa.Table]) -> None:

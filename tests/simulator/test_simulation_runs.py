@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import date
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from simulated_files import digests, job
 
 from ctr_samples.errors import UsageError
 from ctr_samples.simulator import SimulationSpec, run, simulate
@@ -26,13 +23,7 @@ from ctr_samples.simulator.profiles import PROFILE_TOPICS, Gains, ProfileStore
 if TYPE_CHECKING:
     from conftest import Simulated
 
-JOB = Path(__file__).parents[2] / "jobs" / "simulate_logs.py"
 SMALL = SimulationSpec(days=2, impressions=2_000, seed=3)
-
-
-def digests(out: Path) -> dict[str, str]:
-    files = sorted(path for path in out.rglob("*") if path.is_file())
-    return {str(path.relative_to(out)): sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def test_equal_specs_give_equal_bytes(tmp_path: Path) -> None:
@@ -205,12 +196,6 @@ def test_users_and_articles_scale_with_the_impressions() -> None:
     assert (spec.users, spec.articles) == (100_000, 20_000)
     spec = SimulationSpec(impressions=100_000_000)
     assert (spec.users, spec.articles) == (1_000_000, 200_000)
-
-
-def job(*arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"} | {"COLUMNS": "200"}
-    command = [sys.executable, str(JOB), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
 def test_the_job_writes_a_simulation_and_sums_it_up_on_stderr(tmp_path: Path) -> None:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
 from datetime import date
-from hashlib import sha256
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from simulated_files import JOB, digests, job
 
 from ctr_samples.errors import UsageError
 from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.simulator.nights import WAYS, spoil
 
-JOB = Path(__file__).parents[2] / "jobs" / "simulate_logs.py"
 DAY = date(2019, 6, 5)
 
 
@@ -32,12 +29,6 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def logs(sound: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sound, tmp_path / "logs"))
-
-
-def digests(root: Path) -> dict[str, str]:
-    return {
-        str(file.relative_to(root)): sha256(file.read_bytes()).hexdigest() for file in root.rglob("*") if file.is_file()
-    }
 
 
 def contents(root: Path) -> dict[str, str]:
@@ -108,16 +99,14 @@ def test_a_day_that_was_not_simulated_is_refused(logs: Path) -> None:
 
 def test_the_job_spoils_the_last_day(sound: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    arguments = ["--out", out, "--days", "2", "--impressions", "1500", "--seed", "5", "--broken", "no_clicks_at_all"]
-    subprocess.run([sys.executable, JOB, *arguments], check=True, capture_output=True)
+    options = ["--days", "2", "--impressions", "1500", "--seed", "5", "--broken", "no_clicks_at_all"]
+    assert job("--out", str(out), *options).returncode == 0
     assert kinds(out, DAY).count("click") == 0
     assert kinds(out, date(2019, 6, 4)) == kinds(sound, date(2019, 6, 4))
 
 
 def test_the_job_refuses_another_way_before_it_writes(tmp_path: Path) -> None:
-    found = subprocess.run(
-        [sys.executable, JOB, "--out", tmp_path / "out", "--broken", "fog"], capture_output=True, text=True, check=False
-    )
+    found = job("--out", str(tmp_path / "out"), "--broken", "fog")
     assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr.startswith("Error: There is no way 'fog'")
     assert not (tmp_path / "out").exists()

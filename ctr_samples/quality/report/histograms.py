@@ -90,9 +90,8 @@ class Histogram:
 
 def curve_of(column: Mapping[str, Any]) -> Curve | None:
     """The curve of a column of ``metrics.json``; None where none was kept, or none that rises."""
-    at, below = (list(map(figure, listing(column, "cdf", name))) for name in ("at", "below"))
-    under = [figure(share) for share in listing(column, "cdf", "under")] or below
-    points = list(zip(at, under, below, strict=False))
+    at, under, below = (list(map(figure, listing(column, "cdf", name))) for name in ("at", "under", "below"))
+    points = list(zip(at, under or below, below, strict=False))
     if not any(x is not None for x, _, _ in points):
         quantiles = [(value, float(share)) for share, value in figures(column, "quantiles").items() if _is_share(share)]
         points = [(value, share, share) for value, share in quantiles]
