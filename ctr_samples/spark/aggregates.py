@@ -21,7 +21,7 @@ from pyspark.sql.types import StructType
 from ctr_samples.config import Aggregates, View
 from ctr_samples.config.models import Rate, windowed
 from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD
-from ctr_samples.spark.columns import INTEGERS, boolean_column, key_column, number_column, time_column
+from ctr_samples.spark.columns import INTEGERS, boolean_column, key_column, later, micros_of, number_column, time_column
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import typed_expression
 
@@ -61,8 +61,8 @@ def windowed_rows(
     values = _values(aggregates, lambda name, number: F.col(_measure(name, number)))
     return changed.select(
         KEY,
-        (known - F.lit(_MICROSECOND)).alias(EVENT_TIME),
-        (known + F.lit(view.available_after or timedelta())).alias(AVAILABLE_TIME),
+        later(known, -_MICROSECOND).alias(EVENT_TIME),
+        later(known, view.available_after or timedelta()).alias(AVAILABLE_TIME),
         (F.col(_measure(ROWS, aggregates.windows.index(aggregates.longest))) == 0).alias(GONE),
         F.struct(*[values[column].alias(column) for column in columns]).alias(PAYLOAD),
     )
@@ -146,7 +146,7 @@ def instant_of(step: Column, length: timedelta) -> Column:
     """When a step begins: a midnight of the session's zone for steps of a day, else counted from midnight in UTC."""
     if length == _DAY:
         return F.date_from_unix_date(step.cast("int")).cast("timestamp")
-    return F.timestamp_micros(step * F.lit(length // _MICROSECOND))
+    return F.timestamp_micros(step * F.lit(micros_of(length)))
 
 
 def smoothed(rate: Rate, count: Column, of: Column) -> Column:
@@ -175,9 +175,7 @@ def _by_step(rows: DataFrame, key: Column, time: Column, measures: Measures, ste
 
     ``_before`` and ``_after`` say how many steps ago and in how many steps the same value came, and comes again.
     """
-    number = (
-        F.unix_date(F.to_date(time)) if step == _DAY else F.floor(F.unix_micros(time) / F.lit(step // _MICROSECOND))
-    )
+    number = F.unix_date(F.to_date(time)) if step == _DAY else F.floor(F.unix_micros(time) / F.lit(micros_of(step)))
     values = [F.lit(None).cast("string"), *measures.distinct.values()]
     kinds = [F.struct(F.lit(n).alias(_WHICH), value.alias(_VALUE)) for n, value in enumerate(values)]
     placed = rows.select(

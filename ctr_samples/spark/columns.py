@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -29,6 +30,20 @@ from ctr_samples.errors import InputError
 from ctr_samples.spark.expressions import typed_expression
 
 INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+
+
+def micros_of(span: timedelta) -> int:
+    """A duration as Spark's timestamps count it."""
+    return span // timedelta(microseconds=1)
+
+
+def later(time: Column, span: timedelta) -> Column:
+    """The instant ``span`` of elapsed time after another; before it if ``span`` is negative.
+
+    Spark's own sums and differences go by the calendar of the session's zone: there a day is 23 or 25 hours long when the
+    clocks change, and an hour that comes twice takes no time. So no plan adds an interval to a time, or subtracts two times.
+    """
+    return F.timestamp_micros(F.unix_micros(time) + F.lit(micros_of(span)))
 
 
 def time_column(frame: DataFrame, text: str, where: str) -> Column:

@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from ctr_samples.config import History
 from ctr_samples.errors import InputError
 from ctr_samples.spark.carry import ALONE, CHUNK, ITEM, REQUEST, TIE, TIME, USER, HistoryPlan, carries, newest
-from ctr_samples.spark.columns import content_hash, key_column, same_key_type, time_column
+from ctr_samples.spark.columns import content_hash, key_column, later, same_key_type, time_column
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import typed_expression
 from ctr_samples.spark.impressions import matching_rows
@@ -89,7 +89,7 @@ def _entries(actions: DataFrame, plan: HistoryPlan) -> DataFrame:
     """Actions in their order (``user``, ``moment``, ``item``, ``tie``) with what is kept of each as a struct."""
     kept = [ITEM, TIME, *([REQUEST] if plan.by_request else []), *plan.columns]
     # Seen from the first instant at which it is past and known: a microsecond is the resolution of a timestamp.
-    moment = F.col(TIME) + F.lit(max(plan.delay, _MICROSECOND))
+    moment = later(F.col(TIME), max(plan.delay, _MICROSECOND))
     return actions.select(
         USER, moment.alias("moment"), ITEM, content_hash(actions).alias(TIE), F.struct(*kept).alias("entry")
     )
@@ -127,7 +127,10 @@ def _stacked(impressions: DataFrame, user: Column, entries: DataFrame, carried: 
 
 def _history_struct(listed: Column, time: Column, plan: HistoryPlan) -> Column:
     """The lists of one impression. Newest first, those too old are at the end, so none that is young enough is missing."""
-    fresh = listed if plan.within is None else F.filter(listed, lambda one: one[TIME] >= time - F.lit(plan.within))
+    fresh = listed
+    if plan.within is not None:
+        oldest = later(time, -plan.within)
+        fresh = F.filter(listed, lambda one: one[TIME] >= oldest)
     ages = F.transform(fresh, lambda one: (F.unix_micros(time) - F.unix_micros(one[TIME])) / F.lit(1e6))
     return F.struct(
         fresh[ITEM].alias("items"),

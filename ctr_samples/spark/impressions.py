@@ -14,6 +14,7 @@ from ctr_samples.spark.columns import (
     content_hash,
     key_column,
     key_list_column,
+    micros_of,
     stable_hash,
     time_column,
 )
@@ -112,10 +113,11 @@ def _is_repeat(rows: DataFrame, within: timedelta | None) -> Column:
     unknown = F.when(F.col("request").isNull() & F.col("user").isNull(), F.col("impression_time"))
     order = [F.col("impression_time"), F.col("position"), content_hash(rows)]
     in_request = Window.partitionBy("request", "user", "article", unknown).orderBy(*order)
-    gap = F.col("impression_time") - F.lag("impression_time").over(in_request)
+    micros = F.unix_micros("impression_time")
+    gap = micros - F.lag(micros).over(in_request)
     first = F.row_number().over(in_request) == 1
     same_request = F.col("request").isNotNull()
-    return ~first & (same_request | (gap <= F.lit(within or timedelta())))
+    return ~first & (same_request | (gap <= F.lit(micros_of(within or timedelta()))))
 
 
 def is_below(label: str) -> Column:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import reduce
 from typing import Any, cast
+from zoneinfo import ZoneInfo
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
@@ -17,6 +18,7 @@ from pyspark.sql.types import DateType, StringType, StructType
 from ctr_samples.config import Source
 from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.spark.databases import open_database_table, place_of, without_secrets
+from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import first_sentence
 from ctr_samples.spark.listing import Found, InputFile, find_files, told
 
@@ -81,15 +83,26 @@ def read_source(spark: SparkSession, name: str, source: Source, run_date: date) 
     return SourceFrame(name, _read_files(spark, name, source, found), missing, files)
 
 
-def days_needed(source: Source, run_date: date) -> list[date]:
-    """The days that a dated source is read over, in order."""
-    return [run_date + timedelta(days=n) for n in range(-source.days_before, source.days_after + 1)]
+def days_needed(source: Source, run_date: date, zone: str) -> list[date]:
+    """The days that a dated source is read over, in order: whole days, and as many times 24 hours around the run date.
+
+    So a window of a day is whole also behind a day of 23 hours, for which one more day is read.
+    """
+    day, local = Day.of(run_date, zone), ZoneInfo(zone)
+    before, after = timedelta(days=source.days_before), timedelta(days=source.days_after)
+    first = min(run_date - before, (day.start - before).astimezone(local).date())
+    last = max(run_date + after, (day.end + after - timedelta(microseconds=1)).astimezone(local).date())
+    return [first + timedelta(days=n) for n in range((last - first).days + 1)]
+
+
+def _days(spark: SparkSession, source: Source, run_date: date) -> list[date]:
+    return days_needed(source, run_date, str(spark.conf.get("spark.sql.session.timeZone")))
 
 
 def _absent(spark: SparkSession, name: str, source: Source, place: str, run_date: date) -> SourceFrame:
     """An optional source where nothing is. Spark sees that it is empty while it plans, and joins nothing."""
     columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in _schema(name, source)]
-    missing = tuple(days_needed(source, run_date)) if source.is_dated else ()
+    missing = tuple(_days(spark, source, run_date)) if source.is_dated else ()
     return SourceFrame(name, spark.range(1).where(F.lit(False)).select(*columns), missing, (), place)
 
 
@@ -122,13 +135,13 @@ def _of_days(name: str, frame: DataFrame, source: Source, run_date: date, place:
     def on(days: list[date]) -> Column:
         return written.isin(days if as_dates else [day.isoformat() for day in days])
 
-    later = [run_date + timedelta(days=n) for n in range(source.days_after + 1)]
-    missing = [day for day in later if frame.where(on([day])).isEmpty()]
+    days = _days(frame.sparkSession, source, run_date)
+    missing = [day for day in days if day >= run_date and frame.where(on([day])).isEmpty()]
     if run_date in missing:
         raise InputError(
             f"sources.{name}: {place} has no rows with {source.date_column} = {run_date}; wait for the job that writes it."
         )
-    return SourceFrame(name, frame.where(on(days_needed(source, run_date))), tuple(missing), None)
+    return SourceFrame(name, frame.where(on(days)), tuple(missing), None)
 
 
 def _find_days(
@@ -136,7 +149,7 @@ def _find_days(
 ) -> tuple[dict[str, Found], tuple[date, ...]]:
     """What was found under the path of each day that has data, and the days that have none; nothing only if it is optional."""
     template = cast(str, source.path)
-    days = days_needed(source, run_date) if "{date}" in template else [run_date]
+    days = _days(spark, source, run_date) if "{date}" in template else [run_date]
     paths = {day: template.replace("{date}", day.isoformat()) for day in days}
     found = find_files(spark, f"sources.{name}", list(paths.values()))
     required = paths[run_date]

@@ -15,7 +15,7 @@ from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import InputError
 from ctr_samples.spark.aggregates import daily_rows, windowed_rows
 from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE
-from ctr_samples.spark.columns import boolean_column, key_column, order_column, pair_key, time_column
+from ctr_samples.spark.columns import boolean_column, key_column, later, order_column, pair_key, time_column
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import typed_expression
 from ctr_samples.spark.impressions import matching_rows
@@ -89,7 +89,7 @@ def _snapshot_clocks(source: DataFrame, view: View, where: str) -> tuple[Column,
             "as 2019-06-05."
         )
     midnight = F.date_add(column, 1).cast("timestamp")
-    return midnight, midnight + F.lit(view.publish_delay or timedelta())
+    return midnight, later(midnight, view.publish_delay or timedelta())
 
 
 def _order(source: DataFrame, view: View, where: str) -> list[Column]:
@@ -115,8 +115,7 @@ def _check_clock(source: DataFrame, view: View, where: str) -> None:
 
 
 def _available(view: View, event_time: Column) -> Column:
-    delay = F.lit(view.available_after or timedelta())
-    return (event_time + delay).alias(AVAILABLE_TIME)
+    return later(event_time, view.available_after or timedelta()).alias(AVAILABLE_TIME)
 
 
 def _payload(source: DataFrame, columns: Sequence[str], where: str) -> Column:

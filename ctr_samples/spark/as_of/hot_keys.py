@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.spark.as_of.rows import KEY, MOMENT, RANK, ROW
+from ctr_samples.spark.columns import micros_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ def slice_of(hot: HotKeys | None, key: Column, moment: Column) -> Column:
     if hot is None or not hot.keys:
         return F.lit(0).cast("bigint")
     micros = F.unix_micros(moment) - F.unix_micros(F.lit(hot.start))
-    number = F.floor(micros / F.lit(hot.length // timedelta(microseconds=1))) + 1
+    number = F.floor(micros / F.lit(micros_of(hot.length))) + 1
     inside = F.greatest(F.lit(0), F.least(F.lit(hot.slices), number)).cast("bigint")
     return F.when(_is_hot(hot, key), inside).otherwise(F.lit(0).cast("bigint"))
 

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from ctr_samples.spark.columns import hash_of_fields
+from ctr_samples.spark.columns import hash_of_fields, later
 
 KEY, EVENT_TIME, AVAILABLE_TIME, PAYLOAD = "key", "event_time", "available_time", "payload"
 SEQUENCE, GONE = "sequence", "gone"
@@ -79,7 +79,7 @@ def by_rank(rank: str) -> list[Column]:
 def effective_from(how: AsOf) -> Column:
     """The first instant at which an impression sees a row."""
     # A strict event clock is an inclusive one a microsecond later, the resolution of a Spark timestamp.
-    after_event = F.col(EVENT_TIME) if how.inclusive else F.col(EVENT_TIME) + F.lit(timedelta(microseconds=1))
+    after_event = F.col(EVENT_TIME) if how.inclusive else later(F.col(EVENT_TIME), timedelta(microseconds=1))
     return F.greatest(after_event, F.col(AVAILABLE_TIME))
 
 
@@ -92,7 +92,7 @@ def view_struct(join: Join, best: str, impression_time: Column, latest: Column |
     event_time = F.col(f"{best}.{EVENT_TIME}")
     valid = event_time.isNotNull() & ~F.col(f"{best}.{GONE}")
     if how.ttl is not None:
-        valid &= event_time >= impression_time - F.lit(how.ttl)
+        valid &= event_time >= later(impression_time, -how.ttl)
     if latest is not None:
         valid &= event_time == latest
     matched = F.coalesce(valid, F.lit(False))

@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import NullType
 
+from ctr_samples.spark.columns import micros_of
 from ctr_samples.spark.labels.actions import ACTION
 from ctr_samples.spark.labels.plans import LabelPlan
 from ctr_samples.spark.labels.reduction import label_values, merged, state_of
@@ -154,8 +155,8 @@ def _of_label(plans: Sequence[LabelPlan], spans: Mapping[str, timedelta]) -> Col
     """The span of an action's label, in microseconds; null for the labels that do not try this key."""
     chosen = F.lit(None).cast("bigint")
     for plan in plans:
-        micros = spans[plan.name] // timedelta(microseconds=1)
-        chosen = F.when(F.col(f"{ACTION}.label") == plan.name, F.lit(micros)).otherwise(chosen)
+        micros = F.lit(micros_of(spans[plan.name]))
+        chosen = F.when(F.col(f"{ACTION}.label") == plan.name, micros).otherwise(chosen)
     return chosen
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from ctr_samples.config.units import format_duration
+from ctr_samples.spark.columns import micros_of
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.labels.actions import ACTION
 from ctr_samples.spark.labels.attribution import ACTION_KEYS, DELAY, IS_ACTION
@@ -52,7 +53,7 @@ def with_numbers(rows: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> DataF
         which = F.lit(first)  # an orphan
         for place, end in enumerate(reversed(delay_ends(plan).values())):
             last = first + len(delay_ends(plan))
-            which = F.when(F.col(DELAY) <= end // _MICROSECOND, F.lit(last - place)).otherwise(which)
+            which = F.when(F.col(DELAY) <= micros_of(end), F.lit(last - place)).otherwise(which)
         number = F.when(F.col(f"{ACTION}.label") == plan.name, which).otherwise(number)
     return rows.withColumn(_COUNTED, F.when(action_on_day(day), number))
 
