@@ -5,6 +5,7 @@ What one key can say about itself is checked here; what ties keys together is ch
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from datetime import timedelta
@@ -175,10 +176,19 @@ class Label(Model):
     source: Name = Field(description="A name under `sources`.")
     where: Expression | None = Field(None, description="Which rows are these actions.")
     window: Duration = Field(description="How long after the impression an action still counts (inclusive).")
-    time: Expression | None = Field(None, description="When it happened; default: as under `impressions`.")
-    user: Expression | None = Field(None, description="Default: as under `impressions`.")
-    article: Expression | None = Field(None, description="Default: as under `impressions`.")
-    request: Expression | None = Field(None, description="Default: as under `impressions`.")
+    time: Expression | None = Field(
+        None,
+        description="When it happened. Default, in the impressions' source: as there. In another source it is needed.",
+    )
+    user: Expression | None = Field(
+        None, description="Default, in the impressions' source: as there. In another source: no match by user."
+    )
+    article: Expression | None = Field(
+        None, description="Default, in the impressions' source: as there. In another source it is needed."
+    )
+    request: Expression | None = Field(
+        None, description="Default, in the impressions' source: as there. In another source: no match by request."
+    )
     skew: Duration = Field(
         timedelta(),
         description="How long before its impression an action may come, since clocks disagree; only one that no earlier "
@@ -304,12 +314,19 @@ class View(Model):
     article_key: Expression | None = Field(None, description="For `entity: user_article`: the article's key.")
     where: Expression | None = Field(None, description="Which rows to use.")
     event_time: Expression | None = Field(None, description="When a row became true.")
-    available_time: Expression | None = Field(None, description="When a row was known to the system.")
+    available_time: Expression | None = Field(
+        None, description="When a row was known to the system; it is seen from that instant on."
+    )
     available_after: Duration | None = Field(None, description="Instead: this long after the event time.")
     ttl: Duration | Literal["unbounded"] | None = Field(
-        None, description="The greatest age of a row, relative to each impression (inclusive)."
+        None,
+        description="The greatest age of a row, relative to each impression (inclusive). Needed, but with `static` and "
+        "`aggregates`, which take none; at least a day and the delay where rows come by day (`snapshot`, `daily_counts`).",
     )
-    inclusive: bool = Field(False, description="Also use a row whose event time equals the impression's.")
+    inclusive: bool = Field(
+        False,
+        description="Also use a row whose event time equals the impression's; it must be known by then.",
+    )
     sequence: Expression | None = Field(
         None, description="What orders rows of equal times, such as a version number: the greatest wins."
     )
@@ -396,7 +413,25 @@ class View(Model):
     def _with_ttl(self) -> View:
         if self.ttl is None:
             raise ValueError("`ttl` is missing; say how old a row may be, or `ttl: unbounded`")
+        if problem := self.too_short(self.snapshot is not None or self.daily_counts is not None):
+            raise ValueError(problem)
         return self
+
+    def too_short(self, daily: bool) -> str | None:
+        """What is wrong with a `ttl` that a row exceeds before it is known or, in a `daily` table, before the next one is."""
+        key, delay = "available_after", self.available_after or timedelta()
+        if self.snapshot is not None:
+            key, delay = "publish_delay", self.publish_delay or timedelta()
+        oldest = delay + (timedelta(days=1) if daily else timedelta())
+        if not isinstance(self.ttl, timedelta) or self.ttl >= oldest:
+            return None
+        found = f"found `ttl: {format_duration(self.ttl)}` with `{key}: {format_duration(delay)}`"
+        if not daily:
+            return f"{found}: a row would be too old before it is known; expected a longer `ttl`"
+        return (
+            f"{found}: the newest row is {format_duration(oldest)} old when the next day's becomes known, so some hours of "
+            f"each day would have no features; set `ttl: {math.ceil(oldest / timedelta(days=1))}d` or longer"
+        )
 
 
 class History(Model):
@@ -422,6 +457,16 @@ class History(Model):
     within: Duration | Literal["unbounded"] = Field(description="The greatest age of an action (inclusive).")
     available_after: Duration | None = Field(None, description="How long after it happened an action is known.")
     columns: dict[Name, Expression] = Field({}, description="More lists: name -> one value of each action.")
+
+    @model_validator(mode="after")
+    def _knows_some_action(self) -> History:
+        after = self.available_after or timedelta()
+        if isinstance(self.within, timedelta) and self.within < after:
+            raise ValueError(
+                f"found `within: {format_duration(self.within)}` with `available_after: {format_duration(after)}`: an action "
+                "would be too old before it is known; expected a longer `within`"
+            )
+        return self
 
 
 class Split(Model):

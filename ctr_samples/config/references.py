@@ -179,22 +179,24 @@ def _days_before(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
         found = f"found {view.daily_counts.days}" + (
             f" with `available_after: {format_duration(after)}`" if after else ""
         )
-        less = "fewer `days`"
+        less = ", or fewer `days`"
     elif view.aggregates is not None:
         longest = view.aggregates.longest
         needed = _whole_days(longest + _since_last_step(view.aggregates, view.available_after, config.timezone))
         key = ("aggregates", "windows")
-        found, less = f"found {format_duration(longest)}", "shorter windows"
+        found, less = f"found {format_duration(longest)}", ", or shorter windows"
     elif isinstance(view.ttl, timedelta):
         # The day of a snapshot ends a day after it begins.
         needed = _whole_days(view.ttl) + (view.snapshot is not None)
         key = ("ttl",)
-        found, less = f"found {format_duration(view.ttl)}", "a shorter `ttl`"
+        shorter = view.model_copy(update={"ttl": timedelta(days=read - (view.snapshot is not None))})
+        found = f"found {format_duration(view.ttl)}"
+        less = "" if shorter.too_short(daily=view.snapshot is not None) else ", or a shorter `ttl`"
     else:
         return
     if needed > read:
         what = f"{found}, which needs {needed} day(s) before the run date, but {read} are read"
-        yield Problem(("views", name, *key), f"{what}; set `sources.{view.source}.days_before: {needed}`, or {less}")
+        yield Problem(("views", name, *key), f"{what}; set `sources.{view.source}.days_before: {needed}`{less}")
 
 
 def _since_last_step(aggregates: Aggregates, delay: timedelta | None, timezone: str) -> timedelta:

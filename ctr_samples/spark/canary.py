@@ -1,10 +1,10 @@
 """A feature that only the future knows, joined on every run by the way of the views: it must not come out.
 
 Of the day's impressions the few with the greatest hashes come back with the counts of the one action, so there is no further
-pass over the logs. Each gets four rows of its own key in a table of canaries: one that was known just before it, and three that
-were not: true at the same instant, true a microsecond later, true before but known a microsecond later. The planned joins, each
-with the settings of its view, must find the first and none of the others. So a join that sees the future is found, and so is
-one that sees nothing.
+pass over the logs. Each gets four rows of its own key in a table of canaries: one that was true before it and became known at
+its instant, and three that it must not see: true at the same instant, true a microsecond later, true before but known a
+microsecond later. The planned joins, each with the settings of its view, must find the first and none of the others. So a join
+that sees the future is found, and so is one that sees nothing.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _checked(
             )
         if seen != expected:
             raise AccountingError(
-                f"views.{name}: {seen:,} of {expected:,} impressions saw a row that was known before them, so the join does "
-                "not find what it should. Nothing was published; report it."
+                f"views.{name}: {seen:,} of {expected:,} impressions saw a row that was true before them and known by then, so the "
+                "join does not find what it should. Nothing was published; report it."
             )
         yield name, {"canaries": expected}

@@ -112,6 +112,8 @@ def _check_clock(source: DataFrame, view: View, where: str) -> None:
             f"a day is ready, as in `available_after: 26h`, or, if the table is written whole each day, `snapshot: "
             f"{view.event_time}` with a `publish_delay`."
         )
+    if isinstance(kind, DateType) and (problem := view.too_short(daily=True)):
+        raise InputError(end_sentence(f"{where}.ttl: {problem}"))
 
 
 def _available(view: View, event_time: Column) -> Column:

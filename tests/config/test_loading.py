@@ -165,11 +165,64 @@ def test_a_view_without_ttl_or_with_static_and_times_is_refused(tmp_path: Path) 
             "event_time: t, ttl: 3d, sequence: v, daily_counts: {days: 1, counts: {n: true}}",
             "`daily_counts` takes no `sequence` and no `tombstone`",
         ),
+        (
+            "snapshot: ds, ttl: 1d, publish_delay: 2h",
+            "found `ttl: 1d` with `publish_delay: 2h`: the newest row is 26h old when the next day's becomes known, so some "
+            "hours of each day would have no features; set `ttl: 2d` or longer.",
+        ),
+        (
+            "event_time: t, available_time: k, available_after: 1h, ttl: 1d",
+            "give `available_time` or `available_after`",
+        ),
+        ("snapshot: ds, ttl: 12h", "found `ttl: 12h` with `publish_delay: 0s`: the newest row is 1d old"),
+        (
+            "snapshot: ds, ttl: 2d, publish_delay: 24001m",
+            "the newest row is 25441m old when the next day's becomes known",
+        ),
+        (
+            "event_time: t, ttl: 1d, available_after: 1s, daily_counts: {days: 1, counts: {n: true}}",
+            "found `ttl: 1d` with `available_after: 1s`: the newest row is 86401s old",
+        ),
+        (
+            "event_time: t, ttl: 1h, available_after: 61m",
+            "found `ttl: 1h` with `available_after: 61m`: a row would be too old before it is known; expected a longer `ttl`.",
+        ),
     ],
 )
 def test_a_view_whose_clocks_contradict_each_other_is_refused(tmp_path: Path, view: str, message: str) -> None:
     views = f"views:\n  v: {{source: log, entity: user, key: k, {view}}}\noutput:"
     assert message in problem(tmp_path, MINIMAL.replace("output:", views))
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        "snapshot: ds, ttl: 26h, publish_delay: 2h",
+        "snapshot: ds, ttl: 1d",
+        "snapshot: ds, ttl: unbounded, publish_delay: 9d",
+        "event_time: t, ttl: 1d, daily_counts: {days: 1, counts: {n: true}}",
+        "event_time: t, ttl: 1h, available_after: 1h",
+    ],
+)
+def test_a_row_may_live_just_until_the_next_one_is_known(tmp_path: Path, view: str) -> None:
+    views = f"views:\n  v: {{source: log, entity: user, key: k, {view}}}\noutput:"
+    text = MINIMAL.replace("output:", views).replace("features:", "features:\n  n: {from: v.n, dtype: int64}")
+    load_config(written(tmp_path, text))
+
+
+def test_no_hint_leads_to_a_ttl_that_is_refused(tmp_path: Path) -> None:
+    text = MINIMAL.replace("path: log.parquet", "path: 'log/dt={date}', days_before: 1, days_after: 1")
+    views = "views:\n  v: {source: log, entity: user, key: k, snapshot: ds, publish_delay: 2h, ttl: 2d}\noutput:"
+    message = problem(tmp_path, text.replace("output:", views))
+    assert "set `sources.log.days_before: 3`." in message
+
+
+def test_a_history_whose_actions_are_too_old_before_they_are_known_is_refused(tmp_path: Path) -> None:
+    histories = "histories:\n  h: {source: log, last: 3, within: 1h, available_after: 61m}\noutput:"
+    message = (
+        "histories.h: found `within: 1h` with `available_after: 61m`: an action would be too old before it is known"
+    )
+    assert message in problem(tmp_path, MINIMAL.replace("output:", histories))
 
 
 def test_a_duplicate_key_is_refused_with_its_line(tmp_path: Path) -> None:

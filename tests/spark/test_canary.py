@@ -122,7 +122,8 @@ def test_a_join_that_finds_nothing_is_found_too(
 ) -> None:
     monkeypatch.setattr(rows, "effective_from", lambda how: F.col(EVENT_TIME) + F.lit(timedelta(days=1)))
     with pytest.raises(
-        AccountingError, match="views.one: 0 of 3 impressions saw a row that was known before them, so the"
+        AccountingError,
+        match="views.one: 0 of 3 impressions saw a row that was true before them and known by then, so the",
     ):
         check_canaries(spark, config, DAY, STEPS[3:], witness(spark, SHOWN))
 

@@ -72,6 +72,9 @@ def test_a_date_as_event_time_must_say_when_its_row_is_known(frame: Frame) -> No
         InputError, match="views.user.event_time: ds is a date, which would be known at its first moment"
     ):
         view_rows(table, "user", snapshot, ["city"])
+    short = snapshot.model_copy(update={"available_after": timedelta(hours=26), "ttl": timedelta(days=2)})
+    with pytest.raises(InputError, match="the newest row is 50h old when the next day's becomes known"):
+        view_rows(table, "user", short, ["city"])
     later = snapshot.model_copy(update={"available_after": timedelta(hours=26)})
     assert written(view_rows(table, "user", later, ["city"])) == [("u1", "06-01 00:00", "06-02 02:00", "Lund")]
 

@@ -1,4 +1,4 @@
-"""The as-of join: to each impression the last row of a feature view that was known before it.
+"""The as-of join: to each impression the last row of a feature view that was true before it and known by then.
 
 A row is visible to an impression iff ``event_time < impression_time`` (``<=`` if inclusive) and ``available_time <=
 impression_time``; among the visible rows the greatest (event_time, available_time, sequence, content) wins, if its event time
