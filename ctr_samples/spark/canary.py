@@ -193,7 +193,7 @@ def _checked(
             )
         if seen != expected:
             raise AccountingError(
-                f"views.{name}: {seen:,} of {expected:,} impressions saw a row that was true before them and known by then, so the "
-                "join does not find what it should. Nothing was published; report it."
+                f"views.{name}: {seen:,} of {expected:,} impressions saw a row that was true before them and known by then, so "
+                "the join does not find what it should. Nothing was published; report it."
             )
         yield name, {"canaries": expected}

@@ -17,6 +17,7 @@ from pyspark.sql.types import DataType
 
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import ExpressionError, InputError
+from ctr_samples.spark.moments import check_literal, without_today
 
 _NODES = frozenset(
     "Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat CreateNamedStruct Divide EqualNullSafe "
@@ -46,12 +47,6 @@ _FUNCTIONS = frozenset(
 )
 
 
-_NOW = re.compile(
-    r"\b(?:date|timestamp(?:_ltz|_ntz)?)\s*['\"]\s*(?:now|today|tomorrow|yesterday)\s*['\"]", re.IGNORECASE
-)
-"""A literal that Spark's parser replaces by a moment of the run."""
-
-
 def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
     """The column of :func:`typed_expression`, where its type does not matter."""
     return typed_expression(frame, text, where)[0]
@@ -69,7 +64,8 @@ def typed_expression(frame: DataFrame, text: str, where: str) -> tuple[Column, D
         what = f"{where}: there is no column {root!r}{nearest(root, frame.columns)}"
         raise InputError(end_sentence(what))
     column = F.expr(text)
-    return column, _type_of(frame, column, where)
+    kind = _type_of(frame, column, where)
+    return without_today(frame, column, where), kind
 
 
 def _type_of(frame: DataFrame, column: Column, where: str) -> DataType:
@@ -87,13 +83,13 @@ def referenced_columns(spark: SparkSession, text: str, where: str) -> list[str]:
 
 def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[str, ...]]:
     """Each name as its parts: ``log1p(item.clicks)`` -> ``[("item", "clicks")]``."""
-    if now := _NOW.search(text):
-        raise ExpressionError(f"{where}: {now[0]} depends on when the run is, which is not allowed.")
     paths = []
     for node, parameters in _walk(_parse(spark, text, where)):
         kind = node.getClass().getSimpleName()
         if kind not in _NODES:
             raise ExpressionError(f"{where}: {text!r} uses {kind}, which is not allowed in a configuration.")
+        if kind == "Literal":
+            check_literal(node, where)
         if kind == "UnresolvedFunction":
             name = ".".join(_parts(node)).lower()
             if name not in _FUNCTIONS:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from ctr_samples.errors import ExpressionError, InputError
 from ctr_samples.spark.expressions import compile_expression, referenced_paths
@@ -26,6 +27,9 @@ Frame = Callable[..., DataFrame]
         ("hour(timestamp_millis(0))", 0),
         ("price between 1 and 5 and not isnull(price)", True),
         ("try_cast('x' as int)", None),
+        ("year(timestamp '2019-06-05 10:00:00') + year(date'2018-01-01') + year('2017-02-03')", 6054),
+        ("unix_micros(to_timestamp('2019-06-05 10:00:00'))", 1_559_728_800_000_000),
+        ("cast(cast(null as string) as timestamp)", None),
     ],
 )
 def test_an_expression_of_allowed_parts_is_computed(frame: Frame, text: str, expected: object) -> None:
@@ -51,6 +55,12 @@ def test_an_expression_of_allowed_parts_is_computed(frame: Frame, text: str, exp
         "unix_timestamp()",
         "timestamp'now'",
         'date "today"',
+        "timestamp r'now'",
+        r"timestamp '\u006eow'",
+        "timestamp /* a moment */ 'now'",
+        "timestamp_ntz 'tomorrow'",
+        "timestamp '12:30'",
+        "timestamp 'T12:30:01'",
         "count(*)",
         "sum(price) over ()",
         "explode(list)",
@@ -111,3 +121,70 @@ def test_the_names_inside_a_lambda_are_found_but_for_its_parameters(spark: Spark
 def test_a_column_that_is_not_there_is_named_also_inside_a_lambda(frame: Frame) -> None:
     with pytest.raises(InputError, match="features.x: there is no column 'limit'; did you mean 'limits'?"):
         compile_expression(frame("list array<int>, limits int", []), "filter(list, x -> x < limit)", "features.x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cast('now' as timestamp)",
+        "date('today')",
+        "to_timestamp('now')",
+        "try_to_timestamp(' NOW ')",
+        "'now'::timestamp",
+        "cast(concat('n', 'ow') as timestamp)",
+        "cast(reverse('yadretsey') as date)",
+        "year('tomorrow')",
+        "at > 'now'",
+        "to_timestamp('12:30')",
+        "date_trunc('day', 'T1:2:3')",
+    ],
+)
+def test_constant_text_that_names_no_day_is_no_time(frame: Frame, text: str) -> None:
+    rows = frame("price double, at timestamp", [(3.5, "2019-06-05 10:00:00")])
+    with pytest.raises(ExpressionError, match="depends on when the run is, which is not allowed"):
+        compile_expression(rows, text, "here")
+
+
+@pytest.fixture(params=[False, True], ids=["", "of a table"])
+def aliased(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+TEXTS = ["2019-06-05 10:00:00", "2019-06-05", "12:30", "T12:30", " 7:05:00", "", None, "no time"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try_to_timestamp(at)",
+        "try_cast(at as timestamp)",
+        "try_to_timestamp(param.at)",
+        "coalesce(try_to_timestamp(at), timestamp '2000-01-01 00:00:00')",
+        "date_trunc('day', try_to_timestamp(concat(at, '')))",
+        "try_to_timestamp(coalesce(param.at, at))",
+    ],
+)
+def test_text_without_a_date_never_becomes_a_time_of_the_day_of_the_run(frame: Frame, text: str, aliased: bool) -> None:
+    rows = frame("at string, param struct<at: string>", [(one, (one,)) for one in TEXTS])
+    if aliased:  # as the columns of a table have its name
+        rows = rows.alias("log")
+    years = rows.select(F.year(compile_expression(rows, text, "here")), "at").collect()
+    assert {year for year, _ in years} <= {2019, 2000, None}
+    assert [year for year, at in years if at and ":" in at and "-" not in at] == [None, None, None]
+    assert [year for year, at in years if at and "-" in at] == [2019, 2019]
+
+
+def test_text_that_is_read_as_a_time_unasked_is_looked_at_too(frame: Frame) -> None:
+    rows = frame("at string", [("2019-06-05 10:00:00",), ("12:30",)])
+    hours = rows.select(compile_expression(rows, "hour(at)", "here")).collect()
+    assert [hour for (hour,) in hours] == [10, None]
+
+
+def test_text_in_a_list_is_read_as_a_time_with_its_format_only(frame: Frame) -> None:
+    rows = frame("list array<string>", [(["2019-06-05"],)])
+    with pytest.raises(
+        ExpressionError, match=r"here reads text as a time, and text without a date .* give the format, as in to_time"
+    ):
+        compile_expression(rows, "transform(list, x -> to_timestamp(x))", "here")
+    dated = compile_expression(rows, "transform(list, x -> year(to_timestamp(x, 'yyyy-MM-dd')))", "here")
+    assert rows.select(dated).first()[0] == [2019]

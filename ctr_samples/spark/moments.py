@@ -1,0 +1,94 @@
+"""Expressions that would depend on when the run is, found in what Spark makes of them and not in their text.
+
+Spark's parser turns ``timestamp 'now'`` into the moment of the run, its optimizer does so with text that is cast
+(``cast(concat('to', 'day') as date)``), and text without a date, such as ``12:30``, becomes a time of the day of the run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.errors import ExpressionError
+
+_DATED = re.compile(r"\s*[+-]?\d{4,7}(?:-.*)?\s*", re.DOTALL)
+"""Text that says its day: Spark takes all other text for a time of today, for a special moment, or for no time."""
+_PLAIN_LITERAL = re.compile(r"\w+\s*(?:'([^'\\]*)'|\"([^\"\\]*)\")")
+_WITHOUT_DATE = r"^\s*(?:[Tt]|\d{1,2}:)"
+_DEPENDS = "depends on when the run is, which is not allowed"
+_TIMES = ("timestamp", "timestamp_ntz", "timestamp_ltz")
+
+
+def check_literal(literal: Any, where: str) -> None:
+    """ExpressionError for a literal of the parsed expression that is a time or date, but does not say which one."""
+    if literal.dataType().simpleString() not in ("date", *_TIMES):
+        return
+    origin = literal.origin()
+    text = origin.sqlText().get()[origin.startIndex().get() : origin.stopIndex().get() + 1]
+    plain = _PLAIN_LITERAL.fullmatch(text)
+    if plain is None or not _DATED.fullmatch(plain[1] or plain[2] or ""):
+        raise ExpressionError(f"{where}: {text} {_DEPENDS}; write it as in timestamp '2019-06-05 00:00:00'.")
+
+
+def without_today(frame: DataFrame, column: Column, where: str) -> Column:
+    """A column of ``frame``, null where it would read text without a date as a time of the day of the run.
+
+    Planning only. ExpressionError for constant text that says no date, and for text in lists, which cannot be looked at.
+    """
+    plan = cast(Any, frame.select(column))._jdf.queryExecution().analyzed()
+    if not re.search("date|timestamp", plan.projectList().head().sql(), re.IGNORECASE):
+        return column
+    jvm = cast(Any, frame.sparkSession)._jvm
+    (replaced,) = _all(jvm.org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions.apply(plan).projectList())
+    for node in _nodes(replaced):
+        if node.getClass().getSimpleName() != "Cast" or node.child().dataType().simpleString() != "string":
+            continue
+        kind = node.dataType().simpleString()
+        if node.child().foldable() and kind in ("date", *_TIMES):
+            _check_constant(node.child(), kind, where)
+        elif kind in _TIMES:
+            undated = F.coalesce(_text_of_row(frame, node.child(), where).rlike(_WITHOUT_DATE), F.lit(False))
+            column = F.when(~undated, column)
+    return column
+
+
+def _check_constant(constant: Any, kind: str, where: str) -> None:
+    value = constant.eval(None)
+    if value is not None and not _DATED.fullmatch(value.toString()):
+        raise ExpressionError(
+            f"{where}: {value.toString()!r} as {kind} {_DEPENDS}; expected a date, as in timestamp '2019-06-05 00:00:00'."
+        )
+
+
+def _text_of_row(frame: DataFrame, text: Any, where: str) -> Column:
+    """A text that is read as a time, by the names of its columns: other frames have them too."""
+    written = text.sql()
+    for node in _nodes(text):
+        if node.getClass().getSimpleName() == "AttributeReference" and not node.qualifier().isEmpty():
+            written = written.replace(node.sql(), "`" + node.name().replace("`", "``") + "`")
+    column = F.expr(written)
+    try:
+        frame.select(column)
+    except PySparkException:
+        raise ExpressionError(
+            f"{where} reads text as a time, and text without a date would become a time of the day of the run; give the format, "
+            "as in to_timestamp(x, 'yyyy-MM-dd HH:mm:ss')."
+        ) from None
+    return column
+
+
+def _nodes(node: Any) -> Iterator[Any]:
+    yield node
+    for child in _all(node.children()):
+        yield from _nodes(child)
+
+
+def _all(sequence: Any) -> Iterator[Any]:
+    iterator = sequence.iterator()
+    while iterator.hasNext():
+        yield iterator.next()
