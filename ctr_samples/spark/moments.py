@@ -76,7 +76,7 @@ def _text_of_row(frame: DataFrame, text: Any, where: str) -> Column:
         frame.select(column)
     except PySparkException:
         raise ExpressionError(
-            f"{where} reads text as a time, and text without a date would become a time of the day of the run; give the format, "
+            f"{where} reads text as a time, and text without a date would be a time of the day of the run; give the format, "
             "as in to_timestamp(x, 'yyyy-MM-dd HH:mm:ss')."
         ) from None
     return column
