@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import reduce
@@ -13,13 +13,14 @@ from zoneinfo import ZoneInfo
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, StringType, StructType
+from pyspark.sql.types import DateType, StringType, StructField, StructType
 
 from ctr_samples.config import Source
 from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.spark.databases import open_database_table, place_of, without_secrets
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import first_sentence
+from ctr_samples.spark.json_lines import objects_of
 from ctr_samples.spark.listing import Found, InputFile, find_files, told
 
 __all__ = ["MALFORMED", "InputFile", "SourceFrame", "days_needed", "read_source"]
@@ -169,14 +170,17 @@ def _read_files(spark: SparkSession, name: str, source: Source, found: Mapping[s
     """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not."""
     paths = list(found)
     keys = _common_keys(name, source, found)
-    reader = _reader(spark, name, source)
+    reader = _reader(spark, name, source, keys)
     with told(f"sources.{name}: cannot read {paths[0]} as {source.format}"):
-        if not keys:
-            return reader.option("recursiveFileLookup", True).load(paths)
-        # Spark takes such directories of one root only. The first day's columns and types hold for all, as without keys.
-        frames = [reader.load(paths[0])]
-        frames += [reader.schema(frames[0].schema).load(path) for path in paths[1:]]
-        return reduce(DataFrame.unionByName, frames)
+        rows = _of_one_root(reader, paths) if keys else reader.option("recursiveFileLookup", True).load(paths)
+        return objects_of(rows, _schema(name, source), MALFORMED) if source.format == "json" else rows
+
+
+def _of_one_root(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
+    """``key=value`` directories, of which Spark takes one root at a time. The first one's columns and types hold for all."""
+    frames = [reader.load(paths[0])]
+    frames += [reader.schema(frames[0].schema).load(path) for path in paths[1:]]
+    return reduce(DataFrame.unionByName, frames)
 
 
 def _common_keys(name: str, source: Source, found: Mapping[str, Found]) -> tuple[str, ...]:
@@ -190,11 +194,13 @@ def _common_keys(name: str, source: Source, found: Mapping[str, Found]) -> tuple
     return next(iter(layouts))
 
 
-def _reader(spark: SparkSession, name: str, source: Source) -> DataFrameReader:
-    reader = spark.read.format(source.format)
-    if source.format in ("json", "csv"):
-        reader = reader.schema(_schema(name, source)).option("columnNameOfCorruptRecord", MALFORMED)
+def _reader(spark: SparkSession, name: str, source: Source, keys: Sequence[str]) -> DataFrameReader:
+    reader = spark.read.format("text" if source.format == "json" else source.format)
+    if source.format == "json":
+        typed = [field for field in _schema(name, source) if field.name in keys]
+        reader = reader.schema(StructType([StructField("value", StringType()), *typed]))
     if source.format == "csv":
+        reader = reader.schema(_schema(name, source)).option("columnNameOfCorruptRecord", MALFORMED)
         reader = reader.option("header", source.header).option("sep", source.delimiter)
         # Quotes within quotes are doubled (RFC 4180), and a header that names other columns is an error.
         reader = reader.option("escape", '"').option("enforceSchema", False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import traceback
@@ -60,6 +61,52 @@ def test_malformed_lines_are_marked_with_their_text(spark: SparkSession, tmp_pat
     lines(tmp_path / "dt=2019-06-05/x.json", '{"a": 1, "b": "x"}', '{"a": 1, "b": "x', '{"a": "one"}')
     rows = read_source(spark, "log", json_source(tmp_path), DAY).frame.collect()
     assert [r[MALFORMED] for r in rows] == [None, '{"a": 1, "b": "x', '{"a": "one"}']
+
+
+GLUED = [
+    '{"a": 1, "b": "x"}{"a": 2, "b": "y"}',
+    '{"a": 1, "b": "x"} {"a": 2, "b": "y"}',
+    '{"a": 1, "b": "x"}, {"a": 2, "b": "y"}',
+    '{"a": 1, "b": "x"},',
+    '{"a": 1, "b": "x"}]',
+    '{"a": 1, "b": "x"}}',
+    '{"a": 1, "b": "x"}{"a": 2, "b',
+    '{"a": 1, "b{"a": 2, "b": "y"}',
+    '{"a": 1, "b": "x"} 2019-06-05 ERROR lost the connection',
+    '{"a": 1, "b": "x"}"b": "y"}',
+    '{"a": 1, "b": "x"}, "b": {"c": 2}',
+    '{"a": 1, "p": {"q": {}}}{"a": 2}',
+    '{"a": 1, "p": {"q": 1}, "b": "x"}{"a": 2, "b": "y"}',
+    '{"a": 1, "p": [{"q": 1}, {"q": 2}], "b": "x"} x',
+    '{"a": 1, "b": "}"}}{',
+    '[{"a": 1, "b": "x"}]',
+    "null",
+    "7",
+]
+WHOLE = [
+    '{"a": 1, "b": "x"}',
+    ' {"a": 1, "b": "x"} \t',
+    '{"a": 1, "b": "}{"}',
+    '{"a": 1, "b": "{"}',
+    '{"a": 1, "b": "\\"}{\\""}',
+    '{"a": 1, "p": {"q": {}}}',
+    '{"a": 1, "p": {"q": 1}, "b": "x"}',
+    '{"a": 1, "p": [{"q": 1}, {"q": 2}], "b": "x} "}',
+    '{"a": 1, "p": {"q": 1}, "b": "},1,1,1]"}',
+]
+
+
+def test_a_line_that_is_more_than_one_object_is_malformed_and_hides_none(spark: SparkSession, tmp_path: Path) -> None:
+    lines(tmp_path / "dt=2019-06-05/x.json", *GLUED, "", *WHOLE, " \t ")
+    rows = read_source(spark, "log", json_source(tmp_path), DAY).frame.collect()
+    assert [r[MALFORMED] for r in rows] == [*GLUED, *[None] * len(WHOLE)]
+    assert {r.a for r in rows[len(GLUED) :]} == {1}
+
+
+def test_a_string_of_21_million_characters_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    lines(tmp_path / "dt=2019-06-05/x.json", json.dumps({"a": 1, "b": "x" * 21_000_000}))
+    (row,) = read_source(spark, "log", json_source(tmp_path), DAY).frame.selectExpr("length(b)", MALFORMED).collect()
+    assert tuple(row) == (21_000_000, None)
 
 
 def test_csv_lines_of_another_width_are_malformed(spark: SparkSession, tmp_path: Path) -> None:
