@@ -22,6 +22,7 @@ from ctr_samples.shards import Manifest, Storage, latest_manifest
 from ctr_samples.shards.naming import METRICS, METRICS_FORMAT, REPORT, STATISTICS, run_directory
 
 WEEK = 7
+_WEEKS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +76,13 @@ def inspect(
 ) -> Inspection:
     """Judge a day that is written and not yet published. Runs on the driver; reads the metrics of two days before it."""
     metrics = metrics_of(manifest, Measures.of(tasks), wanted)
-    before, week_ago = last_before(storage, manifest.day), _of_day(storage, manifest.day - timedelta(days=WEEK))
-    found = outcomes(Days(metrics, before, week_ago), limits)
+    before, same_weekday = last_before(storage, manifest.day), last_same_weekday(storage, manifest.day)
+    found = outcomes(Days(metrics, before, same_weekday), limits)
     inspection = Inspection(metrics, found, accepted, before)
     verdict = "refused" if inspection.refusing else "warned" if inspection.warnings else "passed"
     metrics |= {
         "checks": [one.to_dict() for one in found],
-        "reference": {"previous_day": _said(before), "same_weekday": _said(week_ago)},
+        "reference": {"previous_day": _said(before), "same_weekday": _said(same_weekday)},
         "drift": {} if before is None else drifts(metrics, before),
         "verdict": verdict,
         "accepted": sorted({one.check for one in found if one.severity == "fail" and one.check in accepted}),
@@ -190,11 +191,30 @@ def _spread(sizes: Sequence[int]) -> dict[str, float]:
 
 
 def last_before(storage: Storage, day: date) -> Mapping[str, Any] | None:
-    """The metrics of the last published day before ``day``, at most a week back."""
-    for back in range(1, WEEK + 1):
-        found = _of_day(storage, day - timedelta(days=back))
-        if found is not None:
+    """The metrics of the last sound day before ``day``, at most a week back."""
+    return _sound(storage, (day - timedelta(days=back) for back in range(1, WEEK + 1)))
+
+
+def last_same_weekday(storage: Storage, day: date) -> Mapping[str, Any] | None:
+    """The metrics of the last sound day of the same weekday, at most four weeks back."""
+    return _sound(storage, (day - timedelta(weeks=back) for back in range(1, _WEEKS + 1)))
+
+
+def _sound(storage: Storage, days: Iterable[date]) -> Mapping[str, Any] | None:
+    """The metrics of the first published one of these days, newest first, that nobody had to accept.
+
+    Of two in a row that were accepted the newer is taken: what was accepted twice is how days are from now on.
+    """
+    accepted = None
+    for day in days:
+        found = _of_day(storage, day)
+        if found is None:
+            continue
+        if not found.get("accepted"):
             return found
+        if accepted is not None:
+            return accepted
+        accepted = found
     return None
 
 

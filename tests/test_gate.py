@@ -14,7 +14,16 @@ import pytest
 from ctr_samples.config import Quality
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import GateRefused, UsageError
-from ctr_samples.gate import Inspection, check_accepted, inspect, last_before, refuse, with_verdict, write_pages
+from ctr_samples.gate import (
+    Inspection,
+    check_accepted,
+    inspect,
+    last_before,
+    last_same_weekday,
+    refuse,
+    with_verdict,
+    write_pages,
+)
 from ctr_samples.quality.collecting import Collector, Wanted
 from ctr_samples.shards import Manifest, Storage, latest_manifest, open_storage, publish
 from ctr_samples.shards.naming import run_directory
@@ -114,7 +123,7 @@ def test_what_was_accepted_is_published_and_recorded(storage: Storage) -> None:
 
 def test_only_checks_that_exist_can_be_accepted() -> None:
     check_accepted(["rate"])
-    with pytest.raises(UsageError, match="no check 'clicks' to accept; there are volume, rate"):
+    with pytest.raises(UsageError, match="no check 'clicks' to accept; there are volume, too_few, rate"):
         check_accepted(["rate", "clicks"])
 
 
@@ -164,3 +173,37 @@ def test_a_day_without_samples_is_refused_like_any_other(storage: Storage) -> No
     inspection = inspect(storage, manifest("2019-06-05"), [Collector(WANTED, 0).close()], WANTED, Quality())
     assert [one.check for one in inspection.refusing] == ["volume"]
     assert inspection.metrics["drift"] == {}
+
+
+def accepted(storage: Storage, day: str, said: str, *checks: str) -> None:
+    one = manifest(day)
+    inspection = inspect(storage, one, [said], WANTED, Quality(), checks)
+    write_pages(storage, run_directory(one.day, one.run_id), one, inspection)
+    publish(storage, with_verdict(one, inspection))
+
+
+def test_a_broken_day_that_was_accepted_is_not_the_next_reference(storage: Storage) -> None:
+    published(storage, "2019-06-04", task(clicks=600))
+    accepted(storage, "2019-06-05", task(clicks=100), "rate")
+    assert [
+        one.check for one in inspect(storage, manifest("2019-06-06"), [task(clicks=100)], WANTED, Quality()).refusing
+    ] == ["rate"]
+    assert inspect(storage, manifest("2019-06-06"), [task(clicks=600)], WANTED, Quality()).refusing == []
+
+
+def test_what_was_accepted_twice_in_a_row_is_how_days_are_from_now_on(storage: Storage) -> None:
+    published(storage, "2019-06-04", task(clicks=600))
+    accepted(storage, "2019-06-05", task(clicks=100), "rate")
+    accepted(storage, "2019-06-06", task(clicks=110), "rate")
+    before = last_before(storage, date(2019, 6, 7))
+    assert before is not None
+    assert before["run_date"] == "2019-06-06"
+
+
+def test_the_last_sound_day_of_the_same_weekday_is_at_most_four_weeks_back(storage: Storage) -> None:
+    published(storage, "2019-05-09", task())
+    accepted(storage, "2019-05-30", task(clicks=1), "rate")
+    found = last_same_weekday(storage, date(2019, 6, 6))
+    assert found is not None
+    assert found["run_date"] == "2019-05-09"
+    assert last_same_weekday(storage, date(2019, 6, 13)) is None

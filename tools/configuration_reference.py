@@ -136,7 +136,7 @@ def _same_annotation(kind: Any, metadata: Any, named: Any) -> bool:
 def _default(field: FieldInfo) -> str:
     value = field.default
     if isinstance(value, Limits):
-        return ", ".join(f"`{name}: {limit:g}`" for name, limit in value if limit is not None)
+        return ", ".join(f"`{name}: {limit:g}`" for name, limit in value if isinstance(limit, int | float))
     if value is PydanticUndefined:
         return "*required*"
     if value is None or isinstance(value, BaseModel) or value in ({}, ()):

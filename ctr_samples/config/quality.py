@@ -15,6 +15,9 @@ class Limits(Model):
 
     warn: float | None = Field(None, ge=0, description="Above this the run says so and publishes.")
     fail: float | None = Field(None, ge=0, description="Above this the run publishes nothing.")
+    without: tuple[str, ...] = Field(
+        (), description="Features, views or labels that this check passes over: a raw time moves every day."
+    )
 
 
 def _limits(warn: float | None, fail: float | None, description: str) -> Any:
@@ -22,10 +25,12 @@ def _limits(warn: float | None, fail: float | None, description: str) -> Any:
 
 
 class Quality(Model):
-    """The checks of each day, by name. Those that compare look at the day before, some also at the same weekday a week ago;
-    whatever chance alone may do to counts as small as they are is allowed for on top of a limit."""
+    """The checks of each day, by name. Those that compare look at the last published day, and `volume`, `rate`, `silent_hours`,
+    `hours` and `age` also at the last one of the same weekday; whatever chance alone may do to counts as small as they are is
+    allowed for on top of a limit."""
 
     volume: Limits = _limits(1.5, 2.5, "How many times more or fewer samples than on the day before or a week ago.")
+    too_few: Limits = _limits(0, None, "1 if train, or the largest split, has fewer than 1,000 samples.")
     rate: Limits = _limits(1.25, 1.6, "How many times higher or lower the mean of a label is, likewise.")
     silent_hours: Limits = _limits(0, 1, "Hours without impressions or clicks that should have had some.")
     hours: Limits = _limits(0.1, 0.25, "Share of the impressions that are in other hours of the day.")
@@ -43,7 +48,11 @@ class Quality(Model):
     )
     values: Limits = _limits(0.1, 0.25, "Drift of an id feature: the greatest change of the share of a value.")
     stability: Limits = _limits(0.25, 1.0, "Drift of an id feature: the population stability index of its values.")
-    matched: Limits = _limits(0.15, 0.3, "Fall of the share of samples that find a row of a view.")
+    matched: Limits = _limits(
+        0.15,
+        0.3,
+        "Fall of the share of samples that find a row of a view; on a first day the share that finds none, if it is over half.",
+    )
     age: Limits = _limits(
         1.3,
         1.7,

@@ -40,6 +40,7 @@ def check_references(config: JobConfig) -> list[Problem]:
         *_views(config),
         *_histories(config),
         *feature_problems(config),
+        *_exempted(config),
         *_case(config),
     ]
 
@@ -148,6 +149,16 @@ def _labels(config: JobConfig) -> Iterator[Problem]:
                     yield Problem(where, what)
         if not keys_of(label, shown):
             yield Problem(where, "needs `request` or `user`, set here and under `impressions`, to find its impression")
+
+
+def _exempted(config: JobConfig) -> Iterator[Problem]:
+    """What a check passes over has to be something that it looks at, or the exemption is a mistake in writing."""
+    judged = [*config.features, *config.views, *config.labels]
+    for check in type(config.quality).model_fields:
+        for name in getattr(config.quality, check).without:
+            if name not in judged:
+                what = f"there is no feature, view or label {name!r}{nearest(name, judged)}"
+                yield Problem(("quality", check, "without"), what)
 
 
 def _masks(name: str, label: Label) -> list[str]:

@@ -20,20 +20,27 @@ Metrics = Mapping[str, Any]
 SIGMAS = 3.0
 FEWEST_ROWS = 1000
 """Below this many samples a share of one user, or one value, says nothing."""
+_ENOUGH = 50
+"""Rows that are all alike by chance only if hardly any are different; and events of which a share can be said."""
 
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """A day, and the published ones that it is compared with: the last before it, and the same weekday a week ago."""
+    """A day, and the published ones that it is compared with: the last before it, and the last of the same weekday."""
 
     now: Metrics
     before: Metrics | None = None
-    week_ago: Metrics | None = None
+    same_weekday: Metrics | None = None
 
     @property
     def references(self) -> list[Metrics]:
         """Those that are there."""
-        return [day for day in (self.before, self.week_ago) if day is not None]
+        return [day for day in (self.before, self.same_weekday) if day is not None]
+
+    @property
+    def weekday_known(self) -> bool:
+        """Whether there is a day of the same weekday: until then, what differs between weekdays warns at most."""
+        return self.same_weekday is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +85,16 @@ def volume(days: Days) -> Iterator[Finding]:
         now = _samples(days.now)
         closest = min(days.references, key=lambda day: _times(now, _samples(day)))
         before = _samples(closest)
-        yield Finding("samples", _times(now, before), f"{now:,} samples, {before:,} {_when(closest)}")
+        words = f"{now:,} samples, {before:,} {_when(closest)}"
+        yield Finding("samples", _times(now, before), words, known=days.weekday_known or now == 0)
+
+
+def too_few(days: Days) -> Iterator[Finding]:
+    """Whether there is enough to compare shares and distributions."""
+    split = drift.main_split(days.now["samples"])
+    rows = days.now["samples"].get(split, 0)
+    words = f"{rows:,} samples of {split} are too few rows to judge shares of users, twins, scales and rare values"
+    yield Finding("samples", float(rows < FEWEST_ROWS), words)
 
 
 def rate(days: Days) -> Iterator[Finding]:
@@ -110,14 +126,21 @@ def silent_hours(days: Days) -> Iterator[Finding]:
         h["hour"] for h in hours if h["positives"] == 0 and h["samples"] * positives / max(1, samples) > _SURELY_SOME
     ]
     yield Finding("clicks", len(silent), f"no clicks at {_named(silent)}, with impressions that should have had some")
-    before = _hours(days.before)
-    total = sum(h["samples"] for h in before)
-    empty = [
+    if days.references:
+        gaps = [(_emptied(hours, _hours(day)), day) for day in days.references]
+        empty, day = min(gaps, key=lambda gap: len(gap[0]))
+        words = f"no impressions at {_named(empty)}, when there were some {_when(day)}"
+        yield Finding("impressions", len(empty), words, known=days.weekday_known)
+
+
+def _emptied(hours: Sequence[Mapping[str, int]], before: Sequence[Mapping[str, int]]) -> list[int]:
+    """The hours in which nothing was shown, though by those of another day much should have been."""
+    samples, total = (sum(hour["samples"] for hour in day) for day in (hours, before))
+    return [
         old["hour"]
         for new, old in zip(hours, before, strict=False)
         if new["samples"] == 0 and old["samples"] * samples / max(1, total) > _SURELY_SOME
     ]
-    yield Finding("impressions", len(empty), f"no impressions at {_named(empty)}, when there were some the day before")
 
 
 _SURELY_SOME = 15.0
@@ -125,13 +148,18 @@ _SURELY_SOME = 15.0
 
 
 def hours(days: Days) -> Iterator[Finding]:
-    """How the impressions lie over the day."""
-    now, before = ([h["samples"] for h in _hours(day)] for day in (days.now, days.before))
-    if sum(now) and sum(before):
-        apart = sum(abs(n / sum(now) - b / sum(before)) for n, b in zip(now, before, strict=True)) / 2
-        chance = math.sqrt(len(now) * (1 / sum(now) + 1 / sum(before)) / 4) * 1.5
-        words = f"{apart:.1%} of the impressions lie in other hours than {_when(days.before)}"
-        yield Finding("impressions", max(0.0, apart - chance), words)
+    """How the impressions lie over the day, against the nearer of both references."""
+    now = [h["samples"] for h in _hours(days.now)]
+    moved = []
+    for day in days.references:
+        before = [h["samples"] for h in _hours(day)]
+        if sum(now) and sum(before):
+            apart = sum(abs(n / sum(now) - b / sum(before)) for n, b in zip(now, before, strict=True)) / 2
+            chance = math.sqrt(len(now) * (1 / sum(now) + 1 / sum(before)) / 4) * 1.5
+            words = f"{apart:.1%} of the impressions lie in other hours than {_when(day)}"
+            moved.append(Finding("impressions", max(0.0, apart - chance), words, known=days.weekday_known))
+    if moved:
+        yield min(moved, key=lambda finding: finding.value)
 
 
 def one_class(days: Days) -> Iterator[Finding]:
@@ -139,10 +167,12 @@ def one_class(days: Days) -> Iterator[Finding]:
     for name, facts in days.now["labels"].items():
         split = drift.main_split({split: one["count"] for split, one in facts["splits"].items()})
         here = facts["splits"].get(split)
-        if facts["binary"] and here and here["count"] >= FEWEST_ROWS:
+        if facts["binary"] and here and here["count"]:
             alone = here["sum"] in (0, here["count"])
             words = f"all {here['count']:,} samples of {split} have {name} = {here['mean']:g}"
-            yield Finding(name, float(alone), words)
+            # A small day may have no positive by chance; that it has nothing else is no chance.
+            known = here["count"] >= (_ENOUGH if here["sum"] else FEWEST_ROWS)
+            yield Finding(name, float(alone), words, known=known)
 
 
 def missing(days: Days) -> Iterator[Finding]:
@@ -159,7 +189,7 @@ def missing(days: Days) -> Iterator[Finding]:
 def constant(days: Days) -> Iterator[Finding]:
     """Features that say nothing."""
     for name, now, before in _features(days):
-        alone = now["rows"] >= FEWEST_ROWS and _is_constant(now)
+        alone = now["rows"] >= _ENOUGH and _is_constant(now)
         # A flag that was nearly always the same, such as that of a match, may come to be so always.
         others = 0.0 if before is None or _is_constant(before) else _others(before)
         varied = others > _SOME_OTHERS and others * now["rows"] > _SURELY_SOME
@@ -239,11 +269,19 @@ def stability(days: Days) -> Iterator[Finding]:
 
 
 def matched(days: Days) -> Iterator[Finding]:
-    """Samples that find a row of a view."""
-    for name, now, before in _views(days):
-        new, old = now["match_rate"], before["match_rate"]
-        words = f"{new:.1%} of the samples find a row of {name}, {_when(days.before)} {old:.1%}"
-        yield Finding(name, _rise(1 - new, 1 - old, _samples(days.now), _samples(days.before)), words)
+    """Samples that find a row of a view. Where no day is there to compare with, less than half of them warns."""
+    for name, now in days.now["views"].items():
+        new, before = now["match_rate"], days.before and days.before["views"].get(name)
+        if before:
+            old = before["match_rate"]
+            words = f"{new:.1%} of the samples find a row of {name}, {_when(days.before)} {old:.1%}"
+            yield Finding(name, _rise(1 - new, 1 - old, _samples(days.now), _samples(days.before)), words)
+        elif _samples(days.now):
+            words = f"{new:.1%} of the samples find a row of {name}, and no day before tells whether that is right"
+            yield Finding(name, 1 - new if new < _HALF else 0.0, words, known=False)
+
+
+_HALF = 0.5
 
 
 def age(days: Days) -> Iterator[Finding]:
@@ -266,7 +304,8 @@ def _older(days: Days, view: str, part: str) -> Finding | None:
     old, day = max(ages, key=lambda entry: entry[0])
     times = (new + 3600) / (old + 3600) if new - old > 3600 else 1.0
     which = "the newest tenth of the rows" if part == "age_s_p10" else "by the median the rows"
-    return Finding(view, times, f"{which} of {view} are {_hours_of(new)} old, {_when(day)} {_hours_of(old)}")
+    words = f"{which} of {view} are {_hours_of(new)} old, {_when(day)} {_hours_of(old)}"
+    return Finding(view, times, words, known=days.weekday_known)
 
 
 def leak(days: Days) -> Iterator[Finding]:
@@ -283,9 +322,6 @@ def leak(days: Days) -> Iterator[Finding]:
                 f"the feature {name} alone tells {label['label']} with an AUC of {area:.3f}; does it know the future?"
             )
             yield Finding(name, area, words)
-
-
-_ENOUGH = 50
 
 
 def heavy_user(days: Days) -> Iterator[Finding]:
@@ -346,6 +382,7 @@ def contract(days: Days) -> Iterator[Finding]:
 
 CHECKS: Mapping[str, Check] = {
     "volume": volume,
+    "too_few": too_few,
     "rate": rate,
     "silent_hours": silent_hours,
     "hours": hours,
@@ -377,7 +414,7 @@ def outcomes(days: Days, limits: Quality) -> list[Outcome]:
     for name, check in CHECKS.items():
         of_check: Limits = getattr(limits, name)
         if of_check.warn is not None or of_check.fail is not None:
-            found += [_held(name, finding, of_check) for finding in check(days)]
+            found += [_held(name, one, of_check) for one in check(days) if one.subject not in of_check.without]
     return sorted(found, key=lambda outcome: ("fail", "warn", "pass").index(outcome.severity))
 
 
@@ -486,13 +523,6 @@ def _are_codes(facts: Mapping[str, Any]) -> bool:
 
 
 _NEARLY_ALL = 0.9
-
-
-def _views(days: Days) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
-    for name, now in days.now["views"].items():
-        before = days.before and days.before["views"].get(name)
-        if before:
-            yield name, now, before
 
 
 def _share(facts: Mapping[str, Any], what: str) -> float:

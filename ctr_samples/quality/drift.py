@@ -48,13 +48,21 @@ def drifts(metrics: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str
 
 
 def binned(now: Facts, before: Facts) -> tuple[Shares, Shares]:
-    """The shares of both in bins that hold about a twentieth of ``before`` each, or one value that is more."""
-    at, below = np.array(before["at"]), np.array(before["below"])
-    wanted = np.searchsorted(below, np.linspace(0, 1, BINS + 1)[1:-1])
-    edges = at[np.minimum(wanted, len(at) - 1)]
-    # A last edge at the greatest value, so that what lies above all that was seen before has a bin of its own.
-    edges = np.unique(np.append(edges, at[-1]))
+    """The shares of both in bins that hold at most about a twentieth of each, or one value that is more.
+
+    Both sides have a say in where bins end: what one of them has outside the range of the other, on either side, is in bins of
+    its own, and the divergence is the same in both directions.
+    """
+    edges = np.unique(np.concatenate([_twentieths(now), _twentieths(before)]))
     return np.diff(_cdf(now, edges), prepend=0, append=1), np.diff(_cdf(before, edges), prepend=0, append=1)
+
+
+def _twentieths(facts: Facts) -> Shares:
+    """The values at which another twentieth of the rows is reached, and the greatest."""
+    at, below = np.array(facts["at"]), np.array(facts["below"])
+    wanted = np.searchsorted(below, np.linspace(0, 1, BINS + 1)[1:-1])
+    twentieths: Shares = np.append(at[np.minimum(wanted, len(at) - 1)], at[-1])
+    return twentieths
 
 
 def _cdf(facts: Facts, edges: Shares) -> Shares:

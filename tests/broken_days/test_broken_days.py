@@ -100,18 +100,19 @@ def config_of(root: Path, out: Path) -> LoadedConfig:
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seven days of logs."""
+    """Two weeks of logs."""
     root = tmp_path_factory.mktemp("logs")
-    simulate(SimulationSpec(start=date(2019, 6, 2), days=7, impressions=12_000, seed=11), root)
+    simulate(SimulationSpec(start=date(2019, 5, 26), days=14, impressions=12_000, seed=11), root)
     return root
 
 
 @pytest.fixture(scope="module")
 def published(spark: SparkSession, logs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the day before is published."""
+    """Where the same weekday a week ago and the day before are published."""
     out = tmp_path_factory.mktemp("samples")
-    result = pipeline.run(spark, config_of(logs, out), BEFORE)
-    assert result.manifest.quality["verdict"] == "passed"
+    for day in (DAY - timedelta(weeks=1), BEFORE):
+        result = pipeline.run(spark, config_of(logs, out), day)
+        assert result.manifest.quality["verdict"] == "passed"
     return out
 
 

@@ -46,7 +46,7 @@ def test_bins_hold_a_twentieth_each_and_one_value_that_is_more_has_its_own() -> 
 def test_what_lies_above_all_that_was_seen_before_has_a_bin() -> None:
     before = points([0.0, 1.0], [0.5, 1.0])
     p, _ = drift.binned(points([0.0, 1000.0], [0.5, 1.0]), before)
-    assert p[-1] > 0.49
+    assert p[-2:].tolist() == pytest.approx([0.5, 0.0])
     assert drift.jensen_shannon(*drift.binned(points([1000.0, 2000.0], [0.5, 1.0]), before)) == pytest.approx(1)
 
 
@@ -54,6 +54,40 @@ def test_a_constant_is_compared_like_any_distribution() -> None:
     same, other = points([3.0], [1.0]), points([4.0], [1.0])
     assert drift.jensen_shannon(*drift.binned(same, same)) == 0
     assert drift.jensen_shannon(*drift.binned(other, same)) == pytest.approx(1)
+
+
+SHAPES = {
+    "zeros and some prices": points([0.0, 5.0, 20.0, 99.0], [0.96, 0.98, 0.99, 1.0]),
+    "all below zero": points([-99.0, -20.0, -5.0], [0.3, 0.6, 1.0]),
+    "nothing but 0": points([0.0], [1.0]),
+    "nothing but -5": points([-5.0], [1.0]),
+    "two far apart": points([-1e9, 1e9], [0.5, 1.0]),
+    "evenly": points([float(n) for n in range(101)], [n / 100 for n in range(101)], [n / 100 for n in range(101)]),
+    "evenly above": points([n + 200.0 for n in range(101)], [n / 100 for n in range(101)]),
+}
+
+
+@pytest.mark.parametrize("one", SHAPES)
+@pytest.mark.parametrize("other", SHAPES)
+def test_drift_is_the_same_in_both_directions_and_0_for_equals(one: str, other: str) -> None:
+    there, back = (drift.jensen_shannon(*drift.binned(SHAPES[a], SHAPES[b])) for a, b in ((one, other), (other, one)))
+    assert there == pytest.approx(back)
+    assert (there == pytest.approx(0)) == (one == other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("zeros and some prices", "all below zero"),
+        ("nothing but 0", "nothing but -5"),
+        ("evenly", "evenly above"),
+        ("evenly", "all below zero"),
+        ("evenly", "two far apart"),
+        ("two far apart", "zeros and some prices"),
+    ],
+)
+def test_distributions_that_share_no_value_are_one_bit_apart_wherever_they_lie(one: str, other: str) -> None:
+    assert drift.jensen_shannon(*drift.binned(SHAPES[one], SHAPES[other])) == pytest.approx(1)
 
 
 def test_the_sizes_of_a_feature_are_those_of_its_values_other_than_0() -> None:

@@ -129,6 +129,12 @@ BROKEN: list[tuple[str, str, Callable[[Day], None], str]] = [
     ("volume", "fail", changed("samples", {"train": 2500, "eval": 300}), "2,800 samples, 10,000 on 2019-06-04"),
     ("volume", "warn", changed("samples", {"train": 15_000, "eval": 1500}), "16,500 samples"),
     (
+        "too_few",
+        "warn",
+        changed("samples", {"train": 999, "eval": 9000}),
+        "999 samples of train are too few rows to judge",
+    ),
+    (
         "rate",
         "fail",
         changed("labels/clicked/splits", {"train": {"count": 10_000, "sum": 400.0, "mean": 0.04, "std": 0.2}}),
@@ -298,6 +304,63 @@ def test_the_nearer_of_yesterday_and_the_same_weekday_counts() -> None:
     assert [one.severity for one in found if one.check == "volume"] == ["pass"]
 
 
+WEEKLY = {
+    "volume": changed("samples", {"train": 1000, "eval": 100}),
+    "hours": shifted_by_eight_hours,
+    "silent_hours": lost_morning,
+    "age": changed("views/user/age_s_median", 360_000),
+}
+
+
+@pytest.mark.parametrize("check", WEEKLY)
+def test_what_differs_between_weekdays_warns_until_a_day_of_the_same_weekday_is_there(check: str) -> None:
+    monday, sunday = day(), day("2019-06-04")
+    WEEKLY[check](monday)
+    first_week = {one.check: one.severity for one in reversed(outcomes(Days(monday, sunday), Quality()))}
+    assert first_week[check] == "warn"
+    assert judged(monday, sunday)[check].severity == "fail"
+    last_monday = copy.deepcopy(monday)
+    assert {one.check for one in outcomes(Days(monday, sunday, last_monday), Quality()) if not one.passed} <= {"rate"}
+
+
+def test_a_day_without_samples_fails_in_the_first_week_too() -> None:
+    empty = day()
+    empty["samples"] = {"train": 0, "eval": 0}
+    found = {one.check: one.severity for one in outcomes(Days(empty, day("2019-06-04")), Quality())}
+    assert (found["volume"], found["too_few"]) == ("fail", "warn")
+
+
+@pytest.mark.parametrize(
+    ("rows", "positives", "severity"), [(900, 900, "fail"), (50, 50, "fail"), (49, 49, "warn"), (900, 0, "warn")]
+)
+def test_one_class_needs_no_statistics(rows: int, positives: int, severity: str) -> None:
+    small = day()
+    facts = {"count": rows, "sum": float(positives), "mean": positives / rows, "std": 0.0}
+    small["labels"]["clicked"]["splits"] = {"train": facts}
+    found = outcomes(Days(small), Quality())
+    assert [one.severity for one in found if one.check == "one_class" and not one.passed] == [severity]
+
+
+def test_a_view_that_is_hardly_ever_found_is_heard_of_on_a_first_day() -> None:
+    first = day()
+    first["samples"] = {"train": 400, "eval": 50}
+    first["views"]["user"] |= {"match_rate": 0.0}
+    first["views"]["article"] |= {"match_rate": 0.6}
+    found = {(one.check, one.subject): one for one in outcomes(Days(first), Quality()) if not one.passed}
+    assert found["matched", "user"].severity == "warn"
+    assert found["matched", "user"].sentence.startswith(
+        "0.0% of the samples find a row of user, and no day before tells"
+    )
+    assert ("matched", "article") not in found
+
+
+def test_a_feature_may_be_exempted_from_a_check_and_from_no_other() -> None:
+    moved = day()
+    moved["features"]["age"]["splits"]["train"] |= {"cdf": evenly(1000), "quantiles": {"0.5": 50_000.0}}
+    exempt = Quality.model_validate({"distribution": {"without": ["age"]}})
+    assert {one.check for one in outcomes(Days(moved, day("2019-06-04")), exempt) if not one.passed} == {"scale"}
+
+
 def test_a_small_day_is_not_refused_for_its_noise() -> None:
     small = day()
     small["labels"] = {
@@ -329,10 +392,10 @@ def test_fewer_clicks_after_all_windows_closed_than_while_they_were_open_are_hea
 
 
 def test_a_reference_without_the_label_leaves_the_other_one_to_compare_with() -> None:
-    final, week_ago = day(), day("2019-05-29")
+    final, same_weekday = day(), day("2019-05-29")
     final["labels"]["clicked"]["splits"] = {"train": {"count": 9000, "sum": 300.0, "mean": 1 / 30, "std": 0.2}}
-    del week_ago["labels"]["clicked"]
-    found = outcomes(Days(final, day("2019-06-04") | {"label_mature": False}, week_ago), Quality())
+    del same_weekday["labels"]["clicked"]
+    found = outcomes(Days(final, day("2019-06-04") | {"label_mature": False}, same_weekday), Quality())
     assert [one.severity for one in found if one.check == "rate" and one.subject == "clicked"] == ["warn"]
 
 
