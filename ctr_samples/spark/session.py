@@ -66,6 +66,7 @@ def _local_settings() -> dict[str, str]:
     """What a laptop needs for a run that talks only about itself; conf/spark-local.conf says the same to spark-submit."""
     quiet = Path(__file__).with_name("log4j2.properties")
     return {
+        "spark.master": "local[*,4]",  # a task whose Python worker dies is tried again, as on a cluster
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",
