@@ -27,9 +27,10 @@ from ctr_samples.spark.columns import pair_key, stable_hash
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import IMPRESSION
 from ctr_samples.spark.joining import as_of
+from ctr_samples.spark.versions import sample_by
 
 MOST = 256
-"""How many impressions are looked at, whatever the size of the day."""
+"""How many impressions are looked at, whatever the size of the day; fewer before Spark 4.2."""
 
 _APART = 1_000
 """Microseconds that lie between two of them, so that the canaries of one are no snapshots of the other."""
@@ -66,7 +67,7 @@ class CanaryWitness:
         self._types = {entity: kinds[entity].dataType for entity in ("user", "article")}
         own = F.col(f"{IMPRESSION}.impression_id")
         row = F.struct(own, F.unix_micros(f"{IMPRESSION}.impression_time"), *[f"{IMPRESSION}.{e}" for e in self._types])
-        sample = F.call_function("max_by", row, stable_hash("canary", [own]), F.lit(MOST))
+        sample = sample_by(row, stable_hash("canary", [own]), MOST)
         return labelled.observe(self._observation, sample.alias("sample"))
 
     def sample(self) -> tuple[list[Canary], Mapping[str, DataType]]:

@@ -15,6 +15,8 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from ctr_samples.spark.versions import all_by
+
 USER, TIME, ITEM, REQUEST, TIE, ALONE, CHUNK = "user", "time", "item", "request", "tie", "alone", "chunk"
 
 
@@ -63,7 +65,7 @@ def _grouped(rows: DataFrame, kept: Column, plan: HistoryPlan) -> DataFrame:
     """``user``, ``number`` and ``kept``: what remains of each ``chunk`` rows with consecutive numbers."""
     group = F.floor(F.col("number") / plan.chunk).alias("group")
     # The greatest numbers first, that is, newest first.
-    lists = rows.groupBy(USER, group).agg(F.max_by(kept, F.col("number"), plan.chunk).alias("lists"))
+    lists = rows.groupBy(USER, group).agg(all_by(kept, F.col("number"), plan.chunk).alias("lists"))
     return lists.select(USER, F.col("group").alias("number"), _kept(F.flatten("lists"), plan).alias("kept"))
 
 

@@ -6,7 +6,6 @@ comparing names, days and delays for every count is not.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,6 +19,7 @@ from ctr_samples.spark.day import Day
 from ctr_samples.spark.labels.actions import ACTION
 from ctr_samples.spark.labels.attribution import ACTION_KEYS, DELAY, IS_ACTION
 from ctr_samples.spark.labels.plans import LabelPlan
+from ctr_samples.spark.versions import sample_by
 
 _MICROSECOND = timedelta(microseconds=1)
 _EDGES = tuple(timedelta(seconds=s) for s in (1, 10, 60, 600, 3600, 6 * 3600, 24 * 3600))
@@ -28,9 +28,7 @@ _PREFIX = "row."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 MOST_SAMPLED = 100
-"""Orphans of a label that the manifest names."""
-
-_SAMPLES = "k" in inspect.signature(F.max_by).parameters  # since Spark 4.2; before, orphans are only counted
+"""Orphans of a label that the manifest names; fewer before Spark 4.2."""
 
 
 def delay_ends(plan: LabelPlan) -> dict[str, timedelta]:
@@ -67,7 +65,7 @@ def action_counts(plans: Sequence[LabelPlan]) -> dict[str, Column]:
         if plan.label.value is not None:
             mine = F.col(_COUNTED).between(first, first + len(delay_ends(plan)))
             counts[f"{plan.name}.without_value"] = F.count_if(mine & F.col(f"{ACTION}.value").isNull())
-        if plan.label.orphans == "quarantine" and _SAMPLES:
+        if plan.label.orphans == "quarantine":
             counts[f"{plan.name}.sample"] = _some_orphans(F.col(_COUNTED) == first)
     return counts
 
@@ -77,7 +75,7 @@ def _some_orphans(orphan: Column) -> Column:
     micros = F.unix_micros(f"{ACTION}.time")
     said = F.struct(micros.alias("micros"), f"{ACTION_KEYS}.*")
     place = F.xxhash64(F.to_json(said), f"{ACTION}.value")
-    return F.max_by(F.when(orphan, said), F.when(orphan, place), k=MOST_SAMPLED)
+    return sample_by(F.when(orphan, said), F.when(orphan, place), MOST_SAMPLED)
 
 
 def labels_counted(
