@@ -14,6 +14,7 @@ from ctr_samples.contract import RecordType
 from ctr_samples.errors import UsageError
 
 Compression = Literal["none", "gzip", "zlib"]
+PartitionOverwrite = Literal["static", "dynamic"]
 
 RECORD_TYPES: dict[str, RecordType] = {
     "example": "example",
@@ -43,6 +44,7 @@ OWN = (
     "pathGlobFilter",
     "recursiveFileLookup",
     "basePath",
+    "partitionOverwriteMode",
 )
 """What users may set; ``partitionColumns`` and ``firstWrite`` come from ``write_tfrecord``."""
 
@@ -66,6 +68,7 @@ class Options:
     flat: bool = False
     base_path: str | None = None
     partition_columns: StructType | None = None
+    partition_overwrite: PartitionOverwrite | None = None
     first_write: bool = False
 
     @property
@@ -99,6 +102,9 @@ def parse_options(given: Mapping[str, str]) -> Options:
         partition_columns=StructType.fromJson(json.loads(values["partitioncolumns"]))
         if "partitioncolumns" in values
         else None,
+        partition_overwrite=partition_overwrite_named(values["partitionoverwritemode"])
+        if "partitionoverwritemode" in values
+        else None,
         first_write=_boolean("firstWrite", values.get("firstwrite", "false")),
     )
 
@@ -130,6 +136,14 @@ def _record_type(text: str) -> RecordType:
     if found is None:
         raise UsageError(f"The option recordType is {text!r}; expected Example, SequenceExample or ByteArray.")
     return found
+
+
+def partition_overwrite_named(text: str) -> PartitionOverwrite:
+    """Spark's two ways of overwriting a table with partitions; UsageError for anything else."""
+    found: dict[str, PartitionOverwrite] = {"static": "static", "dynamic": "dynamic"}
+    if text.lower() not in found:
+        raise UsageError(f"The option partitionOverwriteMode is {text!r}; expected static or dynamic.")
+    return found[text.lower()]
 
 
 def compression_named(text: str, option: str) -> Compression:

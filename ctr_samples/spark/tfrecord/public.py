@@ -16,6 +16,7 @@ from ctr_samples.errors import ContractError, InputError, PublishConflict, Usage
 from ctr_samples.shards import Table, open_storage
 from ctr_samples.spark.failures import expected_errors
 from ctr_samples.spark.session import make_active
+from ctr_samples.spark.tfrecord.options import PartitionOverwrite, partition_overwrite_named
 from ctr_samples.spark.tfrecord.partitions import PARTITION_TYPES
 from ctr_samples.spark.tfrecord.source import TfrecordSource, TfrecordsSource
 
@@ -44,6 +45,7 @@ def write_tfrecord(
     *,
     partition_by: Sequence[str] = (),
     mode: WriteMode = "errorifexists",
+    partition_overwrite_mode: PartitionOverwrite | None = None,
     record_type: str = "Example",
     compression: str = "none",
     shard_size: int | str = "128MiB",
@@ -52,6 +54,9 @@ def write_tfrecord(
 
     As ``df.write.format("tfrecord")``, with what Spark refuses to Python data sources: partitions, and the modes
     ``errorifexists`` (which ``error`` means too) and ``ignore``. Runs on the driver and returns once readers see the data.
+
+    ``partition_overwrite_mode`` says what ``overwrite`` replaces where there are partitions: all of them (``static``) or those
+    that get rows (``dynamic``); by default as ``spark.sql.sources.partitionOverwriteMode`` says.
 
     Raises UsageError for arguments, InputError for a directory that is there already or is not ours, ContractError and its
     EncodeError for what records cannot hold, PublishConflict when another writer was faster. Nothing is published then.
@@ -66,11 +71,15 @@ def write_tfrecord(
             return
         raise InputError(f"{path} exists already; choose another directory, or the mode append, overwrite or ignore.")
     register(df.sparkSession)
+    overwrite = partition_overwrite_mode or df.sparkSession.conf.get(
+        "spark.sql.sources.partitionOverwriteMode", "static"
+    )
     writer = _in_order(df, names).write.format("tfrecord").mode("overwrite" if mode == "overwrite" else "append")
     settings = {
         "recordType": record_type,
         "compression": compression,
         "shardSize": str(shard_size),
+        "partitionOverwriteMode": partition_overwrite_named(str(overwrite)),
         "partitionColumns": json.dumps(partitions.jsonValue()),
         "firstWrite": str(first_write).lower(),
     }

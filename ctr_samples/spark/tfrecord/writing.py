@@ -14,7 +14,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from ctr_samples.errors import DamagedFile
 from ctr_samples.shards import Receipt, Shard, ShardWriter, Table, check_receipts
 from ctr_samples.spark.tfrecord.partitions import directory_of
-from ctr_samples.spark.tfrecord.write_plan import WritePlan, new_run_id, table_write
+from ctr_samples.spark.tfrecord.settings import session_setting
+from ctr_samples.spark.tfrecord.write_plan import WritePlan, check_deletes_no_partitions, new_run_id, table_write
 from ctr_samples.writing import shard_writer
 
 
@@ -55,6 +56,8 @@ def write_partition(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Recei
     """
     context = TaskContext.get()
     assert context is not None
+    if session_setting("spark.sql.sources.partitionOverwriteMode", "static").lower() == "dynamic":
+        check_deletes_no_partitions(plan.storage.url, plan.deletes_partitions)
     partition, attempt = context.partitionId(), context.taskAttemptId()
     shards: list[Shard] = []
     open_writer: ShardWriter | None = None
