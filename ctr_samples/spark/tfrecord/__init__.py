@@ -11,6 +11,7 @@
     casts.py       values as Spark's types, checked
     paths.py       paths and globs as users write them
     catalog.py     which files a path means: a table of ours, a nightly output, any directory, a file, a glob
+    directories.py which files below a directory are data, and where its key=value directories begin
     partitions.py  key=value in paths: values and their types
     filters.py     which of those values a query can need
     settings.py    what Spark's own settings say

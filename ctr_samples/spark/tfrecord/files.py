@@ -19,6 +19,7 @@ class DataFile:
 
     storage: Storage
     path: str
+    size: int
     compression: Compression
     values: Values = field(default_factory=dict)
     shard: Shard | None = None

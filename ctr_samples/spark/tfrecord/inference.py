@@ -10,7 +10,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from ctr_samples.codec import SchemaSurvey
 from ctr_samples.contract import ExampleContract, RecordType
-from ctr_samples.errors import ContractError, DamagedFile
+from ctr_samples.errors import ContractError, DamagedFile, InputError
 from ctr_samples.spark.tfrecord.catalog import Catalog
 from ctr_samples.spark.tfrecord.files import DataFile, chunks_of
 from ctr_samples.spark.tfrecord.schema import schema_of
@@ -24,9 +24,14 @@ BYTE_ARRAY = StructType([StructField("byteArray", BinaryType())])
 def schema_for(catalog: Catalog, columns: tuple[str, ...] = ()) -> StructType:
     """What reading gives: the columns of the data, then those of the partitions; of all that, ``columns`` if it names some.
 
-    Runs where the query is planned. Reads whole files only where nothing says what they hold. ContractError when records
-    disagree, when there are none, and for a name in ``columns`` that is no column.
+    Runs where the query is planned. Reads whole files only where nothing says what they hold. InputError when there is no
+    file, ContractError when records disagree, when there are none, and for a name in ``columns`` that is no column.
     """
+    if catalog.schema is None and not catalog.files:
+        raise InputError(
+            "The paths hold no TFRecord files from which to infer a schema; give a schema, or another path. Files in nested "
+            "directories are read where these are named key=value, or with the option recursiveFileLookup."
+        )
     inside = catalog.schema or _inferred(catalog)
     partitions = set(catalog.partitions.names)
     every = [field for field in inside if field.name not in partitions] + list(catalog.partitions)

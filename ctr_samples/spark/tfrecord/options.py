@@ -65,7 +65,7 @@ class Options:
     stream_id: str | None = None
     checkpoint: str | None = None
     file_pattern: str | None = None
-    flat: bool = False
+    recursive: bool = False
     base_path: str | None = None
     partition_columns: StructType | None = None
     partition_overwrite: PartitionOverwrite | None = None
@@ -97,7 +97,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         stream_id=values.get("streamid"),
         checkpoint=values.get("checkpointlocation"),
         file_pattern=values.get("pathglobfilter"),
-        flat=_boolean("recursiveFileLookup", values.get("recursivefilelookup", "false")),
+        recursive=_boolean("recursiveFileLookup", values.get("recursivefilelookup", "false")),
         base_path=values.get("basepath"),
         partition_columns=StructType.fromJson(json.loads(values["partitioncolumns"]))
         if "partitioncolumns" in values

@@ -127,13 +127,6 @@ def test_filters_on_days_leave_out_files_of_other_days(lake: Path) -> None:
     assert len(files_planned(lake, [EqualTo(("x",), 1)])) == 3
 
 
-def test_a_path_without_files_is_refused(tmp_path: Path, lake: Path, read: Read) -> None:
-    (tmp_path / "empty").mkdir()
-    for path in (tmp_path / "empty", tmp_path / "missing", lake / "*.parquet"):
-        with pytest.raises(InputError, match="holds no TFRecord files; expected a directory, a file or a glob"):
-            read(path)
-
-
 # Tables
 
 
