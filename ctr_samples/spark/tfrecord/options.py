@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pyspark.sql.types import StructType
@@ -45,6 +45,8 @@ OWN = (
     "recursiveFileLookup",
     "basePath",
     "partitionOverwriteMode",
+    "maxPartitionBytes",
+    "openCostInBytes",
 )
 """What users may set; ``partitionColumns`` and ``firstWrite`` come from ``write_tfrecord``."""
 
@@ -70,6 +72,7 @@ class Options:
     partition_columns: StructType | None = None
     partition_overwrite: PartitionOverwrite | None = None
     first_write: bool = False
+    packing: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def path(self) -> str:
@@ -91,7 +94,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         paths=_paths(values),
         record_type=_record_type(values["recordtype"]) if "recordtype" in values else None,
         compression=_compression(values),
-        shard_size=_shard_size(values["shardsize"]) if "shardsize" in values else 128 * 2**20,
+        shard_size=_size("shardSize", values["shardsize"]) if "shardsize" in values else 128 * 2**20,
         split=None if split.lower() in ("", "all") else split,
         columns=tuple(name for part in values.get("columns", "").split(",") if (name := part.strip())),
         stream_id=values.get("streamid"),
@@ -105,6 +108,11 @@ def parse_options(given: Mapping[str, str]) -> Options:
         partition_overwrite=partition_overwrite_named(values["partitionoverwritemode"])
         if "partitionoverwritemode" in values
         else None,
+        packing={
+            name: _size(option, values[option.lower()])
+            for name, option in (("max_bytes", "maxPartitionBytes"), ("open_cost", "openCostInBytes"))
+            if option.lower() in values
+        },
         first_write=_boolean("firstWrite", values.get("firstwrite", "false")),
     )
 
@@ -164,15 +172,15 @@ def _compression(values: Mapping[str, str]) -> Compression | None:
     return next(iter(found.values()), None)
 
 
-def _shard_size(text: str) -> int:
+def _size(option: str, text: str) -> int:
     from ctr_samples.config.units import parse_size  # here, since Python workers never need the configuration's models
 
     try:
         size = int(text) if text.strip().isdigit() else parse_size(text.strip())
     except ValueError as error:
-        raise UsageError(f"The option shardSize is {text!r}; {error}, or a number of bytes.") from None
+        raise UsageError(f"The option {option} is {text!r}; {error}, or a number of bytes.") from None
     if size < 1:
-        raise UsageError(f"The option shardSize is {text!r}; expected at least one byte.")
+        raise UsageError(f"The option {option} is {text!r}; expected at least one byte.")
     return size
 
 

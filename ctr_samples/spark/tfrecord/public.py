@@ -6,7 +6,7 @@ import difflib
 import json
 from collections.abc import Sequence
 from typing import Literal
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,25 +18,34 @@ from ctr_samples.spark.failures import expected_errors
 from ctr_samples.spark.session import make_active
 from ctr_samples.spark.tfrecord.options import PartitionOverwrite, partition_overwrite_named
 from ctr_samples.spark.tfrecord.partitions import PARTITION_TYPES
+from ctr_samples.spark.tfrecord.settings import Packing, packing_of
 from ctr_samples.spark.tfrecord.source import TfrecordSource, TfrecordsSource
 
 WriteMode = Literal["errorifexists", "error", "append", "overwrite", "ignore"]
 
-_known: WeakSet[SparkSession] = WeakSet()
+_known: WeakKeyDictionary[SparkSession, Packing] = WeakKeyDictionary()
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("tfrecord")`` known to a session, also as ``tfrecords``. Runs on the driver; a second call does nothing.
+    """Make ``format("tfrecord")`` known to a session, also as ``tfrecords``. Runs on the driver.
 
-    Sets ``spark.sql.python.filterPushdown.enabled``, without which Spark tells no Python data source about filters.
+    Takes over ``spark.sql.files.maxPartitionBytes``, ``openCostInBytes`` and ``minPartitionNum``, of which Spark tells a Python
+    data source nothing later; a second call takes over what has changed, and does nothing else. Sets
+    ``spark.sql.python.filterPushdown.enabled``, without which Spark tells no Python data source about filters.
     """
     make_active(spark)
-    if spark in _known:
+    packing = packing_of(spark)
+    if _known.get(spark) == packing:
         return
     for source in (TfrecordSource, TfrecordsSource):
-        spark.dataSource.register(source)
+        spark.dataSource.register(_with_packing(source, packing))
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    _known.add(spark)
+    _known[spark] = packing
+
+
+def _with_packing(source: type[TfrecordSource], packing: Packing) -> type[TfrecordSource]:
+    """A class that is made here travels to Spark's planner whole, with its values."""
+    return type(source.__name__, (source,), {"packing": packing})
 
 
 def write_tfrecord(

@@ -1,4 +1,4 @@
-"""The reader of the data source: planned once, then one task for each file."""
+"""The reader of the data source: planned once, then tasks that read one file after the other."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ctr_samples.spark.tfrecord.columns import ReadPlan, plan_reading
 from ctr_samples.spark.tfrecord.files import DataFile, chunks_of
 from ctr_samples.spark.tfrecord.filters import may_match
 from ctr_samples.spark.tfrecord.partitions import typed
+from ctr_samples.spark.tfrecord.settings import Packing
 
 _ROWS = 10_000
 """Rows handed to Spark at a time, as many as Spark hands over itself."""
@@ -32,17 +33,18 @@ _RECORD_OF_CHUNK = re.compile(r"^Record (\d+) at byte (\d+)")
 
 @dataclass
 class FilePartition(InputPartition):
-    """One file, which one task reads."""
+    """The files that one task reads."""
 
-    file: DataFile
+    files: tuple[DataFile, ...]
 
 
 class TfrecordReader(DataSourceReader):
     """Reads a schema from files. Made where the query is planned; a copy without the list of files goes to each task."""
 
-    def __init__(self, catalog: Catalog, schema: StructType) -> None:
+    def __init__(self, catalog: Catalog, schema: StructType, packing: Packing) -> None:
         """Check the schema; ContractError naming the first column that records cannot give."""
         self._schema = schema
+        self._packing = packing
         self._record: RecordType = catalog.record_type or "example"
         self._contract: ExampleContract | None = catalog.contract
         asked = {field.name.lower(): field for field in schema}
@@ -61,18 +63,22 @@ class TfrecordReader(DataSourceReader):
         return filters
 
     def partitions(self) -> list[InputPartition]:
-        """One for each file. Called once, where the query is planned."""
-        return [FilePartition(file) for file, _ in self._files]
+        """Files packed by size. Called once, where the query is planned."""
+        return [FilePartition(files) for files in self._packing.packed(file for file, _ in self._files)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Decode one file. Runs on an executor, once for each attempt; reads a few megabytes at a time.
+        """Decode the files of a task. Runs on an executor, once for each attempt; reads a few megabytes at a time.
 
         DamagedFile and ContractError name the file and the record.
         """
         if not isinstance(partition, FilePartition):
             return  # what Spark plans when there is no partition
-        file, plan = partition.file, self._plan()
+        plan = self._plan()
         decoder = ExampleDecoder(plan.contract)
+        for file in partition.files:
+            yield from self._read(file, plan, decoder)
+
+    def _read(self, file: DataFile, plan: ReadPlan, decoder: ExampleDecoder) -> Iterator[pa.RecordBatch]:
         constants = self._typed_values(file)
         target = to_arrow_schema(self._schema, timezone="UTC")
         first = 0

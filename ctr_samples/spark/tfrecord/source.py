@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
@@ -11,10 +13,13 @@ from ctr_samples.spark.tfrecord.catalog import find
 from ctr_samples.spark.tfrecord.inference import schema_for
 from ctr_samples.spark.tfrecord.options import parse_options
 from ctr_samples.spark.tfrecord.reading import TfrecordReader
+from ctr_samples.spark.tfrecord.settings import Packing
 
 
 class TfrecordSource(DataSource):
     """TFRecord files as DataFrames and back. :func:`ctr_samples.register` makes it known as ``tfrecord``."""
+
+    packing = Packing()
 
     @classmethod
     def name(cls) -> str:
@@ -28,7 +33,8 @@ class TfrecordSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Runs once for each query, while it is planned."""
-        return TfrecordReader(find(parse_options(self.options)), schema)
+        options = parse_options(self.options)
+        return TfrecordReader(find(options), schema, replace(self.packing, **options.packing))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Runs once for each write, before any task."""

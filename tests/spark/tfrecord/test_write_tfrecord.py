@@ -41,7 +41,7 @@ def test_partitions_become_directories_and_columns_again_and_filters_skip_files(
     back = tfrecord.read.format("tfrecord").load(path)
     assert back.schema.simpleString() == "struct<id:int,day:date,country:string>"
     wanted = back.where("day = date'2019-06-06' and id > 0")
-    assert wanted.rdd.getNumPartitions() == 2
+    assert wanted.rdd.getNumPartitions() == 2  # of four files
     assert sorted(map(tuple, wanted.collect())) == [
         (3, date(2019, 6, 6), "US"),
         (3, date(2019, 6, 6), "US"),
