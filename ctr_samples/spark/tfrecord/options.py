@@ -47,11 +47,24 @@ OWN = (
     "partitionOverwriteMode",
     "maxPartitionBytes",
     "openCostInBytes",
+    "samplingRatio",
+    "ignoreCorruptFiles",
+    "ignoreMissingFiles",
+    "maxRecordsPerFile",
+    "fileColumn",
+    "maxFilesPerTrigger",
 )
 """What users may set; ``partitionColumns`` and ``firstWrite`` come from ``write_tfrecord``."""
 
 _OF_SPARK = ("path", "paths", "mergeSchema", "header", "compressionCodec", "checkpointLocation", "queryName")
 _UNSUPPORTED = ("modifiedBefore", "modifiedAfter")
+
+
+_NO_CATALOG = (
+    "For a table of the catalog (CREATE TABLE, saveAsTable, insertInto, writeTo) Spark tells a Python data source neither "
+    "LOCATION nor OPTIONS, so that format tfrecord cannot read or write one. Use a temporary view: "
+    "CREATE TEMPORARY VIEW name USING tfrecord OPTIONS (path '...')."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +86,12 @@ class Options:
     partition_overwrite: PartitionOverwrite | None = None
     first_write: bool = False
     packing: Mapping[str, int] = field(default_factory=dict)
+    sampling_ratio: float = 1.0
+    ignore_corrupt: bool | None = None
+    ignore_missing: bool | None = None
+    max_records: int | None = None
+    file_column: str | None = None
+    max_files: int | None = None
 
     @property
     def path(self) -> str:
@@ -88,6 +107,8 @@ def parse_options(given: Mapping[str, str]) -> Options:
     Names that are neither ours nor close to one of ours are left alone: Spark passes its own through the same map.
     """
     values = {name.lower(): value for name, value in given.items()}
+    if {"provider", "owner"} <= values.keys():  # properties of a table that CREATE TABLE is about to make
+        raise UsageError(_NO_CATALOG)
     _check_names(values)
     split = values.get("split", "all")
     return Options(
@@ -113,6 +134,12 @@ def parse_options(given: Mapping[str, str]) -> Options:
             for name, option in (("max_bytes", "maxPartitionBytes"), ("open_cost", "openCostInBytes"))
             if option.lower() in values
         },
+        sampling_ratio=_ratio(values.get("samplingratio", "1")),
+        ignore_corrupt=_optional_boolean("ignoreCorruptFiles", values),
+        ignore_missing=_optional_boolean("ignoreMissingFiles", values),
+        max_records=_count("maxRecordsPerFile", values),
+        max_files=_count("maxFilesPerTrigger", values) or None,
+        file_column=values.get("filecolumn") or None,
         first_write=_boolean("firstWrite", values.get("firstwrite", "false")),
     )
 
@@ -135,7 +162,7 @@ def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
     several = json.loads(values["paths"]) if "paths" in values else []
     paths = (*([values["path"]] if "path" in values else []), *several)
     if not paths or not all(paths):
-        raise UsageError("The format tfrecord needs a path; use load(path) or save(path).")
+        raise UsageError(f"The format tfrecord was given no path; use load(path) or save(path). {_NO_CATALOG}")
     return tuple(paths)
 
 
@@ -182,6 +209,29 @@ def _size(option: str, text: str) -> int:
     if size < 1:
         raise UsageError(f"The option {option} is {text!r}; expected at least one byte.")
     return size
+
+
+def _count(option: str, values: Mapping[str, str]) -> int | None:
+    """A number that is not positive means no limit, as Spark has it; None where the option was not given."""
+    text = values.get(option.lower())
+    try:
+        return None if text is None else max(0, int(text))
+    except ValueError:
+        raise UsageError(f"The option {option} is {text!r}; expected a whole number.") from None
+
+
+def _ratio(text: str) -> float:
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = 0
+    if not 0 < ratio <= 1:
+        raise UsageError(f"The option samplingRatio is {text!r}; expected a share of the files, above 0 and up to 1.")
+    return ratio
+
+
+def _optional_boolean(name: str, values: Mapping[str, str]) -> bool | None:
+    return _boolean(name, values[name.lower()]) if name.lower() in values else None
 
 
 def _boolean(name: str, text: str) -> bool:

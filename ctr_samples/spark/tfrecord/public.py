@@ -58,6 +58,7 @@ def write_tfrecord(
     record_type: str = "Example",
     compression: str = "none",
     shard_size: int | str = "128MiB",
+    max_records_per_file: int | None = None,
 ) -> None:
     """Write a DataFrame as TFRecord shards, below ``key=value`` directories if ``partition_by`` names columns.
 
@@ -66,6 +67,8 @@ def write_tfrecord(
 
     ``partition_overwrite_mode`` says what ``overwrite`` replaces where there are partitions: all of them (``static``) or those
     that get rows (``dynamic``); by default as ``spark.sql.sources.partitionOverwriteMode`` says.
+
+    ``max_records_per_file`` is by default what ``spark.sql.files.maxRecordsPerFile`` says.
 
     Raises UsageError for arguments, InputError for a directory that is there already or is not ours, ContractError and its
     EncodeError for what records cannot hold, PublishConflict when another writer was faster. Nothing is published then.
@@ -92,6 +95,8 @@ def write_tfrecord(
         "partitionColumns": json.dumps(partitions.jsonValue()),
         "firstWrite": str(first_write).lower(),
     }
+    if max_records_per_file is not None:
+        settings["maxRecordsPerFile"] = str(max_records_per_file)
     try:
         with expected_errors():
             writer.options(**settings).save(str(path))

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from ctr_samples.spark.tfrecord.files import DataFile
+from ctr_samples.spark.tfrecord.files import DataFile, Tolerance
+from ctr_samples.spark.tfrecord.options import Options
 
 _SIZE = re.compile(r"(\d+)([bkmgtp]?)b?", re.IGNORECASE)
 _UNITS = "bkmgtp"
@@ -59,6 +60,18 @@ def session_setting(name: str, default: str) -> str:
     context = TaskContext.get()
     found = context.getLocalProperty(name) if context else None
     return default if found is None else found
+
+
+def tolerance_of(options: Options) -> Tolerance:
+    """What may be skipped, by the options or else the session. Runs in tasks; where a query is planned options alone count."""
+    return Tolerance(
+        corrupt=_either(options.ignore_corrupt, "spark.sql.files.ignoreCorruptFiles"),
+        missing=_either(options.ignore_missing, "spark.sql.files.ignoreMissingFiles"),
+    )
+
+
+def _either(option: bool | None, setting: str) -> bool:
+    return session_setting(setting, "false").lower() == "true" if option is None else option
 
 
 def _size(text: str | None, default: int) -> int:

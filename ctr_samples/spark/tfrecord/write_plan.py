@@ -30,7 +30,8 @@ class WritePlan:
     """All that tasks and the commit need to know; travels by pickle.
 
     ``deletes_partitions`` are those of a table that this overwrite replaces by rows without partitions, where no option
-    ``partitionOverwriteMode`` says that it may: the tasks know what the session says.
+    ``partitionOverwriteMode`` says that it may: the tasks know what the session says. They also do where ``max_records``, the
+    most that a file may hold, is None.
     """
 
     storage: Storage
@@ -41,6 +42,7 @@ class WritePlan:
     shard_size: int
     mode: WriteMode
     deletes_partitions: tuple[str, ...] = ()
+    max_records: int | None = None
 
 
 def plan_writing(options: Options, schema: StructType, mode: Mode) -> WritePlan:
@@ -59,6 +61,7 @@ def plan_writing(options: Options, schema: StructType, mode: Mode) -> WritePlan:
         partition_by=tuple(partitions.names),
         compression=options.compression or "none",
         shard_size=options.shard_size,
+        max_records=options.max_records,
         mode="create" if options.first_write else _mode(mode, options),
     )
     table = Table(plan.storage)
