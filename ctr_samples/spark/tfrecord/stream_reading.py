@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ class TfrecordStreamReader(DataSourceStreamReader):
         self._schema = schema
         self._packing = packing
         self._reader = self._look()
+        self._last: frozenset[str] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Before the first file."""
@@ -46,13 +48,17 @@ class TfrecordStreamReader(DataSourceStreamReader):
         """The files that are there now; before 4.2 Spark says neither where the batch starts nor how many it may take."""
         given = list(start["files"]) if start else []
         known = set(given)
-        new = [file.place for file in self._look().files if file.place not in known]
-        return {"files": given + new[: getattr(limit, "maxFiles", None)]}
+        new = [place for place in self._there() if place not in known and (self._last is None or place in self._last)]
+        return {"files": given + new[: getattr(limit, "max_files", None)]}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """A query with this trigger ends with what is there now."""
+        self._last = frozenset(self._there())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Tasks for the files between two offsets; InputError for one that is gone."""
         known = set(start["files"])
-        there: dict[str, DataFile] = {file.place: file for file in self._look().files}
+        there = self._there()
         wanted = [place for place in end["files"] if place not in known]
         gone = [place for place in wanted if place not in there]
         if gone:
@@ -66,5 +72,14 @@ class TfrecordStreamReader(DataSourceStreamReader):
         """Decode the files of a task. Runs on an executor, once for each attempt."""
         return self._reader.read(partition)
 
+    def _there(self) -> dict[str, DataFile]:
+        return {file.place: file for file in self._look().files}
+
     def _look(self) -> TfrecordReader:
         return TfrecordReader(find(self._options), self._schema, self._options, self._packing)
+
+
+with suppress(ImportError):  # Spark 4.2
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+    SupportsTriggerAvailableNow.register(TfrecordStreamReader)
