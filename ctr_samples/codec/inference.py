@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,15 +64,16 @@ class SchemaSurvey:
         """
         if self.record == "byte_array":
             return
-        keys, done = _survey(chunk, self.record == "sequence_example")
-        if done < len(chunk):
-            raise DamagedFile(
-                f"Record {self._records + done} at byte {self._bytes + chunk.offsets[done] - chunk.offsets[0]} has sound "
-                "checksums but is not a well-formed message; "
-                "its writer is at fault, or it is no tf.Example: read it with the record type byte_array."
-            )
+        sequences = self.record == "sequence_example"
+        keys, done = _survey(chunk, sequences)
+        if done < len(chunk):  # it has left its own keys behind
+            keys, _ = _survey(EncodedBatch(chunk.buffer, chunk.offsets[: done + 1]), sequences)
         for name, feature in keys:
+            if isinstance(name, bytes):
+                raise self._wrong(chunk, _first_with(name, chunk, sequences), f"has a key that is no UTF-8, {name!r}")
             self._note(name, feature)
+        if done < len(chunk):
+            raise self._wrong(chunk, done, "has sound checksums but is not a well-formed message")
         self._records += len(chunk)
         self._bytes += int(chunk.offsets[-1] - chunk.offsets[0])
 
@@ -104,6 +106,13 @@ class SchemaSurvey:
             )
         return ExampleContract(tuple(_spec(name, self.seen[name]) for name in wanted), self.record)
 
+    def _wrong(self, chunk: EncodedBatch, row: int, problem: str) -> DamagedFile:
+        place = self._bytes + int(chunk.offsets[row] - chunk.offsets[0])
+        return DamagedFile(
+            f"Record {self._records + row} at byte {place} {problem}; its writer is at fault, or it is no tf.Example: "
+            "read it with the record type byte_array."
+        )
+
     def _note(self, name: str, feature: SeenFeature) -> None:
         before = self.seen.get(name)
         self.seen[name] = feature if before is None else before.joined(feature)
@@ -132,8 +141,20 @@ def _spec(name: str, feature: SeenFeature) -> FeatureSpec:
     return FeatureSpec(name, _kinds(feature)[0], () if scalar else None, sequence=feature.sequence)
 
 
-def _survey(chunk: EncodedBatch, sequences: bool) -> tuple[list[tuple[str, SeenFeature]], int]:
-    """The keys of the records up to the first one that is no message, and the number of these records."""
+def _first_with(name: bytes, chunk: EncodedBatch, sequences: bool) -> int:
+    """The first record that has a key."""
+    for row in range(len(chunk) - 1):
+        keys, _ = _survey(EncodedBatch(chunk.buffer, chunk.offsets[row : row + 2]), sequences)
+        if any(found == name for found, _ in keys):
+            return row
+    return len(chunk) - 1
+
+
+def _survey(chunk: EncodedBatch, sequences: bool) -> tuple[list[tuple[str | bytes, SeenFeature]], int]:
+    """The keys of the records up to the first one that is no message, and the number of these records.
+
+    A key that is no UTF-8 comes as bytes.
+    """
     data, offsets = chunk.buffer, np.ascontiguousarray(chunk.offsets, np.int64)
     keys = np.zeros((64, Surveyed.FIELDS), np.int64)
     status = np.zeros(STATUS_SIZE, np.int64)
@@ -150,13 +171,11 @@ def _survey(chunk: EncodedBatch, sequences: bool) -> tuple[list[tuple[str, SeenF
     return [_seen(data, row) for row in keys[: status[Surveyed.USED]]], done
 
 
-def _seen(data: npt.NDArray[np.uint8], row: npt.NDArray[np.int64]) -> tuple[str, SeenFeature]:
+def _seen(data: npt.NDArray[np.uint8], row: npt.NDArray[np.int64]) -> tuple[str | bytes, SeenFeature]:
     begin = int(row[Surveyed.KEY]) - data.ctypes.data
-    name = data[begin : begin + int(row[Surveyed.KEY_SIZE])].tobytes()
-    try:
-        text = name.decode()
-    except UnicodeDecodeError as error:
-        raise DamagedFile(f"A key is not UTF-8: {name!r}; the file's writer is at fault.") from error
+    name: str | bytes = data[begin : begin + int(row[Surveyed.KEY_SIZE])].tobytes()
+    with suppress(UnicodeDecodeError):
+        name = name.decode()  # type: ignore[union-attr]
     feature = SeenFeature(
         bool(row[Surveyed.SEQUENCE]),
         int(row[Surveyed.KINDS]),
@@ -164,4 +183,4 @@ def _seen(data: npt.NDArray[np.uint8], row: npt.NDArray[np.int64]) -> tuple[str,
         int(row[Surveyed.MOST]),
         bool(row[Surveyed.BINARY]),
     )
-    return text, feature
+    return name, feature

@@ -160,12 +160,13 @@ class RecordReader:
         """What a corrupt compressed stream still holds behind the first ``known`` bytes of its content."""
         if self._reopen is None or self._compression == "none":
             return np.empty(0, np.uint8)
+        rest, place = [b""], 0
         with self._reopen() as file:
-            rest, place = [], 0
             for piece in before_damage(file, self._compression):
-                rest.append(as_bytes(piece[max(0, known - place) :]))
+                if place + len(piece) > known:
+                    rest.append(piece[max(0, known - place) :])
                 place += len(piece)
-        return _joined([np.empty(0, np.uint8), *rest])
+        return as_bytes(b"".join(rest))
 
     def _damaged(self, problem: str) -> DamagedFile:
         """Counts what was given out: all that is sound."""

@@ -106,6 +106,26 @@ def test_bytes_that_are_no_message_are_damage_at_their_place_in_the_file() -> No
         survey.add(chunk(example(n=[3]), b"\x0a\xff\xff"))
 
 
+def test_a_key_that_is_no_utf8_is_damage_of_the_first_record_that_has_it() -> None:
+    survey = SchemaSurvey()
+    survey.add(chunk(example(n=[1])))
+    size = len(frame(example(n=[1])))
+    wrong = example(n=[1]).replace(b"n", b"\xff")
+    for records in ([wrong], [example(n=[1]), wrong, wrong], [example(n=[1])] * 2 + [wrong]):
+        at = records.index(wrong) + 1
+        with pytest.raises(
+            DamagedFile, match=rf"^Record {at} at byte {at * size} has a key that is no UTF-8, b'\\xff'"
+        ):
+            survey.add(chunk(*records))
+
+
+def test_what_sound_records_before_a_malformed_one_have_is_known() -> None:
+    survey = SchemaSurvey()
+    with pytest.raises(DamagedFile, match="Record 1 at byte"):
+        survey.add(chunk(example(n=[1]), example(m=[1]) + b"\x0a\xff"))
+    assert survey.names() == ["n"]
+
+
 def not_text(*values: bytes) -> bool:
     survey = SchemaSurvey()
     survey.add(chunk(example(s=[b"text"]), example(s=list(values)), example(s=[b"more"])))

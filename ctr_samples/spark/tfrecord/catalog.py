@@ -174,12 +174,13 @@ def _single(storage: Storage, place: Place) -> tuple[Storage, Place, dict[str, i
         parent, slash, path = place.root.rpartition("/")
         place = Place(parent or slash or ".", path, place.pattern)
         storage = open_storage(place.root)
+    missing = InputError(f"{place} does not exist; expected a directory, a file or a glob that matches some.")
+    if place.pattern is not None:
+        raise missing
     try:
-        if place.pattern is not None:
-            raise FileNotFoundError
         storage.open(place.fixed).close()
     except FileNotFoundError:
-        raise InputError(f"{place} does not exist; expected a directory, a file or a glob that matches some.") from None
+        raise missing from None
     except StorageError as error:
         if not _is_directory(error):
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyspark import TaskContext
@@ -47,11 +48,13 @@ class Packing:
 def packing_of(spark: SparkSession) -> Packing:
     """What a session says of files and tasks. Runs on the driver, when the format is registered."""
     defaults = Packing()
-    cores = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None) or spark.sparkContext.defaultParallelism
+    cores = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None)
+    with suppress(AttributeError):  # Spark Connect does not tell
+        cores = cores or str(spark.sparkContext.defaultParallelism)
     return Packing(
         _size(spark.conf.get("spark.sql.files.maxPartitionBytes", None), defaults.max_bytes),
         _size(spark.conf.get("spark.sql.files.openCostInBytes", None), defaults.open_cost),
-        max(1, int(spark.conf.get("spark.sql.files.minPartitionNum", None) or cores)),
+        max(1, int(spark.conf.get("spark.sql.files.minPartitionNum", None) or cores or defaults.least_tasks)),
     )
 
 
