@@ -37,7 +37,7 @@ def records_of(storage: Storage, shard: Shard) -> Iterator[EncodedBatch]:
     place = storage.locate(shard.path)
     try:
         with storage.open(shard.path) as file:
-            yield from RecordReader(file, compression_of(shard.path))
+            yield from RecordReader(file, compression_of(shard.path), reopen=lambda: storage.open(shard.path))
     except FileNotFoundError:
         raise DamagedFile(f"{place} is missing, though the manifest names it; restore it, or run again.") from None
     except DamagedFile as error:
@@ -63,7 +63,7 @@ def _damage_of_one(storage: Storage, on_bytes: Callable[[int], None], shard: Sha
     try:
         with storage.open(shard.path) as raw:
             file = CheckedFile(raw, on_bytes)
-            wrong = _wrong_records(file, shard)
+            wrong = _wrong_records(storage, file, shard)
             file.drain()
     except FileNotFoundError:
         return f"{place} is missing."
@@ -73,9 +73,10 @@ def _damage_of_one(storage: Storage, on_bytes: Callable[[int], None], shard: Sha
     return f"{place} {wrong.rstrip('.')}." if wrong else None
 
 
-def _wrong_records(file: CheckedFile, shard: Shard) -> str | None:
+def _wrong_records(storage: Storage, file: CheckedFile, shard: Shard) -> str | None:
+    reader = RecordReader(file, compression_of(shard.path), reopen=lambda: storage.open(shard.path))
     try:
-        records = sum(map(len, RecordReader(file, compression_of(shard.path))))
+        records = sum(map(len, reader))
     except DamagedFile as error:
         return f"is damaged: {error}"
     return None if records == shard.records else f"holds {records} records, the manifest says {shard.records}"

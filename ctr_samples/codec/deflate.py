@@ -20,6 +20,7 @@ FASTEST_LEVELS = 3
 """Levels up to this one are ISA-L's; those above are zlib's, several times slower and a few per cent smaller."""
 
 WINDOW_BITS = {"gzip": 31, "zlib": 15}
+_STEP = 4 << 10
 PIECE = 1 << 20
 """Bytes read from a file at a time, and the most that a decompressor gives at once."""
 
@@ -84,6 +85,33 @@ def pieces(file: Readable, compression: Compression, size: int = PIECE) -> Itera
         yield from _inflated(file, compression, size)
     except (zlib.error, fast_zlib.error) as error:
         raise DamagedFile(f"The {compression} stream is corrupt ({error}); write the file again.") from error
+
+
+def before_damage(file: Readable, compression: Compression) -> Iterator[bytes]:
+    """The content of a corrupt stream up to the byte from which nothing can be decompressed.
+
+    ISA-L drops what the failing call had decompressed; zlib, a byte at a time, does not. Slow: to say where damage is.
+    """
+    stream = zlib.decompressobj(WINDOW_BITS[compression])
+    while waiting := file.read(_STEP):
+        while waiting:
+            before = stream.copy()
+            try:
+                yield stream.decompress(waiting)
+            except zlib.error:
+                yield from _byte_by_byte(before, waiting)
+                return
+            waiting = stream.unused_data
+            if stream.eof:
+                stream = zlib.decompressobj(WINDOW_BITS[compression])
+
+
+def _byte_by_byte(stream: Any, data: bytes) -> Iterator[bytes]:
+    for position in range(len(data)):
+        try:
+            yield stream.decompress(data[position : position + 1])
+        except zlib.error:
+            return
 
 
 def _inflated(file: Readable, compression: Compression, size: int) -> Iterator[bytes]:

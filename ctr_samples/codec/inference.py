@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,12 +20,17 @@ DTYPES: dict[int, DType] = {BYTES: "bytes", FLOAT: "float32", INT64: "int64"}
 
 @dataclass(frozen=True, slots=True)
 class SeenFeature:
-    """A key's kinds (a bit for each), and the fewest and most values that any of its features has."""
+    """A key's kinds (a bit for each), and the fewest and most values that any of its features has.
+
+    ``binary``: a value is no UTF-8. ``both``: the key is in the context of some records and in the lists of others.
+    """
 
     sequence: bool
     kinds: int
     fewest: int
     most: int
+    binary: bool = False
+    both: bool = False
 
     def joined(self, other: SeenFeature) -> SeenFeature:
         """What both together have seen."""
@@ -33,6 +39,8 @@ class SeenFeature:
             self.kinds | other.kinds,
             min(self.fewest, other.fewest),
             max(self.most, other.most),
+            self.binary or other.binary,
+            self.both or other.both or self.sequence != other.sequence,
         )
 
 
@@ -46,38 +54,67 @@ class SchemaSurvey:
     def __init__(self, record: RecordType = "example") -> None:
         self.record: RecordType = record
         self.seen: dict[str, SeenFeature] = {}
+        self._records = 0
+        self._bytes = 0
 
     def add(self, chunk: EncodedBatch) -> None:
-        """Look at every record of ``chunk``. Raises DamagedFile for one that is not a well-formed message."""
+        """Look at every record of ``chunk``, which follows the chunks before it in a file.
+
+        Raises DamagedFile, with its number and place in the file, for a record that is not a well-formed message.
+        """
         if self.record == "byte_array":
             return
-        for name, feature in _survey(chunk, self.record == "sequence_example"):
+        sequences = self.record == "sequence_example"
+        keys, done = _survey(chunk, sequences)
+        if done < len(chunk):  # it has left its own keys behind
+            keys, _ = _survey(EncodedBatch(chunk.buffer, chunk.offsets[: done + 1]), sequences)
+        for name, feature in keys:
+            if isinstance(name, bytes):
+                raise self._wrong(chunk, _first_with(name, chunk, sequences), f"has a key that is no UTF-8, {name!r}")
             self._note(name, feature)
+        if done < len(chunk):
+            raise self._wrong(chunk, done, "has sound checksums but is not a well-formed message")
+        self._records += len(chunk)
+        self._bytes += int(chunk.offsets[-1] - chunk.offsets[0])
 
     def merge(self, other: SchemaSurvey) -> None:
         """Take over what ``other`` has seen."""
         for name, feature in other.seen.items():
             self._note(name, feature)
 
-    def contract(self) -> ExampleContract:
-        """The features in order of their names. Raises ContractError naming keys that have values of several kinds."""
+    def names(self) -> list[str]:
+        """The keys of which something is known, in order."""
+        return sorted(name for name, feature in self.seen.items() if feature.kinds)
+
+    def conflicts(self) -> dict[str, str]:
+        """Keys that have no single type, with what is stored under them."""
+        return {name: told for name in self.names() if (told := _conflict(self.seen[name]))}
+
+    def binary_names(self) -> frozenset[str]:
+        """The keys whose bytes are no text: at least one value is no UTF-8."""
+        return frozenset(name for name, feature in self.seen.items() if feature.binary)
+
+    def contract(self, names: Collection[str] | None = None) -> ExampleContract:
+        """The features in order of their names, or those of ``names``. Raises ContractError for one without a single type."""
         if self.record == "byte_array":
             return ExampleContract((FeatureSpec("byteArray", "bytes"),), "byte_array")
-        known = {name: feature for name, feature in sorted(self.seen.items()) if feature.kinds}
-        conflicts = [f"{n!r} ({' and '.join(_kinds(f))})" for n, f in known.items() if len(_kinds(f)) > 1]
-        if conflicts:
+        wanted = [name for name in self.names() if names is None or name in names]
+        conflicts = self.conflicts()
+        if told := [f"{name!r} ({conflicts[name]})" for name in wanted if name in conflicts]:
             raise ContractError(
-                f"Values of several kinds are stored under {', '.join(conflicts)}; "
-                "give a schema that leaves these features out, or read the files apart."
+                f"Values of several kinds are stored under {', '.join(told)}; read the data without these."
             )
-        return ExampleContract(tuple(_spec(name, feature) for name, feature in known.items()), self.record)
+        return ExampleContract(tuple(_spec(name, self.seen[name]) for name in wanted), self.record)
+
+    def _wrong(self, chunk: EncodedBatch, row: int, problem: str) -> DamagedFile:
+        place = self._bytes + int(chunk.offsets[row] - chunk.offsets[0])
+        return DamagedFile(
+            f"Record {self._records + row} at byte {place} {problem}; its writer is at fault, or it is no tf.Example: "
+            "read it with the record type byte_array."
+        )
 
     def _note(self, name: str, feature: SeenFeature) -> None:
         before = self.seen.get(name)
-        if before is not None and before.sequence != feature.sequence:
-            raise ContractError(
-                f"The key {name!r} is in the context of some records and in the feature lists of others; give a schema."
-            )
         self.seen[name] = feature if before is None else before.joined(feature)
 
 
@@ -93,12 +130,31 @@ def _kinds(feature: SeenFeature) -> list[DType]:
     return [dtype for kind, dtype in DTYPES.items() if feature.kinds >> kind & 1]
 
 
+def _conflict(feature: SeenFeature) -> str | None:
+    if feature.both:
+        return "in the context of some records and in the feature lists of others"
+    return " and ".join(_kinds(feature)) if len(_kinds(feature)) > 1 else None
+
+
 def _spec(name: str, feature: SeenFeature) -> FeatureSpec:
     scalar = feature.fewest == feature.most == 1
     return FeatureSpec(name, _kinds(feature)[0], () if scalar else None, sequence=feature.sequence)
 
 
-def _survey(chunk: EncodedBatch, sequences: bool) -> list[tuple[str, SeenFeature]]:
+def _first_with(name: bytes, chunk: EncodedBatch, sequences: bool) -> int:
+    """The first record that has a key."""
+    for row in range(len(chunk) - 1):
+        keys, _ = _survey(EncodedBatch(chunk.buffer, chunk.offsets[row : row + 2]), sequences)
+        if any(found == name for found, _ in keys):
+            return row
+    return len(chunk) - 1
+
+
+def _survey(chunk: EncodedBatch, sequences: bool) -> tuple[list[tuple[str | bytes, SeenFeature]], int]:
+    """The keys of the records up to the first one that is no message, and the number of these records.
+
+    A key that is no UTF-8 comes as bytes.
+    """
     data, offsets = chunk.buffer, np.ascontiguousarray(chunk.offsets, np.int64)
     keys = np.zeros((64, Surveyed.FIELDS), np.int64)
     status = np.zeros(STATUS_SIZE, np.int64)
@@ -111,21 +167,20 @@ def _survey(chunk: EncodedBatch, sequences: bool) -> list[tuple[str, SeenFeature
         if status[REASON] == NEED_VALUES:
             keys.resize((2 * len(keys), Surveyed.FIELDS), refcheck=False)
         elif status[REASON] == BROKEN:
-            raise DamagedFile(
-                f"Record {done} at byte {offsets[done]} has sound checksums but is not a well-formed message; "
-                "its writer is at fault, or it is no tf.Example: read it with the record type byte_array."
-            )
-    return [_seen(data, row) for row in keys[: status[Surveyed.USED]]]
+            break
+    return [_seen(data, row) for row in keys[: status[Surveyed.USED]]], done
 
 
-def _seen(data: npt.NDArray[np.uint8], row: npt.NDArray[np.int64]) -> tuple[str, SeenFeature]:
+def _seen(data: npt.NDArray[np.uint8], row: npt.NDArray[np.int64]) -> tuple[str | bytes, SeenFeature]:
     begin = int(row[Surveyed.KEY]) - data.ctypes.data
-    name = data[begin : begin + int(row[Surveyed.KEY_SIZE])].tobytes()
-    try:
-        text = name.decode()
-    except UnicodeDecodeError as error:
-        raise DamagedFile(f"A key is not UTF-8: {name!r}; the file's writer is at fault.") from error
+    name: str | bytes = data[begin : begin + int(row[Surveyed.KEY_SIZE])].tobytes()
+    with suppress(UnicodeDecodeError):
+        name = name.decode()  # type: ignore[union-attr]
     feature = SeenFeature(
-        bool(row[Surveyed.SEQUENCE]), int(row[Surveyed.KINDS]), int(row[Surveyed.FEWEST]), int(row[Surveyed.MOST])
+        bool(row[Surveyed.SEQUENCE]),
+        int(row[Surveyed.KINDS]),
+        int(row[Surveyed.FEWEST]),
+        int(row[Surveyed.MOST]),
+        bool(row[Surveyed.BINARY]),
     )
-    return text, feature
+    return name, feature

@@ -78,10 +78,11 @@ class Surveyed:
     SEQUENCE       1 if it was found among the FeatureLists
     KINDS          a bit for each kind found: 1 << BYTES, FLOAT or INT64
     FEWEST, MOST   values of a feature
+    BINARY         1 if a bytes value was found that is no UTF-8
     """
 
-    KEY, KEY_SIZE, SEQUENCE, KINDS, FEWEST, MOST = range(6)
-    FIELDS = 6
+    KEY, KEY_SIZE, SEQUENCE, KINDS, FEWEST, MOST, BINARY = range(7)
+    FIELDS = 7
     USED, ROOM = 1, 2
 
 

@@ -44,7 +44,8 @@ SOURCES = (
     ("ctr_samples.codec", "layout.py"),
     ("ctr_samples.codec", "machine_code.py"),
     *(("ctr_samples.codec.kernels", f"{name}.py") for name in (
-        "checksums", "compilation", "decode", "encode", "frames", "lists", "measure", "memory", "survey", "varint", "wire",
+        "checksums", "compilation", "decode", "encode", "frames", "lists", "measure", "memory", "survey", "utf8", "varint",
+        "wire",
     )),
 )  # fmt: skip
 

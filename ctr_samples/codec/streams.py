@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from ctr_samples.codec.deflate import PIECE, Compression, Readable, compressor, pieces
+from ctr_samples.codec.deflate import PIECE, Compression, Readable, before_damage, compressor, pieces
 from ctr_samples.codec.encoder import EncodedBatch
 from ctr_samples.codec.frames import PROBLEMS, as_bytes, scan
 from ctr_samples.codec.layout import BAD_LENGTH, BAD_MESSAGE, FOOTER, HEADER, SOUND
@@ -75,7 +76,8 @@ class RecordReader:
 
     Iterate once. A chunk holds about ``chunk_size`` bytes, and more only for a single larger record. Memory follows the
     bytes that really come, never a length that a header claims: a record over ``largest_record`` bytes, or a content
-    over ``largest_content`` bytes, is DamagedFile, as is anything cut or altered.
+    over ``largest_content`` bytes, is DamagedFile, as is anything cut or altered. It is raised once all sound records before
+    it were given out, and counts them; for a corrupt compressed stream that needs ``reopen``, which opens the file again.
     """
 
     def __init__(
@@ -86,7 +88,11 @@ class RecordReader:
         chunk_size: int = CHUNK,
         largest_record: int = LARGEST_RECORD,
         largest_content: int | None = None,
+        reopen: Callable[[], AbstractContextManager[Readable]] | None = None,
     ) -> None:
+        self._compression = compression
+        self._reopen = reopen
+        self._failure: DamagedFile | None = None
         self._pieces = pieces(file, compression, min(chunk_size, PIECE))
         self._chunk_size = chunk_size
         self._largest_record = largest_record
@@ -100,15 +106,19 @@ class RecordReader:
         wanted = self._chunk_size
         while True:
             data, ended = self._fill(rest, wanted)
-            if not data.size:
+            if not data.size and self._failure is None:
                 return
             offsets, position, wrong = scan(data)
-            if wrong in (BAD_LENGTH, BAD_MESSAGE) or (wrong != SOUND and ended):
-                raise self._damaged(PROBLEMS[wrong], position)
             if position:
                 self.records += len(offsets) - 1
                 self.size += position
                 yield EncodedBatch(data[:position], offsets)
+            if wrong in (BAD_LENGTH, BAD_MESSAGE):
+                raise self._damaged(PROBLEMS[wrong])
+            if self._failure is not None:
+                raise self._damaged(str(self._failure)) from self._failure
+            if wrong != SOUND and ended:
+                raise self._damaged(PROBLEMS[wrong])
             rest = data[position:]
             wanted = self._next_size(rest)
 
@@ -124,13 +134,17 @@ class RecordReader:
         parts: list[Any] = [rest]
         size = rest.size
         while size < wanted:
-            piece = next(self._pieces, None)
+            try:
+                piece = next(self._pieces, None)
+            except DamagedFile as error:
+                self._failure = error
+                return _joined([*parts, self._rescued(self.size + size)]), True
             if piece is None:
                 return _joined(parts), True
             parts.append(as_bytes(piece))
             size += len(piece)
             if self._largest_content is not None and self.size + size > self._largest_content:
-                raise self._damaged(f"the content is over the limit of {self._largest_content} bytes", 0)
+                raise self._damaged(f"the content is over the limit of {self._largest_content} bytes")
         return _joined(parts), False
 
     def _next_size(self, rest: npt.NDArray[np.uint8]) -> int:
@@ -139,14 +153,26 @@ class RecordReader:
             return max(self._chunk_size, HEADER)
         length = int(rest[:8].view("<u8")[0])
         if length > self._largest_record:
-            raise self._damaged(f"the record claims {length} bytes; the limit is {self._largest_record}", 0)
+            raise self._damaged(f"the record claims {length} bytes; the limit is {self._largest_record}")
         return max(self._chunk_size, length + HEADER + FOOTER)
 
-    def _damaged(self, problem: str, position: int) -> DamagedFile:
-        return DamagedFile(
-            f"After {self.records} records, at byte {self.size + position} of the content: {problem}. "
-            "Write the file again."
-        )
+    def _rescued(self, known: int) -> npt.NDArray[np.uint8]:
+        """What a corrupt compressed stream still holds behind the first ``known`` bytes of its content."""
+        if self._reopen is None or self._compression == "none":
+            return np.empty(0, np.uint8)
+        rest, place = [b""], 0
+        with self._reopen() as file:
+            for piece in before_damage(file, self._compression):
+                if place + len(piece) > known:
+                    rest.append(piece[max(0, known - place) :])
+                place += len(piece)
+        return as_bytes(b"".join(rest))
+
+    def _damaged(self, problem: str) -> DamagedFile:
+        """Counts what was given out: all that is sound."""
+        sentence = problem.rstrip(".").removesuffix("; write the file again")
+        records = f"{self.records} record" if self.records == 1 else f"{self.records} records"
+        return DamagedFile(f"After {records}, at byte {self.size} of the content: {sentence}. Write the file again.")
 
 
 def _joined(parts: list[npt.NDArray[np.uint8]]) -> npt.NDArray[np.uint8]:

@@ -7,7 +7,8 @@
     _SUCCESS
 
 As with a day's samples, the appearance of a manifest is the commit. A manifest of an append names only what it adds to the
-generation before; every sixteenth, and each overwrite, names all, so that a reader opens a few small files.
+generation before; every sixteenth, and each overwrite of all or of some partitions, names all, so that a reader opens a few
+small files and a shard that was replaced is in no later manifest.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from ctr_samples.shards.storage import NameTaken, Storage
 
 TABLE_FORMAT = "ctr-samples table 1"
 _COMPLETE_EVERY = 16
+WriteMode = Literal["append", "create", "overwrite", "overwrite_partitions"]
 _TRIES = 100
 """How many other writers may be faster before an append gives up."""
 
@@ -36,13 +38,13 @@ _TRIES = 100
 class TableWrite:
     """What one write brings to a table.
 
-    ``mode`` ``create`` is an append to a table that is not there yet. ``schema`` is whatever the writer wants its readers to
-    know of the columns; ``stream`` is the id of a stream and the number of its batch, which is committed once however often
-    it is tried.
+    ``mode`` ``create`` is an append to a table that is not there yet; ``overwrite_partitions`` replaces partitions that
+    have a shard here. ``schema`` is whatever the writer wants its readers to know of the columns; ``stream`` is the id of a
+    stream and the number of its batch, which is committed once however often it is tried.
     """
 
     run_id: str
-    mode: Literal["append", "create", "overwrite"]
+    mode: WriteMode
     record_type: str
     shards: tuple[Shard, ...]
     schema: Mapping[str, Any] = field(default_factory=dict)
@@ -112,7 +114,7 @@ def next_manifest(current: TableManifest | None, write: TableWrite, created_at: 
         partition_by=write.partition_by,
         schemas=_distinct(base.schemas if base else (), write.schema),
         contracts=_distinct(base.contracts if base else (), write.contract),
-        shards=(base.shards if base else ()) + write.shards,
+        shards=(_kept(base, write) if base else ()) + write.shards,
         streams=streams,
         versions=write.versions,
     )
@@ -120,18 +122,19 @@ def next_manifest(current: TableManifest | None, write: TableWrite, created_at: 
 
 def on_disk(manifest: TableManifest, write: TableWrite) -> TableManifest:
     """What is put for a generation: all of it, or for most appends what is new."""
-    complete = write.mode == "overwrite" or manifest.generation % _COMPLETE_EVERY in (0, 1)
+    replaces = write.mode in ("overwrite", "overwrite_partitions")
+    complete = replaces or manifest.generation % _COMPLETE_EVERY in (0, 1)
     return manifest if complete else replace(manifest, complete=False, shards=write.shards)
 
 
 def refusal(current: TableManifest, write: TableWrite) -> str | None:
-    """Why an append does not fit what is there, or None."""
+    """Why rows cannot be added to what is there, or None."""
     for name, there, new in (
         ("records of type", current.record_type, write.record_type),
         ("partitions by", list(current.partition_by) or "nothing", list(write.partition_by) or "nothing"),
     ):
         if there != new:
-            return f"holds {name} {there}, and {new} was to be appended; write to another directory, or overwrite"
+            return f"holds {name} {there}, and {new} was to be written; use another directory, or overwrite the table"
     return None
 
 
@@ -175,9 +178,9 @@ class Table:
         """Publish a write and return what readers now see.
 
         A batch of a stream that is already there changes nothing. When another writer was faster, an append goes behind it
-        and an overwrite replaces it too. An overwrite then removes the files of the generation that it replaced. Raises as
-        :func:`ctr_samples.shards.generations.put` does, PublishConflict if a table that was to be created is there, and
-        InputError for an append that does not fit.
+        and an overwrite (of partitions: in these) replaces it too. An overwrite then removes the files that it replaced.
+        Raises as :func:`ctr_samples.shards.generations.put` does, PublishConflict if a table that was to be created is there,
+        and InputError for rows that do not fit.
         """
         check_shards(self.storage, write.shards)
         for _ in range(_TRIES):
@@ -186,7 +189,7 @@ class Table:
                 return current
             if current:
                 self.check_absent(current, write.mode)
-            if current and write.mode == "append" and (wrong := refusal(current, write)):
+            if current and write.mode != "overwrite" and (wrong := refusal(current, write)):
                 raise InputError(f"{self.storage.url} {wrong}.")
             manifest = next_manifest(current, write, datetime.now(UTC).isoformat(timespec="seconds"))
             data = on_disk(manifest, write).to_json()
@@ -194,16 +197,17 @@ class Table:
                 generations.put(self.storage, MANIFESTS_OF_TABLE, manifest.generation, data, write.run_id)
             except PublishConflict:
                 continue
-            self._finish(current, write)
+            self._finish(current, manifest)
             return manifest
         raise PublishConflict(f"{_TRIES} other writers of {self.storage.url} were faster; run this write again.")
 
-    def _finish(self, before: TableManifest | None, write: TableWrite) -> None:
+    def _finish(self, before: TableManifest | None, after: TableManifest) -> None:
         """What is left to do once readers see the new generation; nothing here may fail the write."""
         with suppress(NameTaken, StorageError):
             self.storage.put_new("_SUCCESS", b"")
-        if write.mode == "overwrite" and before:
-            for shard in before.shards:
+        listed = {shard.path for shard in after.shards}
+        for shard in before.shards if before else ():
+            if shard.path not in listed:
                 with suppress(StorageError):
                     self.storage.delete(shard.path)
 
@@ -228,6 +232,18 @@ class Table:
 def _is_own(path: str) -> bool:
     name = path.rsplit("/", 1)[-1]
     return path.startswith(f"{MANIFESTS_OF_TABLE}/") or is_shard_name(name) or is_staged_name(name)
+
+
+def _kept(current: TableManifest, write: TableWrite) -> tuple[Shard, ...]:
+    """The shards that stay beside those of a write."""
+    if write.mode != "overwrite_partitions":
+        return current.shards
+    replaced = {_directory(shard) for shard in write.shards}
+    return tuple(shard for shard in current.shards if _directory(shard) not in replaced)
+
+
+def _directory(shard: Shard) -> str:
+    return shard.path.rpartition("/")[0]
 
 
 def _has_batch(current: TableManifest, write: TableWrite) -> bool:

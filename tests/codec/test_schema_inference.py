@@ -96,9 +96,114 @@ def test_more_keys_than_there_was_room_for_are_found() -> None:
     assert [f.name for f in found(example(**features))] == sorted(features)
 
 
-def test_bytes_that_are_no_message_are_damage() -> None:
+def test_bytes_that_are_no_message_are_damage_at_their_place_in_the_file() -> None:
     with pytest.raises(DamagedFile, match="Record 1 at byte .* not a well-formed message"):
         found(example(n=[1]), b"\x0a\xff\xff")
+    survey = SchemaSurvey()
+    survey.add(chunk(example(n=[1]), example(n=[2])))
+    size = len(frame(example(n=[1])))
+    with pytest.raises(DamagedFile, match=f"Record 3 at byte {3 * size} has sound checksums but"):
+        survey.add(chunk(example(n=[3]), b"\x0a\xff\xff"))
+
+
+def test_a_key_that_is_no_utf8_is_damage_of_the_first_record_that_has_it() -> None:
+    survey = SchemaSurvey()
+    survey.add(chunk(example(n=[1])))
+    size = len(frame(example(n=[1])))
+    wrong = example(n=[1]).replace(b"n", b"\xff")
+    for records in ([wrong], [example(n=[1]), wrong, wrong], [example(n=[1])] * 2 + [wrong]):
+        at = records.index(wrong) + 1
+        with pytest.raises(
+            DamagedFile, match=rf"^Record {at} at byte {at * size} has a key that is no UTF-8, b'\\xff'"
+        ):
+            survey.add(chunk(*records))
+
+
+def test_what_sound_records_before_a_malformed_one_have_is_known() -> None:
+    survey = SchemaSurvey()
+    with pytest.raises(DamagedFile, match="Record 1 at byte"):
+        survey.add(chunk(example(n=[1]), example(m=[1]) + b"\x0a\xff"))
+    assert survey.names() == ["n"]
+
+
+def not_text(*values: bytes) -> bool:
+    survey = SchemaSurvey()
+    survey.add(chunk(example(s=[b"text"]), example(s=list(values)), example(s=[b"more"])))
+    return survey.binary_names() == {"s"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"plain, and longer than eight bytes",
+        "é".encode(),
+        "1234567é".encode(),
+        "日本語 text".encode(),
+        "\U0001f600".encode(),
+        "\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff".encode(),
+    ],
+)
+def test_utf8_is_text(value: bytes) -> None:
+    assert not not_text(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\xff",
+        b"\x80",
+        b"12345678\x80",
+        b"\xc3",
+        b"\xe3\x81",
+        b"\xf0\x9f\x98",
+        b"\xc0\x80",
+        b"\xc1\xbf",
+        b"\xe0\x9f\xbf",
+        b"\xed\xa0\x80",
+        b"\xf0\x8f\xbf\xbf",
+        b"\xf4\x90\x80\x80",
+        b"\xf5\x80\x80\x80",
+        b"\xc3\x28",
+        b"\xe3\x81\x28",
+    ],
+)
+def test_bytes_that_are_no_utf8_are_no_text_wherever_they_are_found(value: bytes) -> None:
+    assert not_text(value)
+    assert not_text(b"text", value, b"text")
+
+
+@given(value=st.binary(max_size=24) | st.text(max_size=8).map(str.encode))
+def test_what_is_text_is_what_python_decodes(value: bytes) -> None:
+    try:
+        value.decode()
+        assert not not_text(value)
+    except UnicodeDecodeError:
+        assert not_text(value)
+
+
+def test_what_is_no_text_in_one_file_is_none_in_all() -> None:
+    surveys = [SchemaSurvey(), SchemaSurvey()]
+    surveys[0].add(chunk(example(s=[b"a"], t=[b"b"])))
+    surveys[1].add(chunk(example(s=[b"\xff"], t=[b"b"])))
+    surveys[0].merge(pickle.loads(pickle.dumps(surveys[1])))
+    assert surveys[0].binary_names() == {"s"}
+
+
+def test_keys_without_a_single_type_hold_up_only_those_who_want_them() -> None:
+    survey = SchemaSurvey("sequence_example")
+    lists = {"c": tf.train.FeatureList(feature=[feature([1])])}
+    survey.add(
+        chunk(tf.train.SequenceExample(feature_lists=tf.train.FeatureLists(feature_list=lists)).SerializeToString())
+    )
+    survey.add(chunk(example(a=[1], b=[1], c=[1])))
+    survey.add(chunk(example(a=[2], b=[0.5])))
+    assert survey.names() == ["a", "b", "c"]
+    assert survey.contract(["a", "x"]).names() == ["a"]
+    with pytest.raises(
+        ContractError, match=r"under 'b' \(float32 and int64\), 'c' \(in the context of some records and in"
+    ):
+        survey.contract()
 
 
 @given(sample=samples())

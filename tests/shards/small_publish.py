@@ -110,6 +110,11 @@ def overwrite(storage: Storage, run: int) -> None:
     _write_table(storage, run, "overwrite")
 
 
+def overwrite_partitions(storage: Storage, run: int) -> None:
+    """What ``write_tfrecord`` does where only the partitions of the rows are replaced: here all that there are."""
+    _write_table(storage, run, "overwrite_partitions")
+
+
 def runs_of_day(storage: Storage) -> list[int]:
     """The run whose samples readers of the day see, if any; fails on anything that is not one whole run."""
     manifest = latest_manifest(storage, DAY)
@@ -166,6 +171,7 @@ SCENARIOS = {
     "first table": Scenario(append, runs_of_table, before=False, adds=True),
     "append": Scenario(append, runs_of_table, adds=True),
     "overwrite": Scenario(overwrite, runs_of_table),
+    "overwrite partitions": Scenario(overwrite_partitions, runs_of_table),
 }
 
 

@@ -119,7 +119,7 @@ def die_everywhere(publisher: Publisher, name: str, fresh: Callable[[], str], ch
     return calls
 
 
-@scenarios("day again", "overwrite")
+@scenarios("day again", "overwrite", "overwrite partitions")
 def test_dying_after_any_system_call_leaves_the_old_or_the_new(
     publisher: Publisher, scenario: str, fresh: Callable[[], str]
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator, ValidationError, validate
-from small_publish import append, create, overwrite
+from small_publish import append, create, overwrite, overwrite_partitions
 
 from ctr_samples.shards import Shard, Storage
 from ctr_samples.shards.table import Table, TableManifest, TableWrite
@@ -39,10 +39,10 @@ def test_the_schema_has_each_field_of_a_table_manifest_and_no_other(schema: dict
 
 
 def test_the_manifests_of_all_kinds_of_writes_follow_the_schema(schema: dict[str, Any], storage: Storage) -> None:
-    for number, publish in enumerate([create, append, append, overwrite, append], 1):
+    for number, publish in enumerate([create, append, append, overwrite, append, overwrite_partitions], 1):
         publish(storage, number)
     written = documents(storage)
-    assert [one["complete"] for one in written] == [True, False, False, True, False]
+    assert [one["complete"] for one in written] == [True, False, False, True, False, True]
     for one in written:
         validate(one, schema)
 

@@ -24,9 +24,9 @@ def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
     return Table(open_storage("s3://lake/table"))
 
 
-def shard(name: str, storage: Storage | None = None) -> Shard:
+def shard(name: str, storage: Storage | None = None, directory: str = "") -> Shard:
     """One shard of six bytes; written if a storage is given."""
-    path = f"part-00000-1-{name:>08}.tfrecord"
+    path = f"{directory}part-00000-1-{name:>08}.tfrecord"
     if storage is not None:
         with storage.new_file(path) as file:
             file.write(b"record")
@@ -183,11 +183,9 @@ def test_a_store_that_does_not_answer_leaves_the_old_files_alone(table: Table, m
 def test_an_append_of_another_kind_is_refused_and_an_overwrite_is_not(table: Table) -> None:
     table.commit(write(shard("1", table.storage)))
     two = shard("2", table.storage)
-    with pytest.raises(
-        InputError, match="holds records of type Example, and ByteArray was to be appended; write to another"
-    ):
+    with pytest.raises(InputError, match="holds records of type Example, and ByteArray was to be written; use another"):
         table.commit(replace(write(two), record_type="ByteArray"))
-    with pytest.raises(InputError, match=r"holds partitions by nothing, and \['country'\] was to be appended"):
+    with pytest.raises(InputError, match=r"holds partitions by nothing, and \['country'\] was to be written"):
         table.commit(write(two, partition_by=("country",)))
     table.commit(replace(write(two, mode="overwrite"), record_type="ByteArray"))
     assert seen(table) == ["002"]
@@ -201,6 +199,56 @@ def test_a_table_that_is_to_be_created_must_not_be_there(table: Table) -> None:
         f"Run r1 published to {table.storage.url} first; this run published nothing. "
         "Choose another directory, or append or overwrite."
     )
+    assert seen(table) == ["001"]
+
+
+def test_an_overwrite_of_partitions_replaces_those_that_it_brings_and_no_others(table: Table) -> None:
+    def add(name: str, day: int, run: str, mode: str = "append") -> TableManifest:
+        day_shard = shard(name, table.storage, f"day={day}/")
+        return table.commit(write(day_shard, run=run, mode=mode, partition_by=("day",)))
+
+    add("1", 1, "r1", "overwrite_partitions")  # there is no table yet
+    add("2", 2, "r2")
+    add("3", 2, "r3")
+    add("4", 20, "r4")
+    last = add("5", 2, "r5", "overwrite_partitions")
+    assert seen(table) == ["001", "004", "005"]
+    assert (last.parent, last.schemas) == ("r4", (SCHEMA,))
+    assert [file.path for file in table.storage.files("") if file.path.startswith("day=")] == [
+        "day=1/part-00000-1-00000001.tfrecord",
+        "day=2/part-00000-1-00000005.tfrecord",
+        "day=20/part-00000-1-00000004.tfrecord",
+    ]
+    table.commit(write(run="r6", mode="overwrite_partitions", partition_by=("day",)))  # no rows: no partition
+    add("7", 3, "r7")
+    assert seen(table) == ["001", "004", "005", "007"]
+
+
+def test_an_overwrite_of_partitions_that_loses_a_race_replaces_what_the_winner_added_to_them(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {"partition_by": ("day",)}
+    table.commit(write(shard("1", table.storage, "day=1/"), **parts))
+    mine = write(shard("4", table.storage, "day=1/"), run="mine", mode="overwrite_partitions", **parts)
+    theirs = [shard("2", table.storage, "day=1/"), shard("3", table.storage, "day=2/")]
+    current = Table.current
+    others = [write(*theirs, run="other", **parts)]
+
+    def overtaken(self: Table) -> TableManifest | None:
+        found = current(self)
+        if others:
+            self.commit(others.pop())
+        return found
+
+    monkeypatch.setattr(Table, "current", overtaken)
+    assert table.commit(mine).generation == 3
+    assert seen(table) == ["003", "004"]
+
+
+def test_an_overwrite_of_partitions_of_another_kind_is_refused(table: Table) -> None:
+    table.commit(write(shard("1", table.storage)))
+    with pytest.raises(InputError, match=r"holds partitions by nothing, and \['day'\] was to be written"):
+        table.commit(write(shard("2", table.storage, "day=1/"), mode="overwrite_partitions", partition_by=("day",)))
     assert seen(table) == ["001"]
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from numba import njit
 
 from ctr_samples.codec.kernels.memory import field, load_u8, set_field
+from ctr_samples.codec.kernels.utf8 import is_utf8
 from ctr_samples.codec.kernels.varint import MORE
 from ctr_samples.codec.kernels.wire import LENGTH, MALFORMED, STOP, VARINT, read_length, read_tag, same, skip_field
 from ctr_samples.codec.layout import (
@@ -26,13 +27,14 @@ from ctr_samples.codec.layout import (
     Surveyed,
 )
 
-KEY, KEY_SIZE, SEQUENCE, KINDS, FEWEST, MOST = (
+KEY, KEY_SIZE, SEQUENCE, KINDS, FEWEST, MOST, BINARY = (
     Surveyed.KEY,
     Surveyed.KEY_SIZE,
     Surveyed.SEQUENCE,
     Surveyed.KINDS,
     Surveyed.FEWEST,
     Surveyed.MOST,
+    Surveyed.BINARY,
 )
 USED, ROOM = Surveyed.USED, Surveyed.ROOM
 ROW_SIZE = 8 * Surveyed.FIELDS
@@ -49,8 +51,8 @@ def count_varints(position: Any, end: Any) -> Any:
 
 
 @njit
-def count_values(kind: Any, position: Any, end: Any, status: Any) -> Any:
-    """Values in a BytesList, FloatList or Int64List, or MALFORMED."""
+def count_values(key: Any, kind: Any, position: Any, end: Any, status: Any) -> Any:
+    """Values in a BytesList, FloatList or Int64List, or MALFORMED. Notes the first bytes of a key that are no text."""
     count = 0
     while position < end:
         tag, position = read_tag(position, end)
@@ -62,6 +64,8 @@ def count_values(kind: Any, position: Any, end: Any, status: Any) -> Any:
                 return MALFORMED
             if kind == BYTES:
                 count += 1
+                if field(key, BINARY) == 0 and is_utf8(position, position + size) == 0:
+                    set_field(key, BINARY, 1)
             elif kind == FLOAT:
                 count += size >> 2
             else:
@@ -92,7 +96,7 @@ def survey_feature(key: Any, position: Any, end: Any, status: Any) -> Any:
         size, position = read_length(position, end)
         if position < 0:
             return MALFORMED
-        more = count_values(kind, position, position + size, status)
+        more = count_values(key, kind, position, position + size, status)
         if more < 0:
             return MALFORMED
         count = more + (count if kind == found else 0)
@@ -143,6 +147,7 @@ def find_key(keys: Any, sequence: Any, name: Any, size: Any, guess: Any, status:
     set_field(row, KINDS, 0)
     set_field(row, FEWEST, 1 << 62)
     set_field(row, MOST, 0)
+    set_field(row, BINARY, 0)
     set_field(status, USED, used + 1)
     return used
 

@@ -11,14 +11,17 @@
     casts.py       values as Spark's types, checked
     paths.py       paths and globs as users write them
     catalog.py     which files a path means: a table of ours, a nightly output, any directory, a file, a glob
+    directories.py which files below a directory are data, and where its key=value directories begin
     partitions.py  key=value in paths: values and their types
     filters.py     which of those values a query can need
+    settings.py    what Spark's own settings say
     files.py       one file and its records, checked
     inference.py   a schema from all records of all files
-    reading.py     one task for each file
+    reading.py     tasks that read files
     write_plan.py  what a write will do, checked before its first row
     writing.py     shards from Arrow batches, and one commit for all of them
     streams.py     the same for micro-batches, each once
+    stream_reading.py  reading as a stream: each new file once
 
 Nothing here imports TensorFlow or Numba: each Python worker would pay for it.
 """

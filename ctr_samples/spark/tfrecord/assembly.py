@@ -57,8 +57,9 @@ def lists_of_lists(name: str, values: pa.Array, lengths: pa.Array, target: pa.Da
     """A list of lists from its values and the length of each inner list."""
     flat, counts = take_apart(values), take_apart(lengths)
     inner = np.concatenate([[0], np.cumsum(counts.values.to_numpy())])
-    if (np.diff(inner) < 0).any():
-        raise ColumnError(0, f"{name!r} has a negative row length")
+    negative = np.flatnonzero(np.diff(inner) < 0)
+    if len(negative):
+        raise ColumnError(counts.owner(int(negative[0])), f"{name!r} has a negative row length")
     _same_lengths(name, inner[counts.offsets], flat.offsets, "row lengths and values")
     steps = pa.Array.from_buffers(
         target.value_type, len(inner) - 1, [None, pa.py_buffer(inner.astype(np.int32))], children=[flat.values]

@@ -6,8 +6,8 @@ output of the nightly job or one of its days, any directory of TFRecord files, o
 
 from __future__ import annotations
 
-import fnmatch
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -17,10 +17,11 @@ from ctr_samples.contract import ExampleContract, RecordType
 from ctr_samples.errors import ContractError, InputError, StorageError
 from ctr_samples.shards import Shard, Storage, Table, TableManifest, latest_manifest, open_storage, published_days
 from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, compression_of, day_directory, day_of, latest_generation
+from ctr_samples.spark.tfrecord.directories import FoundFile, found_files
 from ctr_samples.spark.tfrecord.files import DataFile
 from ctr_samples.spark.tfrecord.options import Options
 from ctr_samples.spark.tfrecord.partitions import inferred_columns, values_of
-from ctr_samples.spark.tfrecord.paths import Place, place_of
+from ctr_samples.spark.tfrecord.paths import Place, place_of, regex_of
 from ctr_samples.spark.tfrecord.schema import schema_of
 
 _OURS_BELOW = re.compile(r"(^|.*/)(_manifests|dt=\d{4}-\d{2}-\d{2}/manifests)/\d{8}\.json")
@@ -39,17 +40,23 @@ class Catalog:
 
 
 def find(options: Options) -> Catalog:
-    """The files that the options' paths mean. InputError where there is none, or where paths do not fit together."""
+    """The files that the options' paths mean. InputError for a path that is not there, or where paths do not fit together."""
     found = [_find_one(place_of(path, options.base_path), options) for path in options.paths]
     files = tuple(file for catalog in found for file in catalog.files)
     if all(catalog.schema is None for catalog in found):
-        return Catalog(files, inferred_columns(file.values for file in files), options.record_type)
+        partitions = inferred_columns(file.values for file in files)
+        return Catalog(_with_equal_names(files, partitions.names), partitions, options.record_type)
     for other in found[1:]:
         if replace(other, files=()) != replace(found[0], files=()):
             raise InputError(
                 f"The paths {', '.join(options.paths)} hold different columns or kinds of record; load them apart."
             )
     return replace(found[0], files=files)
+
+
+def _with_equal_names(files: Sequence[DataFile], names: list[str]) -> tuple[DataFile, ...]:
+    """Names of directories may differ in case, as Spark's columns may."""
+    return tuple(replace(file, values=dict(zip(names, file.values.values(), strict=True))) for file in files)
 
 
 def _find_one(place: Place, options: Options) -> Catalog:
@@ -130,7 +137,7 @@ def _nightly(storage: Storage, place: Place, options: Options) -> Catalog | None
 
 def _of_manifest(storage: Storage, shard: Shard) -> DataFile:
     directory = shard.path.rpartition("/")[0]
-    return DataFile(storage, shard.path, compression_of(shard.path), values_of(directory), shard)
+    return DataFile(storage, shard.path, shard.bytes, compression_of(shard.path), values_of(directory), shard)
 
 
 def _check_record_type(where: str, there: str, options: Options) -> None:
@@ -141,53 +148,51 @@ def _check_record_type(where: str, there: str, options: Options) -> None:
 
 
 def _foreign(place: Place, options: Options) -> Catalog:
-    """All files below a directory that no manifest speaks for. Partition columns are inferred over all paths together."""
+    """The files of a directory that no manifest speaks for. Partition columns are inferred over all paths together."""
     storage = open_storage(place.root)
-    paths = _listed(storage, place, options)
-    if not paths and place.pattern is None:
-        storage, paths = _single(storage, place)
-    if not paths:
-        raise InputError(f"{place} holds no TFRecord files; expected a directory, a file or a glob that matches some.")
-    return Catalog(tuple(_of_listing(storage, path, options) for path in paths), StructType())
-
-
-def _listed(storage: Storage, place: Place, options: Options) -> list[str]:
-    every = [file.path for file in storage.files(place.fixed)]
-    for path in every:
+    sizes = {file.path: file.size for file in storage.files(place.fixed) if file.path}  # a file of HDFS lists itself
+    for path in sizes:
         if _OURS_BELOW.fullmatch(path):
             raise InputError(
                 f"{place} holds {storage.locate(path)}, whose directory must be read by its manifests; load that directory."
             )
-    pattern = options.file_pattern or "*"
-    wanted = [path for path in every if place.has(path) and not _hidden(path.removeprefix(place.fixed))]
-    return [path for path in wanted if fnmatch.fnmatchcase(path.rsplit("/", 1)[-1], pattern)]
+    if not any(map(place.has, sizes)):
+        storage, place, sizes = _single(storage, place)
+    found = found_files(sizes, place, base_given=options.base_path is not None, recursive=options.recursive)
+    pattern = regex_of(options.file_pattern or "*")
+    files = [
+        _of_listing(storage, file, sizes[file.path], options)
+        for file in found
+        if pattern.fullmatch(file.path.rpartition("/")[2])
+    ]
+    return Catalog(tuple(files), StructType())
 
 
-def _single(storage: Storage, place: Place) -> tuple[Storage, list[str]]:
-    """The path as one file; no path where it is none."""
-    path = place.fixed
-    if not path:
+def _single(storage: Storage, place: Place) -> tuple[Storage, Place, dict[str, int]]:
+    """The path as one file, or as an empty directory; InputError where it is neither."""
+    if not place.fixed:
         parent, slash, path = place.root.rpartition("/")
-        storage = open_storage(parent or slash or ".")
+        place = Place(parent or slash or ".", path, place.pattern)
+        storage = open_storage(place.root)
+    missing = InputError(f"{place} does not exist; expected a directory, a file or a glob that matches some.")
+    if place.pattern is not None:
+        raise missing
     try:
-        storage.open(path).close()
+        storage.open(place.fixed).close()
     except FileNotFoundError:
-        return storage, []
+        raise missing from None
     except StorageError as error:
-        if isinstance(error.__cause__, IsADirectoryError):  # an empty one
-            return storage, []
-        raise
-    return storage, [path]
+        if not _is_directory(error):
+            raise
+        return storage, place, {}
+    return storage, place, {place.fixed: storage.size(place.fixed)}
 
 
-def _hidden(path: str) -> bool:
-    """Names that Spark passes over too."""
-    return any(part[:1] == "." or (part[:1] == "_" and "=" not in part) for part in path.split("/"))
+def _is_directory(error: BaseException | None) -> bool:
+    return error is not None and (isinstance(error, IsADirectoryError) or _is_directory(error.__cause__))
 
 
-def _of_listing(storage: Storage, path: str, options: Options) -> DataFile:
-    if options.compression is None and path.endswith(_FOREIGN_SUFFIXES):
-        raise InputError(f"{storage.locate(path)}: its compression is unknown; TFRecords are plain, gzip or zlib.")
-    compression = options.compression or compression_of(path)
-    values = {} if options.flat else values_of(path.rpartition("/")[0])
-    return DataFile(storage, path, compression, values)
+def _of_listing(storage: Storage, file: FoundFile, size: int, options: Options) -> DataFile:
+    if options.compression is None and file.path.endswith(_FOREIGN_SUFFIXES):
+        raise InputError(f"{storage.locate(file.path)}: its compression is unknown; TFRecords are plain, gzip or zlib.")
+    return DataFile(storage, file.path, size, options.compression or compression_of(file.path), file.values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -12,6 +13,16 @@ from ctr_samples.shards import CheckedFile, Shard, Storage
 from ctr_samples.spark.tfrecord.options import Compression
 from ctr_samples.spark.tfrecord.partitions import Values
 
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What is skipped, with a warning in the log: ``spark.sql.files.ignoreCorruptFiles`` and ``ignoreMissingFiles``."""
+
+    corrupt: bool = False
+    missing: bool = False
+
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
@@ -19,6 +30,7 @@ class DataFile:
 
     storage: Storage
     path: str
+    size: int
     compression: Compression
     values: Values = field(default_factory=dict)
     shard: Shard | None = None
@@ -29,25 +41,41 @@ class DataFile:
         return self.storage.locate(self.path)
 
 
-def chunks_of(file: DataFile) -> Iterator[EncodedBatch]:
+def chunks_of(file: DataFile, tolerance: Tolerance) -> Iterator[EncodedBatch]:
     """The records of a file in chunks of some megabytes; DamagedFile, which names the file, for any that is not sound.
 
     A file that a manifest names must also have the size and checksum that the manifest says, once it has been read whole.
+    Damage that is tolerated ends the file instead.
     """
+    try:
+        yield from _checked_chunks(file)
+    except FileNotFoundError:
+        if not tolerance.missing:
+            raise DamagedFile(_missing(file)) from None
+        logger.warning("Skipped %s, which is missing.", file.place)
+    except DamagedFile as error:
+        if not tolerance.corrupt:
+            raise
+        logger.warning("Skipped the rest of a corrupt file. %s", error)
+
+
+def _checked_chunks(file: DataFile) -> Iterator[EncodedBatch]:
     try:
         with file.storage.open(file.path) as raw:
             checked = CheckedFile(raw)
-            yield from RecordReader(checked, file.compression)
+            yield from RecordReader(checked, file.compression, reopen=lambda: file.storage.open(file.path))
             checked.drain()
-    except FileNotFoundError:
-        if file.shard is None:
-            raise DamagedFile(f"{file.place} was there when the query was planned and is gone; read again.") from None
-        raise DamagedFile(
-            f"{file.place} is missing: the directory was overwritten since the query was planned, or the file was lost. "
-            "Read again; restore the file if that fails too."
-        ) from None
     except DamagedFile as error:
         raise DamagedFile(f"{file.place}: {error}") from error
     wrong = checked.difference(file.shard) if file.shard else None
     if wrong:
         raise DamagedFile(f"{file.place} {wrong}; restore the file, or write the data again.")
+
+
+def _missing(file: DataFile) -> str:
+    if file.shard is None:
+        return f"{file.place} was there when the query was planned and is gone; read again."
+    return (
+        f"{file.place} is missing: the directory was overwritten since the query was planned, or the file was lost. "
+        "Read again; restore the file if that fails too."
+    )

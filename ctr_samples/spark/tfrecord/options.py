@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pyspark.sql.types import StructType
@@ -14,6 +14,7 @@ from ctr_samples.contract import RecordType
 from ctr_samples.errors import UsageError
 
 Compression = Literal["none", "gzip", "zlib"]
+PartitionOverwrite = Literal["static", "dynamic"]
 
 RECORD_TYPES: dict[str, RecordType] = {
     "example": "example",
@@ -43,11 +44,27 @@ OWN = (
     "pathGlobFilter",
     "recursiveFileLookup",
     "basePath",
+    "partitionOverwriteMode",
+    "maxPartitionBytes",
+    "openCostInBytes",
+    "samplingRatio",
+    "ignoreCorruptFiles",
+    "ignoreMissingFiles",
+    "maxRecordsPerFile",
+    "fileColumn",
+    "maxFilesPerTrigger",
 )
 """What users may set; ``partitionColumns`` and ``firstWrite`` come from ``write_tfrecord``."""
 
 _OF_SPARK = ("path", "paths", "mergeSchema", "header", "compressionCodec", "checkpointLocation", "queryName")
 _UNSUPPORTED = ("modifiedBefore", "modifiedAfter")
+
+
+_NO_CATALOG = (
+    "For a table of the catalog (CREATE TABLE, saveAsTable, insertInto, writeTo) Spark tells a Python data source neither "
+    "LOCATION nor OPTIONS, so that format tfrecord cannot read or write one. Use a temporary view: "
+    "CREATE TEMPORARY VIEW name USING tfrecord OPTIONS (path '...')."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +80,18 @@ class Options:
     stream_id: str | None = None
     checkpoint: str | None = None
     file_pattern: str | None = None
-    flat: bool = False
+    recursive: bool = False
     base_path: str | None = None
     partition_columns: StructType | None = None
+    partition_overwrite: PartitionOverwrite | None = None
     first_write: bool = False
+    packing: Mapping[str, int] = field(default_factory=dict)
+    sampling_ratio: float = 1.0
+    ignore_corrupt: bool | None = None
+    ignore_missing: bool | None = None
+    max_records: int | None = None
+    file_column: str | None = None
+    max_files: int | None = None
 
     @property
     def path(self) -> str:
@@ -82,23 +107,39 @@ def parse_options(given: Mapping[str, str]) -> Options:
     Names that are neither ours nor close to one of ours are left alone: Spark passes its own through the same map.
     """
     values = {name.lower(): value for name, value in given.items()}
+    if {"provider", "owner"} <= values.keys():  # properties of a table that CREATE TABLE is about to make
+        raise UsageError(_NO_CATALOG)
     _check_names(values)
     split = values.get("split", "all")
     return Options(
         paths=_paths(values),
         record_type=_record_type(values["recordtype"]) if "recordtype" in values else None,
         compression=_compression(values),
-        shard_size=_shard_size(values["shardsize"]) if "shardsize" in values else 128 * 2**20,
+        shard_size=_size("shardSize", values["shardsize"]) if "shardsize" in values else 128 * 2**20,
         split=None if split.lower() in ("", "all") else split,
         columns=tuple(name for part in values.get("columns", "").split(",") if (name := part.strip())),
         stream_id=values.get("streamid"),
         checkpoint=values.get("checkpointlocation"),
         file_pattern=values.get("pathglobfilter"),
-        flat=_boolean("recursiveFileLookup", values.get("recursivefilelookup", "false")),
+        recursive=_boolean("recursiveFileLookup", values.get("recursivefilelookup", "false")),
         base_path=values.get("basepath"),
         partition_columns=StructType.fromJson(json.loads(values["partitioncolumns"]))
         if "partitioncolumns" in values
         else None,
+        partition_overwrite=partition_overwrite_named(values["partitionoverwritemode"])
+        if "partitionoverwritemode" in values
+        else None,
+        packing={
+            name: _size(option, values[option.lower()])
+            for name, option in (("max_bytes", "maxPartitionBytes"), ("open_cost", "openCostInBytes"))
+            if option.lower() in values
+        },
+        sampling_ratio=_ratio(values.get("samplingratio", "1")),
+        ignore_corrupt=_optional_boolean("ignoreCorruptFiles", values),
+        ignore_missing=_optional_boolean("ignoreMissingFiles", values),
+        max_records=_count("maxRecordsPerFile", values),
+        max_files=_count("maxFilesPerTrigger", values) or None,
+        file_column=values.get("filecolumn") or None,
         first_write=_boolean("firstWrite", values.get("firstwrite", "false")),
     )
 
@@ -121,7 +162,7 @@ def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
     several = json.loads(values["paths"]) if "paths" in values else []
     paths = (*([values["path"]] if "path" in values else []), *several)
     if not paths or not all(paths):
-        raise UsageError("The format tfrecord needs a path; use load(path) or save(path).")
+        raise UsageError(f"The format tfrecord was given no path; use load(path) or save(path). {_NO_CATALOG}")
     return tuple(paths)
 
 
@@ -130,6 +171,14 @@ def _record_type(text: str) -> RecordType:
     if found is None:
         raise UsageError(f"The option recordType is {text!r}; expected Example, SequenceExample or ByteArray.")
     return found
+
+
+def partition_overwrite_named(text: str) -> PartitionOverwrite:
+    """Spark's two ways of overwriting a table with partitions; UsageError for anything else."""
+    found: dict[str, PartitionOverwrite] = {"static": "static", "dynamic": "dynamic"}
+    if text.lower() not in found:
+        raise UsageError(f"The option partitionOverwriteMode is {text!r}; expected static or dynamic.")
+    return found[text.lower()]
 
 
 def compression_named(text: str, option: str) -> Compression:
@@ -150,16 +199,39 @@ def _compression(values: Mapping[str, str]) -> Compression | None:
     return next(iter(found.values()), None)
 
 
-def _shard_size(text: str) -> int:
+def _size(option: str, text: str) -> int:
     from ctr_samples.config.units import parse_size  # here, since Python workers never need the configuration's models
 
     try:
         size = int(text) if text.strip().isdigit() else parse_size(text.strip())
     except ValueError as error:
-        raise UsageError(f"The option shardSize is {text!r}; {error}, or a number of bytes.") from None
+        raise UsageError(f"The option {option} is {text!r}; {error}, or a number of bytes.") from None
     if size < 1:
-        raise UsageError(f"The option shardSize is {text!r}; expected at least one byte.")
+        raise UsageError(f"The option {option} is {text!r}; expected at least one byte.")
     return size
+
+
+def _count(option: str, values: Mapping[str, str]) -> int | None:
+    """A number that is not positive means no limit, as Spark has it; None where the option was not given."""
+    text = values.get(option.lower())
+    try:
+        return None if text is None else max(0, int(text))
+    except ValueError:
+        raise UsageError(f"The option {option} is {text!r}; expected a whole number.") from None
+
+
+def _ratio(text: str) -> float:
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = 0
+    if not 0 < ratio <= 1:
+        raise UsageError(f"The option samplingRatio is {text!r}; expected a share of the files, above 0 and up to 1.")
+    return ratio
+
+
+def _optional_boolean(name: str, values: Mapping[str, str]) -> bool | None:
+    return _boolean(name, values[name.lower()]) if name.lower() in values else None
 
 
 def _boolean(name: str, text: str) -> bool:

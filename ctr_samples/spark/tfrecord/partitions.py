@@ -67,16 +67,17 @@ def values_of(directory: str) -> dict[str, str | None]:
 def inferred_columns(all_values: Iterable[Values]) -> StructType:
     """The partition columns of files, each with the narrowest of int, bigint, double, date and string.
 
-    InputError when some files have a column that others lack.
+    InputError when some files have a column that others lack; names may differ in case, and the first file's count.
     """
     every = list(all_values)
     names = list(every[0]) if every else []
     for values in every:
-        if list(values) != names:
+        if [name.lower() for name in values] != [name.lower() for name in names]:
             raise InputError(
                 f"Some files have the partition columns {names}, others {list(values)}; load their directories apart."
             )
-    distinct = {name: {values[name] for values in every} for name in names}
+    columns = zip(*(values.values() for values in every), strict=True)
+    distinct = {name: set(texts) for name, texts in zip(names, columns, strict=True)}
     return StructType([StructField(name, _narrowest(texts)) for name, texts in distinct.items()])
 
 

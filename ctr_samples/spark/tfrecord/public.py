@@ -6,7 +6,7 @@ import difflib
 import json
 from collections.abc import Sequence
 from typing import Literal
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,26 +16,36 @@ from ctr_samples.errors import ContractError, InputError, PublishConflict, Usage
 from ctr_samples.shards import Table, open_storage
 from ctr_samples.spark.failures import expected_errors
 from ctr_samples.spark.session import make_active
+from ctr_samples.spark.tfrecord.options import PartitionOverwrite, partition_overwrite_named
 from ctr_samples.spark.tfrecord.partitions import PARTITION_TYPES
+from ctr_samples.spark.tfrecord.settings import Packing, packing_of
 from ctr_samples.spark.tfrecord.source import TfrecordSource, TfrecordsSource
 
 WriteMode = Literal["errorifexists", "error", "append", "overwrite", "ignore"]
 
-_known: WeakSet[SparkSession] = WeakSet()
+_known: WeakKeyDictionary[SparkSession, Packing] = WeakKeyDictionary()
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("tfrecord")`` known to a session, also as ``tfrecords``. Runs on the driver; a second call does nothing.
+    """Make ``format("tfrecord")`` known to a session, also as ``tfrecords``. Runs on the driver.
 
-    Sets ``spark.sql.python.filterPushdown.enabled``, without which Spark tells no Python data source about filters.
+    Takes over ``spark.sql.files.maxPartitionBytes``, ``openCostInBytes`` and ``minPartitionNum``, of which Spark tells a Python
+    data source nothing later; a second call takes over what has changed, and does nothing else. Sets
+    ``spark.sql.python.filterPushdown.enabled``, without which Spark tells no Python data source about filters.
     """
     make_active(spark)
-    if spark in _known:
+    packing = packing_of(spark)
+    if _known.get(spark) == packing:
         return
     for source in (TfrecordSource, TfrecordsSource):
-        spark.dataSource.register(source)
+        spark.dataSource.register(_with_packing(source, packing))
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    _known.add(spark)
+    _known[spark] = packing
+
+
+def _with_packing(source: type[TfrecordSource], packing: Packing) -> type[TfrecordSource]:
+    """A class that is made here travels to Spark's planner whole, with its values."""
+    return type(source.__name__, (source,), {"packing": packing})
 
 
 def write_tfrecord(
@@ -44,14 +54,21 @@ def write_tfrecord(
     *,
     partition_by: Sequence[str] = (),
     mode: WriteMode = "errorifexists",
+    partition_overwrite_mode: PartitionOverwrite | None = None,
     record_type: str = "Example",
     compression: str = "none",
     shard_size: int | str = "128MiB",
+    max_records_per_file: int | None = None,
 ) -> None:
     """Write a DataFrame as TFRecord shards, below ``key=value`` directories if ``partition_by`` names columns.
 
     As ``df.write.format("tfrecord")``, with what Spark refuses to Python data sources: partitions, and the modes
     ``errorifexists`` (which ``error`` means too) and ``ignore``. Runs on the driver and returns once readers see the data.
+
+    ``partition_overwrite_mode`` says what ``overwrite`` replaces where there are partitions: all of them (``static``) or those
+    that get rows (``dynamic``); by default as ``spark.sql.sources.partitionOverwriteMode`` says.
+
+    ``max_records_per_file`` is by default what ``spark.sql.files.maxRecordsPerFile`` says.
 
     Raises UsageError for arguments, InputError for a directory that is there already or is not ours, ContractError and its
     EncodeError for what records cannot hold, PublishConflict when another writer was faster. Nothing is published then.
@@ -66,14 +83,20 @@ def write_tfrecord(
             return
         raise InputError(f"{path} exists already; choose another directory, or the mode append, overwrite or ignore.")
     register(df.sparkSession)
+    overwrite = partition_overwrite_mode or df.sparkSession.conf.get(
+        "spark.sql.sources.partitionOverwriteMode", "static"
+    )
     writer = _in_order(df, names).write.format("tfrecord").mode("overwrite" if mode == "overwrite" else "append")
     settings = {
         "recordType": record_type,
         "compression": compression,
         "shardSize": str(shard_size),
+        "partitionOverwriteMode": partition_overwrite_named(str(overwrite)),
         "partitionColumns": json.dumps(partitions.jsonValue()),
         "firstWrite": str(first_write).lower(),
     }
+    if max_records_per_file is not None:
+        settings["maxRecordsPerFile"] = str(max_records_per_file)
     try:
         with expected_errors():
             writer.options(**settings).save(str(path))

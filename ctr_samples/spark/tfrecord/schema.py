@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pyspark.sql.types import (
     ArrayType,
@@ -91,9 +91,9 @@ def schema_as_stored(schema: StructType) -> StructType:
     )
 
 
-def schema_of(contract: ExampleContract) -> StructType:
-    """The schema of data that come with a contract, or whose contract was inferred."""
-    return StructType([StructField(spec.name, type_of(spec)) for spec in contract.features])
+def schema_of(contract: ExampleContract, binary: Collection[str] = ()) -> StructType:
+    """The schema of data that come with a contract, or whose contract was inferred; ``binary`` names bytes that are no text."""
+    return StructType([StructField(spec.name, type_of(spec, binary=spec.name in binary)) for spec in contract.features])
 
 
 def _features(name: str, kind: DataType, record: RecordType, column: str) -> Iterator[FeatureSpec]:
@@ -161,9 +161,9 @@ def _as_stored(kind: DataType) -> DataType:
     return schema_as_stored(kind) if isinstance(kind, StructType) else kind
 
 
-def type_of(spec: FeatureSpec) -> DataType:
+def type_of(spec: FeatureSpec, *, binary: bool = False) -> DataType:
     """The type in which a feature is read where the user asks for none."""
-    kind = _TYPES[spec.dtype]
+    kind = BinaryType() if binary else _TYPES[spec.dtype]
     if spec.shape is None:
         kind = ArrayType(kind)
     for _ in spec.shape or ():

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from pyspark.sql import datasource
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from ctr_samples.errors import UsageError
@@ -11,10 +17,13 @@ from ctr_samples.spark.tfrecord.catalog import find
 from ctr_samples.spark.tfrecord.inference import schema_for
 from ctr_samples.spark.tfrecord.options import parse_options
 from ctr_samples.spark.tfrecord.reading import TfrecordReader
+from ctr_samples.spark.tfrecord.settings import Packing
 
 
 class TfrecordSource(DataSource):
     """TFRecord files as DataFrames and back. :func:`ctr_samples.register` makes it known as ``tfrecord``."""
+
+    packing = Packing()
 
     @classmethod
     def name(cls) -> str:
@@ -24,11 +33,12 @@ class TfrecordSource(DataSource):
     def schema(self) -> StructType:
         """The schema where the user gives none. Runs once, when ``load`` is called."""
         options = parse_options(self.options)
-        return schema_for(find(options), options.columns)
+        return schema_for(find(options), options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Runs once for each query, while it is planned."""
-        return TfrecordReader(find(parse_options(self.options)), schema)
+        options = parse_options(self.options)
+        return TfrecordReader(find(options), schema, options, self.packing)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Runs once for each write, before any task."""
@@ -37,6 +47,12 @@ class TfrecordSource(DataSource):
 
         plan = plan_writing(parse_options(self.options), schema, "overwrite" if overwrite else "append")
         return TfrecordWriter(plan)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Runs once for each start of a streaming query."""
+        from ctr_samples.spark.tfrecord.stream_reading import TfrecordStreamReader
+
+        return TfrecordStreamReader(parse_options(self.options), schema, self.packing)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """Runs twice for each batch: before its tasks, and to commit."""

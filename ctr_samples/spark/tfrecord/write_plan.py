@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -17,9 +17,9 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError
 from ctr_samples.shards import Shard, Storage, Table, TableWrite, open_storage
 from ctr_samples.shards.naming import run_id
-from ctr_samples.shards.table import refusal
+from ctr_samples.shards.table import TableManifest, WriteMode, refusal
 from ctr_samples.spark.tfrecord.catalog import merged
-from ctr_samples.spark.tfrecord.options import Options
+from ctr_samples.spark.tfrecord.options import Options, PartitionOverwrite
 from ctr_samples.spark.tfrecord.schema import contract_of, schema_as_stored
 
 Mode = Literal["append", "overwrite"]
@@ -27,7 +27,12 @@ Mode = Literal["append", "overwrite"]
 
 @dataclass(frozen=True)
 class WritePlan:
-    """All that tasks and the commit need to know; travels by pickle."""
+    """All that tasks and the commit need to know; travels by pickle.
+
+    ``deletes_partitions`` are those of a table that this overwrite replaces by rows without partitions, where no option
+    ``partitionOverwriteMode`` says that it may: the tasks know what the session says. They also do where ``max_records``, the
+    most that a file may hold, is None.
+    """
 
     storage: Storage
     contract: ExampleContract
@@ -35,7 +40,9 @@ class WritePlan:
     partition_by: tuple[str, ...]
     compression: Literal["none", "gzip", "zlib"]
     shard_size: int
-    mode: Literal["append", "create", "overwrite"]
+    mode: WriteMode
+    deletes_partitions: tuple[str, ...] = ()
+    max_records: int | None = None
 
 
 def plan_writing(options: Options, schema: StructType, mode: Mode) -> WritePlan:
@@ -54,20 +61,47 @@ def plan_writing(options: Options, schema: StructType, mode: Mode) -> WritePlan:
         partition_by=tuple(partitions.names),
         compression=options.compression or "none",
         shard_size=options.shard_size,
-        mode="create" if options.first_write else mode,
+        max_records=options.max_records,
+        mode="create" if options.first_write else _mode(mode, options),
     )
-    _check_table(plan, stored)
-    return plan
-
-
-def _check_table(plan: WritePlan, schema: StructType) -> None:
     table = Table(plan.storage)
     current = table.current()
+    _check_table(table, current, plan, stored)
+    return replace(plan, deletes_partitions=_deletes_partitions(plan, current, options.partition_overwrite))
+
+
+def _mode(mode: Mode, options: Options) -> WriteMode:
+    """As in Spark's own sources, ``dynamic`` says nothing to rows without partitions."""
+    dynamic = options.partition_overwrite == "dynamic" and bool(options.partition_columns)
+    return "overwrite_partitions" if mode == "overwrite" and dynamic else mode
+
+
+def _deletes_partitions(
+    plan: WritePlan, current: TableManifest | None, asked: PartitionOverwrite | None
+) -> tuple[str, ...]:
+    if plan.mode != "overwrite" or plan.partition_by or current is None or asked == "static":
+        return ()
+    if asked == "dynamic":
+        check_deletes_no_partitions(plan.storage.url, current.partition_by)
+    return current.partition_by
+
+
+def check_deletes_no_partitions(url: str, partition_by: tuple[str, ...]) -> None:
+    """Refuse a dynamic overwrite that cannot be one: Spark hands the writer of a Python data source no partitions."""
+    if partition_by:
+        raise InputError(
+            f"partitionOverwriteMode is dynamic and {url} is partitioned by {', '.join(partition_by)}, but these rows have no "
+            "partitions, so the overwrite would delete every partition. Use ctr_samples.write_tfrecord(df, path, "
+            f'partition_by={list(partition_by)}, mode="overwrite"), or set the option partitionOverwriteMode to static.'
+        )
+
+
+def _check_table(table: Table, current: TableManifest | None, plan: WritePlan, schema: StructType) -> None:
     if current is None:
         table.check_writable(new_run_id())  # a store that has kept its promises once need not be tried again
         return
     table.check_absent(current, plan.mode)
-    if plan.mode == "append":
+    if plan.mode != "overwrite":
         wrong = refusal(current, table_write(plan, new_run_id(), ()))
         if wrong:
             raise InputError(f"{plan.storage.url} {wrong}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
@@ -14,7 +15,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from ctr_samples.errors import DamagedFile
 from ctr_samples.shards import Receipt, Shard, ShardWriter, Table, check_receipts
 from ctr_samples.spark.tfrecord.partitions import directory_of
-from ctr_samples.spark.tfrecord.write_plan import WritePlan, new_run_id, table_write
+from ctr_samples.spark.tfrecord.settings import session_setting
+from ctr_samples.spark.tfrecord.write_plan import WritePlan, check_deletes_no_partitions, new_run_id, table_write
 from ctr_samples.writing import shard_writer
 
 
@@ -55,24 +57,40 @@ def write_partition(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Recei
     """
     context = TaskContext.get()
     assert context is not None
+    if session_setting("spark.sql.sources.partitionOverwriteMode", "static").lower() == "dynamic":
+        check_deletes_no_partitions(plan.storage.url, plan.deletes_partitions)
     partition, attempt = context.partitionId(), context.taskAttemptId()
+    limit = _most_records(plan)
     shards: list[Shard] = []
     open_writer: ShardWriter | None = None
-    open_directory = ""
+    open_directory, written = "", 0
     try:
         for batch in batches:
-            for directory, rows in by_directory(batch, plan.partition_by):
-                if open_writer is None or directory != open_directory:
-                    # Rows come sorted by directory, so one that ends is done with: only one file is open at a time.
-                    shards += _finished(open_writer)
-                    open_writer, open_directory = _shard_writer(plan, partition, attempt), directory
-                open_writer.write(rows, directory)
+            for directory, run in by_directory(batch, plan.partition_by):
+                rows = run
+                while rows.num_rows:
+                    if open_writer is None or directory != open_directory or written >= limit:
+                        # Rows come sorted by directory, so one that ends is done with: only one file is open at a time.
+                        shards += _finished(open_writer)
+                        open_writer, open_directory, written = _shard_writer(plan, partition, attempt), directory, 0
+                    piece = rows.slice(0, limit - written)
+                    open_writer.write(piece, directory)
+                    written += piece.num_rows
+                    rows = rows.slice(piece.num_rows)
         shards += _finished(open_writer)
     except BaseException as error:
         if open_writer is not None:
             open_writer.abandon(error)
         raise
     return Receipt(partition, attempt, tuple(shards))
+
+
+def _most_records(plan: WritePlan) -> int:
+    """How many records a file may hold: Spark's setting, of which zero is no limit."""
+    setting = (
+        int(session_setting("spark.sql.files.maxRecordsPerFile", "0")) if plan.max_records is None else plan.max_records
+    )
+    return setting if setting > 0 else sys.maxsize
 
 
 def _finished(writer: ShardWriter | None) -> tuple[Shard, ...]:

@@ -67,8 +67,24 @@ def test_options_of_spark_itself_are_left_alone() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({}, "needs a path; use load\\(path\\)"),
-        ({"path": ""}, "needs a path"),
+        ({}, "given no path; use load\\(path\\)"),
+        ({"path": ""}, "given no path"),
+        (
+            {"path": "/x", "location": "/x", "provider": "tfrecord", "owner": "me"},
+            "^For a table of the catalog .CREATE TABLE",
+        ),
+        (
+            {"path": "/x", "samplingRatio": "0"},
+            "samplingRatio is '0'; expected a share of the files, above 0 and up to 1",
+        ),
+        ({"path": "/x", "samplingRatio": "half"}, "samplingRatio is 'half'; expected a share"),
+        ({"path": "/x", "maxRecordsPerFile": "many"}, "maxRecordsPerFile is 'many'; expected a whole number"),
+        ({"path": "/x", "ignoreCorruptFiles": "1"}, "ignoreCorruptFiles is '1'; expected true or false"),
+        (
+            {"path": "/x", "partitionOverwriteMode": "both"},
+            "partitionOverwriteMode is 'both'; expected static or dynamic",
+        ),
+        ({"path": "/x", "maxPartitionBytes": "0"}, "maxPartitionBytes is '0'; expected at least one byte"),
         ({"path": "/x", "recordTyp": "Example"}, "no option 'recordtyp'; did you mean 'recordType'\\?"),
         ({"path": "/x", "shard_size": "1MB"}, "did you mean 'shardSize'\\?"),
         ({"path": "/x", "recordType": "Text"}, "recordType is 'Text'; expected Example, SequenceExample or ByteArray"),

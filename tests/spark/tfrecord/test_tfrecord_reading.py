@@ -49,6 +49,71 @@ def test_a_schema_is_inferred_over_all_records_of_all_files(tmp_path: Path) -> N
         inferred(tmp_path)
 
 
+def test_bytes_of_which_one_is_no_utf8_are_inferred_binary(tmp_path: Path, read: Read) -> None:
+    records = [example(text=[b"a"], image=[b"b"], several=[b"c", b"d"])] * 9_999
+    tensorflow_writes(
+        tmp_path / "a", *records, example(text=["\u00e9".encode()], image=[b"\xff\xd8"], several=[b"\x80"])
+    )
+    assert inferred(tmp_path) == "struct<image:binary,several:array<binary>,text:string>"
+    rows = read(tmp_path)
+    assert rows[-1] == {"image": b"\xff\xd8", "several": [b"\x80"], "text": "\u00e9"}
+    assert len(rows) == 10_000
+
+
+def test_steps_of_a_sequence_that_are_no_utf8_are_inferred_binary(tmp_path: Path, read: Read) -> None:
+    tensorflow_writes(tmp_path / "a", sequence_example({"id": [b"\xff"]}, {"frames": [[b"\xff"], [b"b"]]}))
+    assert read(tmp_path, recordType="SequenceExample") == [{"id": b"\xff", "frames": [[b"\xff"], [b"b"]]}]
+
+
+def test_the_advice_of_the_error_gets_past_a_key_of_two_kinds(tmp_path: Path, read: Read) -> None:
+    tensorflow_writes(tmp_path / "a", example(x=[1], y=[1], z=[b"s"]), example(x=[2], y=[0.5]))
+    with pytest.raises(ContractError) as caught:
+        inferred(tmp_path)
+    assert str(caught.value) == (
+        "Values of several kinds are stored under 'y' (float32 and int64); read the data without these. "
+        "To do so, set the option columns to those to read (x,z), or give a schema of your own."
+    )
+    assert read(tmp_path, columns="x,z") == [{"x": 1, "z": "s"}, {"x": 2, "z": None}]
+    assert read(tmp_path, "x bigint, z string") == [{"x": 1, "z": "s"}, {"x": 2, "z": None}]
+    with pytest.raises(ContractError, match="stored under 'y'"):
+        inferred(tmp_path, columns="x,y")
+    with pytest.raises(ContractError, match="option columns names w; the data have x, y, z"):
+        inferred(tmp_path, columns="w")
+
+
+def test_a_key_of_two_kinds_that_the_directories_name_too_holds_up_nobody(tmp_path: Path, read: Read) -> None:
+    tensorflow_writes(tmp_path / "day=1/a", example(x=[1], day=[1]))
+    tensorflow_writes(tmp_path / "day=2/a", example(x=[2], day=[0.5]))
+    assert read(tmp_path) == [{"x": 1, "day": 1}, {"x": 2, "day": 2}]
+
+
+def test_a_schema_may_be_inferred_from_a_share_of_the_files(tmp_path: Path, read: Read) -> None:
+    for number in range(10):
+        tensorflow_writes(tmp_path / f"day={number}/a", example(**{f"x{number}": [1]}))
+    assert inferred(tmp_path, samplingRatio="0.3") == "struct<x0:bigint,x3:bigint,x6:bigint,day:int>"
+    assert inferred(tmp_path, samplingRatio="0.0001") == "struct<x0:bigint,day:int>"
+    assert len(read(tmp_path, samplingRatio="0.3")) == 10
+
+
+def test_columns_of_directories_alone_need_no_file_to_be_read(tmp_path: Path, read: Read) -> None:
+    (tmp_path / "day=1").mkdir()
+    (tmp_path / "day=1/a").write_bytes(b"damaged")
+    assert inferred(tmp_path, columns="day") == "struct<day:int>"
+
+
+def test_the_path_of_each_rows_file_can_be_a_column(tmp_path: Path, read: Read) -> None:
+    one = tensorflow_writes(tmp_path / "a", example(x=[1]))
+    two = tensorflow_writes(tmp_path / "b", example(x=[2]))
+    assert inferred(tmp_path, fileColumn="file") == "struct<x:bigint,file:string>"
+    assert read(tmp_path, fileColumn="file") == [{"x": 1, "file": str(one)}, {"x": 2, "file": str(two)}]
+    assert read(tmp_path, "file string", fileColumn="file") == [{"file": str(one)}, {"file": str(two)}]
+    assert read(tmp_path, "x int", fileColumn="file") == [{"x": 1}, {"x": 2}]
+    with pytest.raises(ContractError, match="fileColumn is 'x', which is a column of the data; use another name"):
+        inferred(tmp_path, fileColumn="x")
+    with pytest.raises(ContractError, match="'file' is the option fileColumn, which is text; make it a string"):
+        read(tmp_path, "file int", fileColumn="file")
+
+
 def test_sequences_are_arrays_of_arrays_and_byte_arrays_one_column(tmp_path: Path, read: Read) -> None:
     message = sequence_example({"id": [7]}, {"steps": [[1], [2]], "words": [[b"a", b"b"], [b"c"]]})
     tensorflow_writes(tmp_path / "s", message)

@@ -135,7 +135,7 @@ def test_a_directory_with_files_of_others_is_not_written_to(tmp_path: Path, ddl:
         (
             "x bigint, c int",
             {"partition_columns": "c int"},
-            r"holds partitions by nothing, and \['c'\] was to be appended",
+            r"holds partitions by nothing, and \['c'\] was to be written",
         ),
     ],
 )
@@ -210,6 +210,9 @@ class OneTask:
 
     def taskAttemptId(self) -> int:  # noqa: N802
         return 17
+
+    def getLocalProperty(self, key: str) -> str | None:  # noqa: N802
+        return None
 
 
 class CountingStorage(LocalStorage):

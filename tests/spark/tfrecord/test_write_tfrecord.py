@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import validate
 from published import publish_table
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import ctr_samples
@@ -40,7 +41,7 @@ def test_partitions_become_directories_and_columns_again_and_filters_skip_files(
     back = tfrecord.read.format("tfrecord").load(path)
     assert back.schema.simpleString() == "struct<id:int,day:date,country:string>"
     wanted = back.where("day = date'2019-06-06' and id > 0")
-    assert wanted.rdd.getNumPartitions() == 2
+    assert wanted.rdd.getNumPartitions() == 2  # of four files
     assert sorted(map(tuple, wanted.collect())) == [
         (3, date(2019, 6, 6), "US"),
         (3, date(2019, 6, 6), "US"),
@@ -131,3 +132,78 @@ def test_the_public_names_are_there_without_importing_them_and_no_others() -> No
     assert ctr_samples.__all__ == ["__version__", "register", "write_tfrecord"]
     with pytest.raises(AttributeError, match="module 'ctr_samples' has no attribute 'registr'"):
         _ = ctr_samples.registr
+
+
+@pytest.fixture
+def sales(tfrecord: SparkSession, tmp_path: Path) -> str:
+    """A table with a partition for each of two countries."""
+    path = str(tmp_path / "sales")
+    rows = tfrecord.createDataFrame([(1, "US"), (2, "DE")], "id bigint, country string").coalesce(1)
+    ctr_samples.write_tfrecord(rows, path, partition_by=["country"])
+    return path
+
+
+@pytest.fixture
+def dynamic(tfrecord: SparkSession) -> Iterator[None]:
+    """A session in which an overwrite replaces the partitions that get rows."""
+    tfrecord.conf.set("spark.sql.sources.partitionOverwriteMode", "DYNAMIC")
+    yield
+    tfrecord.conf.unset("spark.sql.sources.partitionOverwriteMode")
+
+
+def sold(spark: SparkSession, path: str) -> list[tuple[int, str]]:
+    return sorted(map(tuple, spark.read.format("tfrecord").load(path).select("id", "country").collect()))
+
+
+def overwrite_sales(spark: SparkSession, path: str, rows: list[tuple[int, str]], **options: Any) -> None:
+    frame = spark.createDataFrame(rows, "id bigint, country string").coalesce(1)
+    ctr_samples.write_tfrecord(frame, path, partition_by=["country"], mode="overwrite", **options)
+
+
+def test_a_static_overwrite_replaces_all_partitions(tfrecord: SparkSession, sales: str) -> None:
+    overwrite_sales(tfrecord, sales, [(3, "US")])
+    assert sold(tfrecord, sales) == [(3, "US")]
+
+
+def test_a_dynamic_overwrite_replaces_the_partitions_that_get_rows_as_parquet_does(
+    tfrecord: SparkSession, sales: str, dynamic: None, tmp_path: Path
+) -> None:
+    parquet = str(tmp_path / "parquet")
+    for rows in ([(1, "US"), (2, "DE")], [(3, "US"), (4, "FR"), (5, "US")], []):
+        overwrite_sales(tfrecord, sales, rows)
+        frame = tfrecord.createDataFrame(rows, "id bigint, country string")
+        frame.write.partitionBy("country").mode("overwrite").parquet(parquet)
+    assert sold(tfrecord, sales) == [(2, "DE"), (3, "US"), (4, "FR"), (5, "US")]
+    assert sold(tfrecord, sales) == sorted(map(tuple, tfrecord.read.parquet(parquet).collect()))
+    assert len(list(Path(sales).rglob("part-*"))) == 3  # what was replaced is gone
+
+
+def test_the_argument_of_a_write_wins_over_the_session(tfrecord: SparkSession, sales: str, dynamic: None) -> None:
+    overwrite_sales(tfrecord, sales, [(3, "US")], partition_overwrite_mode="dynamic")
+    assert sold(tfrecord, sales) == [(2, "DE"), (3, "US")]
+    overwrite_sales(tfrecord, sales, [(4, "US")], partition_overwrite_mode="static")
+    assert sold(tfrecord, sales) == [(4, "US")]
+    with pytest.raises(UsageError, match="partitionOverwriteMode is 'both'; expected static or dynamic"):
+        overwrite_sales(tfrecord, sales, [(5, "US")], partition_overwrite_mode="both")
+
+
+def test_a_dynamic_overwrite_by_rows_of_which_spark_says_no_partition_is_refused_and_deletes_nothing(
+    tfrecord: SparkSession, sales: str, tmp_path: Path, dynamic: None
+) -> None:
+    writer = tfrecord.range(1).write.format("tfrecord").mode("overwrite")
+    refused = r"is partitioned by country, but these rows have no partitions.*partition_by=\['country'\]"
+    with pytest.raises(PySparkException, match=refused):  # the tasks see what the session says
+        writer.save(sales)
+    with pytest.raises(PySparkException, match=refused):
+        writer.option("partitionOverwriteMode", "dynamic").save(sales)
+    assert sold(tfrecord, sales) == [(1, "US"), (2, "DE")]
+    writer.option("partitionOverwriteMode", "static").save(sales)
+    assert tfrecord.read.format("tfrecord").load(sales).columns == ["id"]
+
+
+def test_a_dynamic_overwrite_of_a_table_without_partitions_replaces_all_of_it(
+    tfrecord: SparkSession, tmp_path: Path, dynamic: None
+) -> None:
+    for rows in (tfrecord.range(0, 2, 1, 1), tfrecord.range(2, 4, 1, 1)):
+        rows.write.format("tfrecord").mode("overwrite").save(str(tmp_path / "t"))
+    assert sorted(row.id for row in tfrecord.read.format("tfrecord").load(str(tmp_path / "t")).collect()) == [2, 3]
