@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 
+import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 _MAX_BY_TAKES_K = "k" in inspect.signature(F.max_by).parameters  # since Spark 4.2
 
@@ -30,3 +33,10 @@ def sample_by(row: Column, place: Column, most: int) -> Column:
         return F.max_by(row, place, most)
     groups = [F.pmod(place, F.lit(_SINGLES)) == group for group in range(min(_SINGLES, most))]
     return F.array_compact(F.array(*[F.max_by(F.when(mine, row), F.when(mine, place)) for mine in groups]))
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The Arrow schema of a Spark schema, with timestamps in UTC. Runs anywhere."""
+    if "timezone" in inspect.signature(to_arrow_schema).parameters:  # since Spark 4.1
+        return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema)

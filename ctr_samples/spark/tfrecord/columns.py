@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, DateType, MapType, StructField, StructType
 
 from ctr_samples.codec.columns import validity
@@ -16,6 +15,7 @@ from ctr_samples.errors import ContractError
 from ctr_samples.spark.tfrecord.assembly import ColumnError, lists_of_lists, map_of, struct_of, vectors_of
 from ctr_samples.spark.tfrecord.casts import MisfitError, cast
 from ctr_samples.spark.tfrecord.schema import TIMESTAMPS, dtype_of, features_of, is_vector, type_of
+from ctr_samples.spark.versions import arrow_schema
 
 Features = Mapping[str, pa.Array]
 
@@ -44,7 +44,7 @@ def plan_reading(schema: StructType, record: RecordType, known: ExampleContract 
 
     Raises ContractError naming the first column whose type records cannot give.
     """
-    target = to_arrow_schema(schema, timezone="UTC")
+    target = arrow_schema(schema)
     if record == "byte_array":
         return _plan_byte_array(schema, target)
     specs: list[FeatureSpec] = []

@@ -10,7 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructType
 
 from ctr_samples.codec import ExampleDecoder
@@ -25,6 +24,7 @@ from ctr_samples.spark.tfrecord.filters import may_match
 from ctr_samples.spark.tfrecord.options import Options
 from ctr_samples.spark.tfrecord.partitions import typed
 from ctr_samples.spark.tfrecord.settings import Packing, tolerance_of
+from ctr_samples.spark.versions import arrow_schema
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class TfrecordReader(DataSourceReader):
         self, file: DataFile, plan: ReadPlan, decoder: ExampleDecoder, tolerance: Tolerance
     ) -> Iterator[pa.RecordBatch]:
         constants = self._typed_values(file)
-        target = to_arrow_schema(self._schema, timezone="UTC")
+        target = arrow_schema(self._schema)
         first = 0
         for chunk in chunks_of(file, tolerance):
             for rows in _slices(chunk):
