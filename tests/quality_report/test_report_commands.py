@@ -16,7 +16,10 @@ from day_documents import metrics
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli.reports import compare, report
+from ctr_samples.contract import ExampleContract
 from ctr_samples.shards import Manifest, Shard, open_storage, publish
+
+NOTHING = ExampleContract(())
 
 program = typer.Typer()
 program.command()(report)
@@ -37,7 +40,7 @@ def run_directory(root: Path, day: str, generation: int) -> Path:
 
 
 def made(root: Path, day: str, generation: int = 1, **changes: Any) -> Path:
-    """A published generation with its pages; the shards are only in the manifest."""
+    """A published generation with its pages, and a shard of which only the size is right."""
     directory = run_directory(root, day, generation)
     shard = Shard(f"dt={day}/data/{directory.name}/train/part-00000-0-0000000a.tfrecord", "train", 0, 10, 999, 1)
     manifest = Manifest(
@@ -49,7 +52,7 @@ def made(root: Path, day: str, generation: int = 1, **changes: Any) -> Path:
         created_at="2019-06-06T02:00:00+00:00",
         fingerprint="",
         compression="none",
-        contract={"features": [], "fingerprint": "77"},
+        contract={**NOTHING.to_dict(), "fingerprint": NOTHING.fingerprint},
         config={"name": "toutiao_ctr"},
         inputs={},
         shards=(shard,),
@@ -59,8 +62,9 @@ def made(root: Path, day: str, generation: int = 1, **changes: Any) -> Path:
         label_mature=True,
         versions={},
     )
+    (root / shard.path).parent.mkdir(parents=True)
+    (root / shard.path).write_bytes(bytes(shard.bytes))
     publish(open_storage(root), manifest)
-    directory.mkdir(parents=True)
     document = {**metrics(day, generation=generation, calm=True), "run_id": directory.name, **changes}
     (directory / "metrics.json").write_text(json.dumps(document))
     (directory / "report.html").write_text("<!DOCTYPE html>")

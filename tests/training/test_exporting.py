@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from small_days import CONTRACT as SMALL
-from small_days import published, rows
+from small_days import RUN, published, rows
 
 from ctr_samples.contract import ExampleContract, FeatureSpec, ModelSteps
 from ctr_samples.errors import InputError, UsageError
@@ -78,7 +78,7 @@ class Trained(NamedTuple):
 def down_sampled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("down_sampled")
     published(root, CONTRACT, shown, sampling={"rate": KEPT})
-    open_storage(root).put_new(f"dt={DAY}/data/run/vocabularies/cities.txt", b"ulm\nbonn\nkiel\n")
+    open_storage(root).put_new(f"dt={DAY}/data/{RUN}/vocabularies/cities.txt", b"ulm\nbonn\nkiel\n")
     return root
 
 

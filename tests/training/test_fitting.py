@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from rich.console import Console
-from small_days import CONTRACT, published, rows
+from small_days import CONTRACT, RUN, published, rows
 
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
 from ctr_samples.training.fit_options import FitOptions, days_between
@@ -143,7 +143,7 @@ def test_a_day_of_another_contract_is_refused_to_train_on_and_to_score(two_days:
 
 def test_a_record_that_is_damaged_ends_the_training_with_the_sentence_that_says_where(tmp_path: Path) -> None:
     published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
-    shard = next((tmp_path / f"dt={DAY}/data/run/train").iterdir())
+    shard = next((tmp_path / f"dt={DAY}/data/{RUN}/train").iterdir())
     content = bytearray(shard.read_bytes())
     content[200] ^= 1
     shard.write_bytes(content)
