@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, Required, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 T = TypeVar("T")
 
@@ -89,6 +89,8 @@ def _typed(kind: Any, value: Any, where: str) -> Any:
         return value
     if origin is tuple:
         return _tuple(get_args(kind), value, where)
+    if origin is Required:
+        return _typed(get_args(kind)[0], value, where)
     if origin is not None:  # a mapping
         return {key: _typed(get_args(kind)[1], one, f"{where}.{key}") for key, one in _object(value, where).items()}
     if is_dataclass(kind):
@@ -146,7 +148,9 @@ def _typed_dict(kind: Any, value: Any, where: str) -> Any:
     for name, one in _hints(kind).items():
         if name in given:
             _typed(one, given[name], f"{where}.{name}".lstrip("."))
-        elif name in kind.__required_keys__:
+        elif (
+            kind.__total__ or get_origin(one) is Required
+        ):  # __required_keys__ does not see through postponed annotations
             raise Mistyped(f"{_named(where)} has no {name!r}")
     return _bounded(value, where)
 

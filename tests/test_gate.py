@@ -149,7 +149,12 @@ def test_a_reference_that_cannot_be_read_is_none(storage: Storage, tmp_path: Pat
 def test_the_page_and_the_numbers_stand_beside_the_shards(storage: Storage, tmp_path: Path) -> None:
     published(storage, "2019-06-04", task())
     (directory,) = tmp_path.glob("dt=*/data/*")
-    assert sorted(path.name for path in directory.iterdir()) == ["metrics.json", "report.html", "statistics.pbtxt", "train"]
+    assert sorted(path.name for path in directory.iterdir()) == [
+        "metrics.json",
+        "report.html",
+        "statistics.pbtxt",
+        "train",
+    ]
     assert json.loads((directory / "metrics.json").read_text())["samples"] == {"train": 3000}
     assert "tiny" in (directory / "report.html").read_text()
 

@@ -24,6 +24,7 @@ def disagreement(manifest: Manifest) -> str | None:
         _of_counts(manifest)
         or disagreement_of_shards(manifest.shards, run_directory(manifest.day, manifest.made_by), manifest.compression)
         or _of_labels(manifest, set(contract.names("label")))
+        or _of_sizes(manifest, contract)
     )
 
 
@@ -62,4 +63,19 @@ def _of_labels(manifest: Manifest, labels: set[str]) -> str | None:
     for shard in manifest.shards:
         if set(shard.label_sums) != labels:
             return f"the contract has the labels {sorted(labels)}, and {shard.path} sums of {sorted(shard.label_sums)}"
+    return None
+
+
+def _of_sizes(manifest: Manifest, contract: ExampleContract) -> str | None:
+    """Each value that a record must have takes a byte or more, and deflate makes at best one of 1032."""
+    most = 1 if manifest.compression == "none" else 1032
+    for spec in contract.features:
+        if spec.size is None or spec.nulls == "omit" or spec.sequence:
+            continue
+        for shard in manifest.shards:
+            if shard.records * spec.size > shard.bytes * most:
+                return (
+                    f"{shard.path} has {shard.bytes:,} bytes, too few for {shard.records:,} times {spec.size:,} values of "
+                    f"the feature {spec.name!r}"
+                )
     return None

@@ -160,10 +160,8 @@ class Table:
             parts.append(oldest.shards)
         shards = tuple(shard for part in reversed(parts) for shard in part)
         if len({shard.path for shard in shards}) < len(shards):
-            place = self.storage.locate(MANIFESTS_OF_TABLE)
-            raise DamagedFile(
-                f"{place} lists a shard in two of the generations {oldest.generation} to {generation}; restore it."
-            )
+            twice = f"two of the generations {oldest.generation} to {generation} list the same shard"
+            raise DamagedFile(f"{self.storage.locate(MANIFESTS_OF_TABLE)} contradicts itself: {twice}; restore it.")
         return replace(newest, complete=True, shards=shards)
 
     def check_writable(self, run_id: str) -> None:

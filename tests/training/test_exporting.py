@@ -162,7 +162,7 @@ def test_a_version_is_added_behind_those_that_are_there_and_says_what_it_was_tra
     assert report is not None
     assert report.exported == str(root / "8")
     assert sorted(path.name for path in root.iterdir()) == ["1", "7", "8"]
-    assert '"2019-06-05": "run"' in (root / "8/assets.extra/training.json").read_text()
+    assert f'"2019-06-05": "{RUN}"' in (root / "8/assets.extra/training.json").read_text()
 
 
 def test_what_is_no_export_is_named(down_sampled: Path, tmp_path: Path) -> None:
