@@ -15,6 +15,7 @@ import typer
 from day_documents import metrics
 from typer.testing import CliRunner, Result
 
+from ctr_samples.cli.outputs import rollback
 from ctr_samples.cli.reports import compare, report
 from ctr_samples.contract import ExampleContract
 from ctr_samples.shards import Manifest, Shard, open_storage, publish
@@ -24,6 +25,7 @@ NOTHING = ExampleContract(())
 program = typer.Typer()
 program.command()(report)
 program.command()(compare)
+program.command()(rollback)
 
 
 def call(*arguments: str | Path) -> Result:
@@ -284,3 +286,32 @@ def test_compare_tells_what_is_not_there(
     result = call("compare", root, *arguments)
     assert result.exit_code == code
     assert expected in sentence(result)
+
+
+def test_a_rollback_prints_its_manifest_and_has_the_report_of_the_earlier_generation(root: Path) -> None:
+    done = call("rollback", root, "2019-06-05", "--to", "1")
+    assert (done.exit_code, done.stdout) == (0, f"{root}/dt=2019-06-05/manifests/00000003.json\n")
+    assert sentence(done) == (
+        "Published generation 3 of 2019-06-05, which has the samples of generation 1: 1 shard(s), 10 records."
+    )
+    page = run_directory(root, "2019-06-05", 1) / "report.html"
+    assert call("report", root).stdout == f"{page}\n"
+    metrics = call("report", root, "--prometheus").stdout.splitlines()
+    assert [line.split()[-1] for line in metrics if "_generation{" in line] == ["3"]
+
+
+def test_a_rollback_that_cannot_be_is_said_with_its_exit_code(root: Path) -> None:
+    same = call("rollback", root, "2019-06-05", "--to", "2")
+    assert (same.exit_code, sentence(same)) == (
+        2,
+        "error: Generation 2 of 2019-06-05 is what readers see already; give an earlier one.",
+    )
+    assert call("rollback", root, "2019-06-05", "--to", "9").exit_code == 3
+    assert call("rollback", root, "2019-06-31", "--to", "1").exit_code == 2
+    assert call("rollback", root, "2019-06-05").exit_code == 2
+
+
+def test_an_earlier_generation_has_its_report_though_the_newest_manifest_is_damaged(root: Path) -> None:
+    (root / "dt=2019-06-05/manifests/00000002.json").write_text("{")
+    assert call("report", root, "--date", "2019-06-05").exit_code == 3
+    assert call("report", root, "--date", "2019-06-05", "--generation", "1").exit_code == 0
