@@ -177,9 +177,16 @@ class ExampleContract:
                 "Install the ctr-samples release that wrote it, or a newer one."
             )
         try:
-            return typed(cls, {key: one for key, one in value.items() if key not in _SAID_BESIDE})
+            contract = typed(cls, {key: one for key, one in value.items() if key not in _SAID_BESIDE})
         except Mistyped as error:
             raise ContractError(f"The contract is malformed: {error}. Restore the document that holds it.") from None
+        lists = {(f.name, f.dtype) for f in contract.features if f.shape is None}
+        if contract.layout == "sparse" and not lists >= {("indices", "int64"), ("values", "float32")}:
+            raise ContractError(
+                "The contract has the layout sparse, without a list of int64 `indices` and one of float32 `values`. "
+                "Restore the document that holds it."
+            )
+        return contract
 
     @property
     def fingerprint(self) -> str:
