@@ -17,7 +17,7 @@ def disagreement(manifest: Manifest) -> str | None:
     """
     contract = ExampleContract.from_dict(dict(manifest.contract))
     if (said := manifest.contract.get("fingerprint")) != contract.fingerprint:
-        return f"the contract has the fingerprint {contract.fingerprint}, and {said!r} is said"
+        return f"its contract has the fingerprint {said!r}, but hashes to {contract.fingerprint}"
     if manifest.rollback and manifest.rollback.to >= manifest.generation:
         return f"generation {manifest.generation} cannot be a rollback to {manifest.rollback.to}"
     return (
@@ -40,7 +40,7 @@ def disagreement_of_shards(shards: Sequence[Shard], directory: str, compression:
         if partition_of(name) != shard.partition:
             return f"{shard.path} was not written by the task of partition {shard.partition}"
         if compression is not None and compression_of(name) != compression:
-            return f"the compression is {compression}, and {shard.path} has another one"
+            return f"the compression is {compression}, but the name of {shard.path} says another one"
     return None
 
 
@@ -48,11 +48,10 @@ def _of_counts(manifest: Manifest) -> str | None:
     counts = dict(manifest.accounting)
     impressions, samples = counts.pop("impressions", None), counts.pop("samples", None)
     if samples != manifest.records:
-        return f"the accounting has {samples} samples, and the shards hold {manifest.records}"
+        return f"the accounting has {samples} samples, but the shards hold {manifest.records}"
     if impressions != manifest.records + sum(counts.values()):
-        return (
-            f"the accounting has {impressions} impressions, of which {manifest.records + sum(counts.values())} are told"
-        )
+        told = manifest.records + sum(counts.values())
+        return f"the accounting has {impressions} impressions, but samples and drops add up to {told}"
     for name, view in manifest.views.items():
         if not 0 <= view.get("matched", 0) <= manifest.records:
             return f"view {name} matched {view['matched']} of {manifest.records} samples"
@@ -62,7 +61,9 @@ def _of_counts(manifest: Manifest) -> str | None:
 def _of_labels(manifest: Manifest, labels: set[str]) -> str | None:
     for shard in manifest.shards:
         if set(shard.label_sums) != labels:
-            return f"the contract has the labels {sorted(labels)}, and {shard.path} sums of {sorted(shard.label_sums)}"
+            return (
+                f"the contract has the labels {sorted(labels)}, but {shard.path} has sums of {sorted(shard.label_sums)}"
+            )
     return None
 
 

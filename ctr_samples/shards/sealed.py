@@ -72,7 +72,7 @@ def _broken_seal(document: Mapping[str, Any]) -> str | None:
     made = _checksum({key: value for key, value in document.items() if key != CHECKSUM})
     if document.get(CHECKSUM, made) == made:
         return None
-    return f"its checksum is {_shown(document[CHECKSUM])}, and that of its content {made}"
+    return f"its checksum is {_shown(document[CHECKSUM])}, but its content hashes to {made}"
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
