@@ -6,9 +6,10 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypedDict
 
 from ctr_samples.errors import ContractError
+from ctr_samples.typed import Count, Like, Mistyped, typed
 
 DType = Literal["int64", "float32", "float64", "bytes"]
 Role = Literal["feature", "label", "mask", "weight", "key"]
@@ -19,6 +20,20 @@ Encoding = Literal["list", "tensor", "raw"]
 Layout = Literal["columns", "dense", "sparse", "sequence", "legacy_121"]
 
 CONTRACT_VERSION = 1
+_SAID_BESIDE = ("fingerprint", "parse")
+"""What a manifest and ``contract.json`` say of a contract beside it."""
+_MOST_BYTES = 2**31 - 1
+"""A record is a protocol buffer, of which none is larger."""
+_LEAST_BYTES = {"int64": 1, "float32": 4, "float64": 8, "bytes": 1}
+"""What one value takes in a record at least."""
+
+
+class _State(TypedDict):
+    """What must be known of the fitted state that ids come from."""
+
+    lineage: str
+    version: int
+    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +59,8 @@ class Part:
     """Where a feature stands in a record that joins all of them: ``size`` numbers, or ids, from ``start`` on."""
 
     name: str
-    start: int
-    size: int
+    start: Count
+    size: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +96,11 @@ class FeatureSpec:
             raise ContractError("A feature has an empty name; give each feature a name.")
         if self.shape is not None and any(n < 0 for n in self.shape):
             raise ContractError(f"Feature {self.name!r} has the shape {self.shape}; sizes cannot be negative.")
+        most = _MOST_BYTES // _LEAST_BYTES.get(self.dtype, 1)
+        if self.size is not None and max(self.size, *self.shape or (0,)) > most:
+            raise ContractError(
+                f"Feature {self.name!r} has the shape {self.shape}, and a record of 2 GiB holds at most {most:,} of its values."
+            )
         if self.dtype == "float64" and self.encoding == "list":
             raise ContractError(
                 f"Feature {self.name!r} is a list of float64, which a record cannot hold; use float32, or the encoding 'raw'."
@@ -114,7 +134,7 @@ class ExampleContract:
     version: int = field(default=CONTRACT_VERSION)
     layout: Layout = "columns"
     parts: tuple[Part, ...] = ()
-    state: Mapping[str, Any] | None = None
+    state: Annotated[Mapping[str, Any], Like(_State)] | None = None
 
     def __post_init__(self) -> None:
         names = [f.name for f in self.features]
@@ -147,19 +167,26 @@ class ExampleContract:
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> Self:
-        """Read :meth:`to_dict`; raises ContractError for a version that this code does not know."""
+        """Read :meth:`to_dict`, with or without what ``contract.json`` adds to it.
+
+        Raises ContractError for a version that this code does not know, and for what is no contract.
+        """
         if value.get("version") != CONTRACT_VERSION:
             raise ContractError(
                 f"The contract has version {value.get('version')!r}; this release reads version {CONTRACT_VERSION}. "
                 "Install the ctr-samples release that wrote it, or a newer one."
             )
-        return cls(
-            tuple(_spec_from_dict(f) for f in value["features"]),
-            value["record"],
-            layout=value.get("layout", "columns"),
-            parts=tuple(Part(**part) for part in value.get("parts", ())),
-            state=value.get("state"),
-        )
+        try:
+            contract = typed(cls, {key: one for key, one in value.items() if key not in _SAID_BESIDE})
+        except Mistyped as error:
+            raise ContractError(f"The contract is malformed: {error}. Restore the document that holds it.") from None
+        lists = {(f.name, f.dtype) for f in contract.features if f.shape is None}
+        if contract.layout == "sparse" and not lists >= {("indices", "int64"), ("values", "float32")}:
+            raise ContractError(
+                "The contract has the layout sparse, without a list of int64 `indices` and one of float32 `values`. "
+                "Restore the document that holds it."
+            )
+        return contract
 
     @property
     def fingerprint(self) -> str:
@@ -178,16 +205,3 @@ def _spec_to_dict(spec: FeatureSpec) -> dict[str, Any]:
     value = asdict(spec)
     value["shape"] = None if spec.shape is None else list(spec.shape)
     return value
-
-
-def _spec_from_dict(value: dict[str, Any]) -> FeatureSpec:
-    shape, model = value["shape"], value.get("model")
-    known = {
-        "shape": None if shape is None else tuple(shape),
-        "model": None if model is None else ModelSteps(**{k: _hashable(v) for k, v in model.items()}),
-    }
-    return FeatureSpec(**{**value, **known})
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

@@ -12,8 +12,9 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.errors import ConfigError, UsageError
 from ctr_samples.shards import open_storage
+from ctr_samples.shards.generations import following
 from ctr_samples.shards.naming import run_id
-from ctr_samples.shards.states import latest_state, publish_state, require_state
+from ctr_samples.shards.states import VERSIONS, latest_state, publish_state, require_state
 from ctr_samples.spark.failures import expected_errors
 from ctr_samples.spark.fitting import Counted, count_days, days_through
 from ctr_samples.spark.session import make_active, run_session
@@ -37,6 +38,7 @@ def fit(
         raise UsageError(f"{loaded.path} has no section `fitted`, so there is nothing to fit.")
     storage = open_storage(config.fitted.path)
     before = latest_state(storage)
+    version = following(before.version, storage.locate(VERSIONS)) if before else 1
     if before is not None and not afresh:
         check_state(config, before, may_lack=True)
         if through <= before.through:
@@ -55,7 +57,7 @@ def fit(
     state = FittedState(
         name=config.name,
         lineage=grows.lineage if grows else secrets.token_hex(8),
-        version=before.version + 1 if before else 1,
+        version=version,
         run_id=run_id(datetime.now(UTC), secrets.token_hex(4)),
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         days=tuple(day.isoformat() for day in chosen),

@@ -228,12 +228,14 @@ def _of_day(storage: Storage, day: date) -> Mapping[str, Any] | None:
 
 def metrics_of_run(storage: Storage, manifest: Manifest) -> Mapping[str, Any] | None:
     """``metrics.json`` of a published generation; None where it has none that this release reads."""
-    path = f"{run_directory(manifest.day, manifest.run_id)}/{METRICS}"
+    path = f"{run_directory(manifest.day, manifest.made_by)}/{METRICS}"
     try:
         found = json.loads(storage.read(path))
     except (FileNotFoundError, StorageError, DamagedFile, ValueError):
         return None
-    return found if isinstance(found, dict) and found.get("format") == METRICS_FORMAT else None
+    if not isinstance(found, dict) or found.get("format") != METRICS_FORMAT:
+        return None
+    return {**found, "generation": manifest.generation}  # a rollback has the metrics of an earlier one
 
 
 def _said(metrics: Mapping[str, Any] | None) -> dict[str, Any] | None:

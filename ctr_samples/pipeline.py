@@ -30,6 +30,7 @@ from ctr_samples.shards import (
     Receipt,
     Shard,
     Storage,
+    check_age,
     check_directory,
     check_receipts,
     check_shards,
@@ -40,7 +41,8 @@ from ctr_samples.shards import (
     publish,
 )
 from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
-from ctr_samples.shards.naming import run_directory, run_id
+from ctr_samples.shards.generations import following
+from ctr_samples.shards.naming import manifests_directory, run_directory, run_id
 from ctr_samples.spark.as_of import described
 from ctr_samples.spark.canary import CanaryWitness, check_canaries
 from ctr_samples.spark.clocks import check_clocks, counts_of_view
@@ -134,9 +136,7 @@ def _run(
     contract = contract_of(config, state)
     mature = labels_are_mature(config, sources, run_date, datetime.now(UTC))
     fingerprint = run_fingerprint(config, run_date, contract, sources, mature)
-    current = latest_manifest(storage, run_date)
-    check_directory(storage, run_date)
-    check_name(storage, current, config.name)
+    current, number = current_and_next(storage, run_date, config.name)
     clean_up(storage, run_date, config, told)
     if current is not None and not force and fingerprint == current.fingerprint != "" and is_intact(storage, current):
         mark_success(storage, current)
@@ -154,7 +154,7 @@ def _run(
     told.writing(progress)
     this_run = run_id(datetime.now(UTC), secrets.token_hex(4))
     output, directory = config.output, run_directory(run_date, this_run)
-    check_store(storage, directory)
+    began = check_store(storage, directory)
     wanted = wanted_of(config, contract, HOUR, USER)
     plan = SinkPlan(storage, directory, contract, output.compression, output.shard_size, output.engine, wanted)
     receipts = write_shards(in_final_order(samples, output.partitions), plan, progress)
@@ -173,7 +173,7 @@ def _run(
     manifest = Manifest(
         name=config.name,
         run_date=run_date.isoformat(),
-        generation=current.generation + 1 if current else 1,
+        generation=number,
         run_id=this_run,
         parent=current.run_id if current else None,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -195,6 +195,7 @@ def _run(
     measures = [receipt.measures for receipt in receipts if receipt.measures]
     inspection = inspect(storage, manifest, measures, wanted, config.quality, accept)
     manifest = judged(storage, manifest, inspection, config, told)
+    check_age(storage, directory, began, config.output.retention.longest_run)
     publish(storage, manifest)
     return RunResult(manifest, published=True)
 
@@ -235,6 +236,14 @@ def write_descriptions(storage: Storage, directory: str, contract: ExampleContra
             file.write(text.encode())
 
 
+def current_and_next(storage: Storage, run_date: date, name: str) -> tuple[Manifest | None, int]:
+    """What readers of a day see, if anything, and the number of the generation behind it; refuses a day of others."""
+    current = latest_manifest(storage, run_date)
+    check_directory(storage, run_date)
+    check_name(storage, current, name)
+    return current, following(current.generation, storage.locate(manifests_directory(run_date))) if current else 1
+
+
 def check_name(storage: Storage, current: Manifest | None, name: str) -> None:
     """Refuse to put a sample set behind the generations of another one."""
     if current is not None and current.name != name:
@@ -249,7 +258,7 @@ def clean_up(storage: Storage, run_date: date, config: JobConfig, told: Reporter
     kept = config.output.retention
     retention = Retention(kept.generations, kept.longest_run)
     try:
-        carry_out(storage, cleanup_of_day(storage, run_date, retention, datetime.now(UTC)))
+        carry_out(storage, cleanup_of_day(storage, run_date, retention))
     except (StorageError, DamagedFile) as error:
         told.warn(f"Could not clean up after earlier runs of {run_date}: {error}")
 

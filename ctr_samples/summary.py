@@ -110,9 +110,9 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
     for name, source in manifest.inputs.items():
         if source.get("malformed"):
             yield Text(
-                f"  {source['malformed']:,} of {source['lines']:,} lines of {name} are malformed and were skipped."
+                f"  {source['malformed']:,} of {source.get('lines', 0):,} lines of {name} are malformed and were skipped."
             )
-        if source["missing_days"]:
+        if source.get("missing_days"):
             yield Text(f"  {name} had no data for {_some(source['missing_days'])}.")
     if not manifest.label_mature:
         yield Text("  The labels are not final: a window was open, or reaches into a day without data.", style="yellow")
@@ -126,11 +126,11 @@ def _flips(flips: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
     if "not_compared" in flips:
         yield "", "", f"not compared with generation {flips['against']}: {flips['not_compared']}"
         return
-    flipped = flips["flipped_to_1"] + flips["flipped_to_0"]
-    changed = f", {flips['changed']:,} have another value" if flips.get("changed") else ""
-    others = f"; {flips['new']:,} samples are new, {flips['gone']:,} gone" if flips["new"] or flips["gone"] else ""
-    to = f"{flips['flipped_to_1']:,} to 1, {flips['flipped_to_0']:,} to 0"
-    yield "", f"{flipped:,}", f"flipped {since}: {to}{changed}{others}"
+    count = {name: flips.get(name, 0) for name in ("flipped_to_1", "flipped_to_0", "changed", "new", "gone")}
+    changed = f", {count['changed']:,} have another value" if count["changed"] else ""
+    others = f"; {count['new']:,} samples are new, {count['gone']:,} gone" if count["new"] or count["gone"] else ""
+    to = f"{count['flipped_to_1']:,} to 1, {count['flipped_to_0']:,} to 0"
+    yield "", f"{count['flipped_to_1'] + count['flipped_to_0']:,}", f"flipped {since}: {to}{changed}{others}"
 
 
 def _some(days: list[str]) -> str:

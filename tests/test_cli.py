@@ -174,7 +174,11 @@ def test_the_history_has_a_line_for_each_generation(output: Path) -> None:
 def test_cleaning_says_what_would_go_and_then_removes_it(tmp_path: Path) -> None:
     run = tmp_path / "dt=2019-11-26/data/20190606T020000-aaaaaaaa"
     (run / "train").mkdir(parents=True)
-    (run / "train/part-00000-0-00000001.tfrecord").write_bytes(b"x" * 1024)
+    shard = run / "train/part-00000-0-00000001.tfrecord"
+    shard.write_bytes(b"x" * 1024)
+    young = call("clean", str(tmp_path), "--dry-run")
+    assert (young.exit_code, young.stdout) == (0, "")
+    os.utime(shard, (0, 0))
     asked = call("clean", str(tmp_path), "--dry-run")
     assert (asked.exit_code, asked.stdout) == (0, f"{run}\n")
     assert "Would remove 1 run(s) and file(s), 1 KiB." in sentence(asked)

@@ -25,7 +25,7 @@ from ctr_samples.gate import (
     write_pages,
 )
 from ctr_samples.quality.collecting import Collector, Wanted
-from ctr_samples.shards import Manifest, Storage, latest_manifest, open_storage, publish
+from ctr_samples.shards import Manifest, Shard, Storage, latest_manifest, open_storage, publish
 from ctr_samples.shards.naming import run_directory
 
 CONTRACT = ExampleContract(
@@ -53,19 +53,21 @@ def task(*, clicks: int = 300, rows: int = 3000, age: float = 20.0) -> str:
 
 
 def manifest(day: str, generation: int = 1) -> Manifest:
+    run = f"{day.replace('-', '')}T020000-0000000{generation}"
+    shard = Shard(f"dt={day}/data/{run}/train/part-00000-0-0000000a.tfrecord", "train", 0, 3000, 7, 0, {"clicked": 300})
     return Manifest(
         name="tiny",
         run_date=day,
         generation=generation,
-        run_id=f"{day.replace('-', '')}T020000-0000000{generation}",
+        run_id=run,
         parent=None,
         created_at="2019-06-06T02:00:00+00:00",
         fingerprint="",
         compression="none",
-        contract=CONTRACT.to_dict(),
+        contract={**CONTRACT.to_dict(), "fingerprint": CONTRACT.fingerprint},
         config={},
         inputs={},
-        shards=(),
+        shards=(shard,),
         accounting={"impressions": 3000, "samples": 3000},
         views={},
         labels={"clicked": {"actions": 300, "orphans": 0}},
@@ -78,6 +80,7 @@ def published(storage: Storage, day: str, said: str, generation: int = 1) -> Ins
     one = manifest(day, generation)
     inspection = inspect(storage, one, [said], WANTED, Quality())
     write_pages(storage, run_directory(one.day, one.run_id), one, inspection)
+    storage.put_new(one.shards[0].path, b"records")
     publish(storage, with_verdict(one, inspection))
     return inspection
 
@@ -155,7 +158,12 @@ def test_a_reference_that_cannot_be_read_is_none(storage: Storage, tmp_path: Pat
 def test_the_page_and_the_numbers_stand_beside_the_shards(storage: Storage, tmp_path: Path) -> None:
     published(storage, "2019-06-04", task())
     (directory,) = tmp_path.glob("dt=*/data/*")
-    assert sorted(path.name for path in directory.iterdir()) == ["metrics.json", "report.html", "statistics.pbtxt"]
+    assert sorted(path.name for path in directory.iterdir()) == [
+        "metrics.json",
+        "report.html",
+        "statistics.pbtxt",
+        "train",
+    ]
     assert json.loads((directory / "metrics.json").read_text())["samples"] == {"train": 3000}
     assert "tiny" in (directory / "report.html").read_text()
 

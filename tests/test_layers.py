@@ -12,13 +12,14 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "ctr_samples"
 
-LEAVES = {"errors", "contract", "crc32c", "vocabulary"}
+LEAVES = {"errors", "contract", "crc32c", "typed", "vocabulary"}
 """Modules that everyone may import: they import none of the rooms."""
 
 MAY_IMPORT = {
     "errors": set(),
-    "contract": {"errors"},
+    "contract": {"errors", "typed"},
     "crc32c": set(),
+    "typed": set(),
     "vocabulary": set(),
     "config": {"errors"},
     "codec": LEAVES,

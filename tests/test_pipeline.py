@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
@@ -18,9 +19,10 @@ from pyspark.sql import SparkSession
 from ctr_samples import pipeline
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import EncodeError, InputError, StorageError, UsageError
+from ctr_samples.errors import ConfigError, EncodeError, InputError, StorageError, UsageError
 from ctr_samples.reading import damage_of, first_examples
-from ctr_samples.shards import Manifest, StoredFile, latest_manifest, open_storage
+from ctr_samples.shards import Manifest, StoredFile, latest_manifest, open_storage, publish
+from ctr_samples.shards.rollback import rollback
 from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.spark.session import run_session
 
@@ -144,6 +146,29 @@ def test_a_forced_run_publishes_the_next_generation_with_the_same_bytes(
     assert again.manifest.generation == 2
     contents = [[(s.split, s.partition, s.records, s.crc32c) for s in m.shards] for m in (first, again.manifest)]
     assert contents[0] == contents[1]
+
+
+def test_a_run_after_a_rollback_has_nothing_to_do_if_it_would_make_the_same_samples(
+    spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path
+) -> None:
+    output, first = tuesday
+    storage = open_storage(shutil.copytree(output, tmp_path / "copy"))
+    bad = replace(first, generation=2, run_id="20191127T020000-0000bad0", fingerprint="0" * 64, shards=())
+    publish(storage, replace(bad, accounting={"impressions": 0, "samples": 0}, views={}))
+    back = rollback(storage, TUESDAY, 1, datetime.now(UTC), "0000600d")
+    again = pipeline.run(spark, open_bandit(tmp_path / "copy"), TUESDAY)
+    assert (again.published, again.manifest) == (False, back)
+
+
+@pytest.mark.slow
+def test_a_run_that_took_longer_than_its_files_are_kept_publishes_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_store = pipeline.check_store
+    monkeypatch.setattr(pipeline, "check_store", lambda *place: check_store(*place) - timedelta(days=2))
+    with pytest.raises(ConfigError, match="longer than `output.retention.longest_run: 1 day, 0:00:00`"):
+        pipeline.run(spark, open_bandit(tmp_path), TUESDAY)
+    assert latest_manifest(open_storage(tmp_path), TUESDAY) is None
 
 
 @pytest.mark.slow

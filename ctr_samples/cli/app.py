@@ -24,6 +24,7 @@ for command in (
     outputs.paths,
     outputs.history,
     outputs.clean,
+    outputs.rollback,
 ):
     app.command()(command)
 

@@ -1,7 +1,8 @@
-"""The commands that look at an output directory, on any storage: verify, show, paths, history, clean."""
+"""The commands for an output directory, on any storage: verify, show, paths, history, clean, rollback."""
 
 from __future__ import annotations
 
+import secrets
 import sys
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Column, Table
 
 from ctr_samples.cli.errors import Debug, errors_in_words
@@ -26,7 +28,7 @@ _WIDE = 160
 
 
 def verify(output: OutputPath, date: LatestDay = None, debug: Debug = False) -> None:
-    """Read every byte of a day and compare it with the manifest: sizes, checksums, record counts."""
+    """Read every byte of a day and compare it with the manifest, and that with itself: sizes, checksums, counts."""
     console = stderr_console()
     with errors_in_words(console, debug):
         storage, published = _open(output, date)
@@ -42,6 +44,10 @@ def verify(output: OutputPath, date: LatestDay = None, debug: Debug = False) -> 
             f"[green]Intact[/green]: {published.title}: "
             f"{len(published.shards):,} shard(s), {records:,} records, {size:,} bytes."
         )
+        if not published.sealed:
+            console.print(
+                "The manifest has no checksum of itself, since an older release wrote it; the shards match it."
+            )
 
 
 def show(
@@ -83,10 +89,10 @@ def history(output: OutputPath, date: LatestDay = None, debug: Debug = False) ->
             table.add_column(title, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
         for found in generations_of(open_storage(output), _day(date)):
+            records, shards = ("" if count is None else f"{count:,}" for count in (found.records, found.shards))
             size = format_size(found.bytes) if found.bytes is not None else ""
-            shards = f"{found.shards:,}"
             table.add_row(
-                str(found.generation), found.created_at, found.run_id, f"{found.records:,}", shards, size, found.note
+                str(found.generation), found.created_at, found.run_id, records, shards, size, escape(found.note)
             )
         Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(table)
 
@@ -113,7 +119,7 @@ def clean(
         except ValueError as error:
             raise UsageError(f"--longest-run is {longest_run!r}; {error}.") from None
         count = freed = 0
-        for cleanup in cleanups_of(storage, _day(date), retention, datetime.now(UTC)):
+        for cleanup in cleanups_of(storage, _day(date), retention):
             for path in (*cleanup.directories, *cleanup.files):
                 typer.echo(storage.locate(path))
             if not dry_run:
@@ -122,6 +128,29 @@ def clean(
             freed += cleanup.bytes
         verb = "Would remove" if dry_run else "Removed"
         console.print(f"{verb} {count:,} run(s) and file(s), {format_size(freed)}.")
+
+
+def rollback(
+    output: OutputPath,
+    day: Annotated[str, typer.Argument(help="The day, as in 2019-11-26.")],
+    to: Annotated[int, typer.Option("--to", min=1, help="The generation to go back to, as `history` lists it.")],
+    debug: Debug = False,
+) -> None:
+    """Publish an earlier generation of a day as its next one. Prints the path of the manifest; nothing is removed."""
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        from ctr_samples.shards import open_storage
+        from ctr_samples.shards.naming import manifest_path, parse_day
+        from ctr_samples.shards.rollback import rollback as publish_earlier
+
+        storage = open_storage(output)
+        made = publish_earlier(storage, parse_day(day), to, datetime.now(UTC), secrets.token_hex(4))
+        console.print(
+            f"Published generation {made.generation} of {made.run_date}, which has the samples of generation {to}: "
+            f"{len(made.shards):,} shard(s), {made.records:,} records.",
+            soft_wrap=True,
+        )
+        typer.echo(storage.locate(manifest_path(made.day, made.generation)))
 
 
 def _open(output: str, date: str | None) -> tuple[Any, Any]:

@@ -95,7 +95,8 @@ def _compared(a: Mapping[str, Any], b: Mapping[str, Any], manifest: Manifest) ->
 def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Storage, Manifest]:
     """The manifest of a generation; InputError says what there is instead."""
     from ctr_samples.shards import latest_manifest, open_storage, published_days, read_manifest, require_manifest
-    from ctr_samples.shards.naming import parse_day
+    from ctr_samples.shards.generations import numbers
+    from ctr_samples.shards.naming import manifests_directory, parse_day
 
     storage = open_storage(output)
     days = [parse_day(day)] if day is not None else published_days(storage) or _last_refused_day(storage)
@@ -104,24 +105,20 @@ def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Sto
             f"{storage.url} holds no published day; expected an output directory of `ctr-samples generate`."
         )
     wanted = days[-1]
+    if generation is not None and (found := numbers(storage, manifests_directory(wanted))):
+        if generation not in found:
+            there = "only 1" if found == [1] else f"{found[0]} to {found[-1]}"
+            raise InputError(f"There is no generation {generation} of {wanted} in {storage.url}; there is {there}.")
+        return storage, read_manifest(storage, wanted, generation)
     newest = latest_manifest(storage, wanted)
     if newest is None and (refused := _unpublished(storage, wanted, "")):
         raise InputError(f"{storage.url} has no samples of {wanted}: a run was not published; its report is {refused}")
-    newest = newest or require_manifest(storage, wanted)
-    if generation is None or generation == newest.generation:
-        return storage, newest
-    try:
-        return storage, read_manifest(storage, wanted, generation)
-    except FileNotFoundError:
-        there = "only 1" if newest.generation == 1 else f"1 to {newest.generation}"
-        raise InputError(
-            f"There is no generation {generation} of {wanted} in {storage.url}; there is {there}."
-        ) from None
+    return storage, newest or require_manifest(storage, wanted)
 
 
 def _place(storage: Storage, manifest: Manifest, name: str) -> str:
     """Where a file of a run stands; InputError if it is not there."""
-    path = _path(manifest.day, manifest.run_id, name)
+    path = _path(manifest.day, manifest.made_by, name)
     try:
         storage.size(path)
     except FileNotFoundError:
@@ -131,7 +128,7 @@ def _place(storage: Storage, manifest: Manifest, name: str) -> str:
 
 def _read(storage: Storage, manifest: Manifest, name: str) -> str:
     try:
-        return storage.read(_path(manifest.day, manifest.run_id, name)).decode()
+        return storage.read(_path(manifest.day, manifest.made_by, name)).decode()
     except FileNotFoundError:
         raise _absent(storage, manifest, name) from None
     except UnicodeDecodeError:
@@ -147,11 +144,13 @@ def _metrics(storage: Storage, manifest: Manifest) -> Mapping[str, Any]:
         raise _damaged(storage, manifest, str(error)) from None
     if not isinstance(found, dict) or found.get("format") != METRICS_FORMAT:
         raise _damaged(storage, manifest, f"expected a document of format {METRICS_FORMAT}")
-    return found
+    if not all(isinstance(found.get(key), str) for key in ("name", "run_date")):
+        raise _damaged(storage, manifest, "it does not say of which day it is")
+    return {**found, "generation": manifest.generation}  # a rollback has the metrics of an earlier one
 
 
 def _absent(storage: Storage, manifest: Manifest, name: str) -> InputError:
-    place = storage.locate(_path(manifest.day, manifest.run_id, name))
+    place = storage.locate(_path(manifest.day, manifest.made_by, name))
     return InputError(
         f"Generation {manifest.generation} of {manifest.run_date} has no {name} ({place}): it was cleaned, or written by a "
         "release that made none. Run the day again with --force."
@@ -161,7 +160,7 @@ def _absent(storage: Storage, manifest: Manifest, name: str) -> InputError:
 def _damaged(storage: Storage, manifest: Manifest, why: str) -> DamagedFile:
     from ctr_samples.shards.naming import METRICS
 
-    place = storage.locate(_path(manifest.day, manifest.run_id, METRICS))
+    place = storage.locate(_path(manifest.day, manifest.made_by, METRICS))
     return DamagedFile(
         f"{place} cannot be read: {why}. Use the release that wrote it, or run the day again with --force."
     )

@@ -64,11 +64,21 @@ class ExampleDecoder:
         """As :meth:`decode` for records that :func:`frame_offsets` has checked; ``offsets`` may be a part of those."""
         offsets = np.ascontiguousarray(offsets, np.int64)
         plain_bytes = self.contract.record == "byte_array"
-        arrays = [_byte_arrays(data, offsets)] if plain_bytes else self._messages(data, offsets)
+        try:
+            arrays = [_byte_arrays(data, offsets)] if plain_bytes else self._messages(data, offsets)
+        except MemoryError as error:
+            raise self._too_large(len(offsets) - 1) from error
         finished = [_finish(array, spec) for array, spec in zip(arrays, self.contract.features, strict=True)]
         if not finished:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * (len(offsets) - 1), pa.struct([])))
         return pa.RecordBatch.from_arrays(finished, schema=self.schema)
+
+    def _too_large(self, rows: int) -> ContractError:
+        largest = max(self.contract.features, key=lambda spec: spec.size or 0)
+        return ContractError(
+            f"Too little memory for {rows:,} records with {largest.size or 0:,} values of the feature {largest.name!r} "
+            "each; if records have fewer, read them with the contract that they were written with."
+        )
 
     def _messages(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> list[pa.Array]:
         rows = len(offsets) - 1

@@ -2,6 +2,7 @@
 
 from ctr_samples.shards.manifest import Manifest, Receipt, Shard, check_receipts
 from ctr_samples.shards.publish import (
+    check_age,
     check_directory,
     check_shards,
     check_store,
@@ -30,6 +31,7 @@ __all__ = [
     "Table",
     "TableManifest",
     "TableWrite",
+    "check_age",
     "check_directory",
     "check_receipts",
     "check_shards",

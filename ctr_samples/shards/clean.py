@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from itertools import pairwise
 
 from ctr_samples.errors import DamagedFile, InputError
 from ctr_samples.shards import generations
+from ctr_samples.shards.clock import time_of
 from ctr_samples.shards.manifest import Manifest
 from ctr_samples.shards.naming import (
     MANIFESTS_OF_TABLE,
@@ -49,15 +49,15 @@ class Cleanup:
 
 
 def plan_day(
-    day: date, manifests: Sequence[Manifest], files: Sequence[StoredFile], retention: Retention, now: datetime
+    day: date, needed: Sequence[Manifest], files: Sequence[StoredFile], retention: Retention, now: datetime
 ) -> Cleanup:
-    """What may go of a day; ``manifests`` are all of its generations in order, ``files`` all that is below it.
+    """What may go of a day: ``needed`` are the generations that stay, ``files`` all that is below the day.
 
-    A run's directory goes if the run began longer ago than ``longest_run``, and neither one of the last generations lists a
-    file of it, nor one that was replaced within ``longest_run``.
+    A run's directory goes if the store got its newest file longer ago than ``longest_run``, and no generation that stays lists
+    a file of it. Only the store's own times count: clocks of drivers differ.
     """
     limit = now - retention.longest_run
-    kept = {_run_directory(day, shard.path) for m in _needed(manifests, retention, limit) for shard in m.shards}
+    kept = {_run_directory(day, shard.path) for manifest in needed for shard in manifest.shards}
     runs: dict[str, list[StoredFile]] = {}
     staged = []
     for file in files:
@@ -66,9 +66,26 @@ def plan_day(
             runs.setdefault(directory, []).append(file)
         elif is_staged_name(_name(file.path)) and file.modified < limit:
             staged.append(file)
-    gone = {run: some for run, some in runs.items() if run not in kept and _is_over(run, limit)}
+    gone = {run: some for run, some in runs.items() if run not in kept and all(f.modified < limit for f in some)}
     size = sum(file.size for some in [*gone.values(), staged] for file in some)
     return Cleanup(tuple(sorted(gone)), tuple(file.path for file in staged), size)
+
+
+def needed_generations(
+    day: date, numbers: Sequence[int], files: Sequence[StoredFile], retention: Retention, now: datetime
+) -> Iterator[int]:
+    """The last generations, and those that were replaced within ``longest_run``; some of them may be missing.
+
+    ``numbers`` are the generations that are there, in order. One whose manifest is not among ``files`` came after them.
+    """
+    last = numbers[-1] if numbers else 0
+    first_kept = max(1, last - retention.generations + 1)
+    yield from range(last, first_kept - 1, -1)
+    put = {file.path: file.modified for file in files}
+    for number in numbers:
+        replaced_at = put.get(manifest_path(day, number), now)
+        if 1 < number <= first_kept and replaced_at >= now - retention.longest_run:
+            yield number - 1
 
 
 def plan_table(
@@ -81,34 +98,39 @@ def plan_table(
     return Cleanup(files=tuple(file.path for file in gone), bytes=sum(file.size for file in gone))
 
 
-def cleanups_of(storage: Storage, day: date | None, retention: Retention, now: datetime) -> Iterator[Cleanup]:
+def cleanups_of(storage: Storage, day: date | None, retention: Retention) -> Iterator[Cleanup]:
     """What may go of a day, or of all days, or of a table; InputError if nothing is there."""
     if day is None and generations.latest(storage, MANIFESTS_OF_TABLE):
-        yield cleanup_of_table(storage, retention, now)
+        yield cleanup_of_table(storage, retention)
         return
     days = [day] if day is not None else [found for found in map(day_of, storage.names("")) if found is not None]
     if not days:
         raise InputError(f"{storage.url} holds neither samples nor a table; expected an output directory.")
     for one in days:
-        yield cleanup_of_day(storage, one, retention, now)
+        yield cleanup_of_day(storage, one, retention)
 
 
-def cleanup_of_day(storage: Storage, day: date, retention: Retention, now: datetime) -> Cleanup:
+def cleanup_of_day(storage: Storage, day: date, retention: Retention) -> Cleanup:
     """Look at a day and plan. The files are listed first: a run that publishes meanwhile is then in a manifest.
 
-    DamagedFile, and nothing is to go, where a manifest is missing: its shards would pass for those of a killed run.
+    DamagedFile, and nothing is to go, where the manifest of a generation that must stay is missing or damaged: its shards would
+    pass for those of a killed run.
     """
     files = storage.files(day_directory(day))
-    last = generations.latest(storage, manifests_directory(day))
-    if not last and any(file.path == f"{day_directory(day)}/_SUCCESS" for file in files):
+    if not files:
+        return Cleanup()
+    now = time_of(storage, day_directory(day))
+    numbers = generations.numbers(storage, manifests_directory(day))
+    if not numbers and any(file.path == f"{day_directory(day)}/_SUCCESS" for file in files):
         raise DamagedFile(f"{storage.locate(manifests_directory(day))} has no manifest, though the day was published.")
-    manifests = [_manifest(storage, day, generation) for generation in range(1, last + 1)]
-    return plan_day(day, manifests, files, retention, now)
+    needed = [_manifest(storage, day, number) for number in needed_generations(day, numbers, files, retention, now)]
+    return plan_day(day, needed, files, retention, now)
 
 
-def cleanup_of_table(storage: Storage, retention: Retention, now: datetime) -> Cleanup:
+def cleanup_of_table(storage: Storage, retention: Retention) -> Cleanup:
     """Look at a table and plan; see :func:`cleanup_of_day`."""
     files = storage.files("")
+    now = time_of(storage, MANIFESTS_OF_TABLE)
     return plan_table(Table(storage).current(), files, retention, now)
 
 
@@ -128,24 +150,12 @@ def _manifest(storage: Storage, day: date, generation: int) -> Manifest:
         raise DamagedFile(f"{place} is missing, though there are later generations; restore it.") from None
 
 
-def _needed(manifests: Sequence[Manifest], retention: Retention, limit: datetime) -> list[Manifest]:
-    """The last generations, and those that were replaced only lately."""
-    last = list(manifests[-retention.generations :])
-    lately = [m for m, after in pairwise(manifests) if datetime.fromisoformat(after.created_at) > limit]
-    return last + lately
-
-
 def _run_directory(day: date, path: str) -> str | None:
     """``dt=.../data/<run id>`` of a file in it, or None for a file elsewhere."""
     parts = path.split("/")
     if len(parts) < 4 or parts[:2] != [day_directory(day), "data"] or started_at(parts[2]) is None:
         return None
     return "/".join(parts[:3])
-
-
-def _is_over(directory: str, limit: datetime) -> bool:
-    started = started_at(_name(directory))
-    return started is not None and started < limit
 
 
 def _is_ours(path: str) -> bool:

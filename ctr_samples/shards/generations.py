@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import json
 
-from ctr_samples.errors import PublishConflict, PublishUnknown, StorageError
-from ctr_samples.shards.naming import generation_name, latest_generation
+from ctr_samples.errors import InputError, PublishConflict, PublishUnknown, StorageError
+from ctr_samples.shards.naming import MOST_GENERATIONS, generation_name, generations_among
 from ctr_samples.shards.storage import NameTaken, Storage
 
 
 def latest(storage: Storage, directory: str) -> int:
     """The highest generation in a directory of manifests; 0 before the first."""
-    return latest_generation(storage.names(directory))
+    return max(numbers(storage, directory), default=0)
+
+
+def numbers(storage: Storage, directory: str) -> list[int]:
+    """The generations in a directory of manifests, in order, as the names of the files say; there may be gaps."""
+    return generations_among(storage.names(directory))
+
+
+def following(number: int, place: str) -> int:
+    """The number behind ``number``; InputError, which names the directory ``place``, where eight digits cannot say it."""
+    if number >= MOST_GENERATIONS:
+        raise InputError(
+            f"{place} holds {generation_name(number)}, the last name that a manifest can have, so there is no next generation. "
+            "If it was put there by hand, move it away; else write to a new directory."
+        )
+    return number + 1
 
 
 def put(storage: Storage, directory: str, generation: int, data: bytes, run_id: str) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
+from itertools import pairwise
 
-from ctr_samples.errors import InputError
+from ctr_samples.errors import DamagedFile, InputError
 from ctr_samples.shards import generations
-from ctr_samples.shards.manifest import Manifest
-from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, run_directory
+from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, manifests_directory, run_directory
 from ctr_samples.shards.publish import published_days, read_manifest, require_manifest
 from ctr_samples.shards.storage import Storage
 from ctr_samples.shards.table import Table
@@ -17,52 +18,67 @@ from ctr_samples.shards.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One line of a history; ``bytes`` is None where the shards are gone."""
+    """One line of a history; ``bytes`` is None where the shards are gone, and all but ``note`` where the manifest is."""
 
     generation: int
-    created_at: str
-    run_id: str
-    records: int
-    shards: int
-    bytes: int | None
-    note: str
+    created_at: str = ""
+    run_id: str = ""
+    records: int | None = None
+    shards: int | None = None
+    bytes: int | None = None
+    note: str = ""
 
 
 def generations_of(storage: Storage, day: date | None) -> Iterator[Generation]:
-    """The generations of a day (default: the latest), or of a table; InputError if nothing is published."""
-    if day is None and (last := generations.latest(storage, MANIFESTS_OF_TABLE)):
-        return _of_table(Table(storage), last)
+    """The generations of a day (default: the latest), or of a table; InputError if nothing is published.
+
+    One whose manifest is missing or damaged has a line that says so: a person looks here for the one to go back to.
+    """
+    if day is None and (numbers := generations.numbers(storage, MANIFESTS_OF_TABLE)):
+        return _lines(numbers, partial(_of_table, Table(storage)))
     days = [day] if day is not None else published_days(storage)
     if not days:
         raise InputError(f"{storage.url} holds no published samples; expected an output directory, or a table.")
-    return _of_day(storage, days[-1])
+    numbers = generations.numbers(storage, manifests_directory(days[-1]))
+    if not numbers:
+        require_manifest(storage, days[-1])  # raises, and says which days there are
+    there = set(storage.names(run_directory(days[-1], "").rstrip("/")))
+    return _lines(numbers, partial(_of_day, storage, days[-1], there))
 
 
-def _of_day(storage: Storage, day: date) -> Iterator[Generation]:
-    last = require_manifest(storage, day).generation
-    there = set(storage.names(run_directory(day, "").rstrip("/")))
-    for number in range(1, last + 1):
-        manifest = read_manifest(storage, day, number)
-        gone = bool(manifest.shards) and manifest.run_id not in there
-        size = None if gone else manifest.bytes
-        note = _note(manifest, gone=gone, latest=number == last)
-        yield Generation(
-            number, manifest.created_at, manifest.run_id, manifest.records, len(manifest.shards), size, note
-        )
+def _lines(numbers: list[int], line: Callable[[int], Generation]) -> Iterator[Generation]:
+    for before, number in pairwise([0, *numbers]):
+        if number > before + 1:
+            up_to = f", as are all up to {number - 1}" if number > before + 2 else ""
+            yield Generation(before + 1, note=f"missing{up_to}")
+        try:
+            found = line(number)
+        except (DamagedFile, FileNotFoundError) as error:
+            found = Generation(number, note=str(error))
+        yield replace(found, note=", ".join(filter(None, [found.note, "what readers see" * (number == numbers[-1])])))
 
 
-def _note(manifest: Manifest, *, gone: bool, latest: bool) -> str:
-    notes = (
-        ("cleaned", gone),
-        ("labels not final", not manifest.label_mature),
-        ("what readers see", latest),
+def _of_day(storage: Storage, day: date, there: Collection[str], number: int) -> Generation:
+    manifest = read_manifest(storage, day, number)
+    gone = bool(manifest.shards) and manifest.made_by not in there
+    size = None if gone else manifest.bytes
+    notes = [
+        f"rollback to {manifest.rollback.to}" if manifest.rollback else "",
+        "cleaned" if gone else "",
+        "" if manifest.label_mature else "labels not final",
+    ]
+    return Generation(
+        number,
+        manifest.created_at,
+        manifest.run_id,
+        manifest.records,
+        len(manifest.shards),
+        size,
+        ", ".join(filter(None, notes)),
     )
-    return ", ".join(text for text, holds in notes if holds)
 
 
-def _of_table(table: Table, last: int) -> Iterator[Generation]:
-    for number in range(1, last + 1):
-        at = table.at(number)
-        size = sum(shard.bytes for shard in at.shards)
-        note = "what readers see" if number == last else ""
-        yield Generation(number, at.created_at, at.run_id, at.records, len(at.shards), size, note)
+def _of_table(table: Table, number: int) -> Generation:
+    at = table.at(number)
+    size = sum(shard.bytes for shard in at.shards)
+    return Generation(number, at.created_at, at.run_id, at.records, len(at.shards), size)

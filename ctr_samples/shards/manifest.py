@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import builtins
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Required, Self, TypedDict
 
 from ctr_samples.errors import DamagedFile
+from ctr_samples.shards.naming import Compression, GenerationNumber, Instant, RunDate, RunId
+from ctr_samples.shards.sealed import Form, read_sealed, sealed
+from ctr_samples.typed import Count, Finite, Like, Positive, Such, Within
 
 MANIFEST_FORMAT = 1
+REMEDY = "restore it, or move it away and run the day again"
+"""What to do about a manifest that readers refuse."""
+_FORM = Form(MANIFEST_FORMAT, "a manifest", REMEDY)
+
+_SAMPLE_SET = Such(re.compile(r"[a-z][a-z0-9_-]{0,63}").fullmatch, "a name of small letters, digits, - and _")
+_DIGEST = Such(re.compile(r"([0-9a-f]{64})?").fullmatch, "64 hex digits, or nothing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +31,11 @@ class Shard:
 
     path: str
     split: str
-    partition: int
-    records: int
-    bytes: int
-    crc32c: int
-    label_sums: Mapping[str, float] = field(default_factory=dict)
+    partition: Count
+    records: Positive
+    bytes: Positive
+    crc32c: Annotated[int, Within(0, 2**32 - 1)]
+    label_sums: Mapping[str, Finite] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,36 +62,98 @@ class Receipt:
         return cls(value["partition"], value["attempt"], shards, value.get("measures"))
 
 
+class _Flips(TypedDict, total=False):
+    """What became of a label since the generation ``against``."""
+
+    against: Required[int]
+    flipped_to_1: int
+    flipped_to_0: int
+    changed: int
+    new: int
+    gone: int
+    not_compared: str
+
+
+class _Label(TypedDict, total=False):
+    """What a manifest says of a label."""
+
+    actions: int
+    orphans: int
+    without_value: int
+    delays: Mapping[str, int]
+    flips: _Flips
+
+
+class _Input(TypedDict, total=False):
+    """What a manifest says of a source, as far as this package reads it back."""
+
+    lines: int
+    malformed: int
+    missing_days: tuple[str, ...]
+
+
+class _Sampling(TypedDict, total=False):
+    """What a manifest says of negatives that were left out, as far as this package reads it back."""
+
+    rate: Annotated[float, Within(0, 1)]
+
+
+class _Verdict(TypedDict, total=False):
+    """What a manifest says of the quality gate."""
+
+    verdict: str
+    found: tuple[Mapping[str, str], ...]
+    accepted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rollback:
+    """The generation that a person went back to, and the run that made its samples and whose directory has them."""
+
+    to: GenerationNumber
+    run_id: RunId
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """One generation of one day.
 
     ``accounting`` maps ``impressions``, ``samples`` and each drop reason to a count; ``fingerprint`` is equal for two
     runs that must give the same samples (config, code, inputs, contract), or empty where inputs cannot be told apart.
+    ``rollback`` says that the samples are those of an earlier generation; ``run_id`` and ``created_at`` are then those of the
+    rollback, and all else is as that generation has it. ``checksum`` is the one that was read, empty where an older release
+    wrote none; :meth:`to_json` makes it anew.
     """
 
-    name: str
-    run_date: str
-    generation: int
-    run_id: str
-    parent: str | None
-    created_at: str
-    fingerprint: str
-    compression: Literal["none", "gzip", "zlib"]
+    name: Annotated[str, _SAMPLE_SET]
+    run_date: RunDate
+    generation: GenerationNumber
+    run_id: RunId
+    parent: RunId | None
+    created_at: Instant
+    fingerprint: Annotated[str, _DIGEST]
+    compression: Compression
     contract: Mapping[str, Any]
     config: Mapping[str, Any]
-    inputs: Mapping[str, Any]
+    inputs: Mapping[str, Annotated[Mapping[str, Any], Like(_Input)]]
     shards: tuple[Shard, ...]
-    accounting: Mapping[str, int]
-    views: Mapping[str, Mapping[str, float]]
-    labels: Mapping[str, Mapping[str, Any]]
+    accounting: Mapping[str, Count]
+    views: Mapping[str, Mapping[str, Finite]]
+    labels: Mapping[str, Annotated[Mapping[str, Any], Like(_Label)]]
     label_mature: bool
     versions: Mapping[str, str]
-    seconds: float = 0.0
+    seconds: Annotated[float, Within(0, 1e12)] = 0.0
     plan: tuple[str, ...] = ()
-    sampling: Mapping[str, Any] = field(default_factory=dict)
-    quality: Mapping[str, Any] = field(default_factory=dict)
+    sampling: Annotated[Mapping[str, Any], Like(_Sampling)] = field(default_factory=dict)
+    quality: Annotated[Mapping[str, Any], Like(_Verdict)] = field(default_factory=dict)
+    rollback: Rollback | None = None
     format: int = MANIFEST_FORMAT
+    checksum: str = field(default="", compare=False)
+
+    @property
+    def made_by(self) -> str:
+        """The run that made the samples; its directory has the shards and the pages about them."""
+        return self.rollback.run_id if self.rollback else self.run_id
 
     @property
     def records(self) -> int:
@@ -112,26 +184,13 @@ class Manifest:
         return sum(s.label_sums.get(label, 0) for s in self.of_split(split))
 
     def to_json(self) -> builtins.bytes:
-        """Indented JSON, in declared order; a manifest that was read gives the bytes that it was read from."""
-        return (json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n").encode()
+        """Indented JSON, in declared order, sealed; a manifest that was read gives the bytes that it was read from."""
+        return sealed(asdict(self))
 
     @classmethod
     def from_json(cls, data: builtins.bytes, place: str) -> Self:
-        """Read :meth:`to_json`; DamagedFile names ``place`` when the bytes are no manifest of a known format."""
-        try:
-            value = json.loads(data)
-            if value["format"] != MANIFEST_FORMAT:
-                raise DamagedFile(
-                    f"{place} has format {value['format']!r}; this release reads format {MANIFEST_FORMAT}. "
-                    "Install the ctr-samples release that wrote it, or a newer one."
-                )
-            return cls(
-                **{**value, "plan": tuple(value.get("plan", ())), "shards": tuple(Shard(**s) for s in value["shards"])}
-            )
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DamagedFile(
-                f"{place} is not a manifest ({error}); restore it, or move it away and run the day again."
-            ) from None
+        """Read :meth:`to_json`; DamagedFile names ``place`` for what is no manifest of a known format, or was changed."""
+        return read_sealed(cls, data, place, _FORM)
 
 
 def check_receipts(receipts: Sequence[Receipt], partitions: int) -> None:

@@ -12,10 +12,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, date, datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 from ctr_samples.errors import UsageError
+from ctr_samples.typed import Such, Within
 
 Compression = Literal["none", "gzip", "zlib"]
 
@@ -25,17 +27,19 @@ METRICS, REPORT, STATISTICS = "metrics.json", "report.html", "statistics.pbtxt"
 """What a run leaves beside its shards about them."""
 METRICS_FORMAT = 2
 SUFFIXES = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
-_MANIFEST = re.compile(r"(\d{8})\.json")
-_DAY = re.compile(r"dt=(\d{4}-\d{2}-\d{2})")
-_RUN_ID = re.compile(r"\d{8}T\d{6}-[0-9a-f]{8}")
-_SHARD = re.compile(r"part-\d{5,}-\d+-[0-9a-f]{8}\.tfrecord(\.gz|\.zlib)?")
+MOST_GENERATIONS = 99_999_999
+"""Names of manifests have eight digits."""
+_MANIFEST = re.compile(r"([0-9]{8})\.json")
+_DAY = re.compile(r"dt=([0-9]{4}-[0-9]{2}-[0-9]{2})")
+_RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{8}")
+_SHARD = re.compile(r"part-([0-9]{5,})-[0-9]+-[0-9a-f]{8}\.tfrecord(\.gz|\.zlib)?")
 _STAGED = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
 def parse_day(text: str) -> date:
     """``"2019-06-05"`` -> a date; UsageError for anything else, also for days that no calendar has."""
     try:
-        if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", text):
+        if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
             raise ValueError
         day = date.fromisoformat(text)
         if not 1971 <= day.year <= 2199:  # leaves room for windows on both sides of what Spark and Python can count
@@ -88,6 +92,14 @@ def is_shard_name(name: str) -> bool:
     return _SHARD.fullmatch(name) is not None
 
 
+def partition_of(name: str) -> int:
+    """The partition whose task wrote a shard of that name."""
+    match = _SHARD.fullmatch(name)
+    if match is None:
+        raise ValueError(f"{name!r} is no name of a shard.")
+    return int(match[1])
+
+
 def is_staged_name(name: str) -> bool:
     """Whether a file's name is the hidden one under which a storage writes a file that is not yet whole."""
     return _STAGED.fullmatch(name) is not None
@@ -108,9 +120,10 @@ def manifest_path(day: date, generation: int) -> str:
     return f"{manifests_directory(day)}/{generation_name(generation)}"
 
 
-def latest_generation(names: list[str]) -> int:
-    """The highest generation among the names of a directory of manifests; 0 where there is none."""
-    return max((int(m[1]) for m in map(_MANIFEST.fullmatch, names) if m), default=0)
+def generations_among(names: Iterable[str]) -> list[int]:
+    """The generations that the names of a directory of manifests say, in order. There may be gaps."""
+    numbers = sorted(int(match[1]) for match in map(_MANIFEST.fullmatch, names) if match)
+    return numbers if numbers[:1] != [0] else numbers[1:]
 
 
 def started_at(run: str) -> datetime | None:
@@ -121,3 +134,18 @@ def started_at(run: str) -> datetime | None:
         return datetime.strptime(run[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
     except ValueError:
         return None
+
+
+def _is_day(text: str) -> bool:
+    return day_of(f"dt={text}") is not None
+
+
+def _is_instant(text: str) -> bool:
+    return datetime.fromisoformat(text).tzinfo is not None
+
+
+RunId = Annotated[str, Such(_RUN_ID.fullmatch, "a run id such as 20190606T020000-1a2b3c4d")]
+RunDate = Annotated[str, Such(_is_day, "a day such as 2019-06-05")]
+Instant = Annotated[str, Such(_is_instant, "a time with its zone such as 2019-06-06T02:00:00+00:00")]
+GenerationNumber = Annotated[int, Within(1, MOST_GENERATIONS)]
+"""Types of the fields of manifests."""

@@ -16,11 +16,12 @@ from ctr_samples.shards.table import Table, TableManifest
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The shards that readers see at a path, with a title for people."""
+    """The shards that readers see at a path, with a title for people; ``sealed`` says that the manifest had a checksum."""
 
     title: str
     shards: tuple[Shard, ...]
     contract: Mapping[str, Any]
+    sealed: bool
 
     def of_split(self, split: str | None) -> tuple[Shard, ...]:
         """The shards of one split, or all; InputError names the splits that there are."""
@@ -49,9 +50,9 @@ def find(storage: Storage, day: date | None) -> Published:
 
 def _of_day(manifest: Manifest) -> Published:
     title = f"{manifest.name} {manifest.run_date}, generation {manifest.generation}"
-    return Published(title, manifest.shards, manifest.contract)
+    return Published(title, manifest.shards, manifest.contract, sealed=bool(manifest.checksum))
 
 
 def _of_table(storage: Storage, table: TableManifest) -> Published:
     title = f"table {storage.url}, generation {table.generation}"
-    return Published(title, table.shards, table.contracts[-1] if table.contracts else {})
+    return Published(title, table.shards, table.contracts[-1] if table.contracts else {}, sealed=bool(table.checksum))

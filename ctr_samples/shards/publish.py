@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import date
+from datetime import date, datetime, timedelta
 from functools import partial
 
-from ctr_samples.errors import DamagedFile, InputError, StorageError
+from ctr_samples.errors import ConfigError, ContractError, DamagedFile, InputError, StorageError
 from ctr_samples.shards import generations
-from ctr_samples.shards.manifest import Manifest, Shard
+from ctr_samples.shards.agreement import disagreement
+from ctr_samples.shards.clock import time_of
+from ctr_samples.shards.manifest import REMEDY, Manifest, Shard
 from ctr_samples.shards.naming import day_directory, day_of, manifest_path, manifests_directory
 from ctr_samples.shards.storage import NameTaken, Storage
 
@@ -33,9 +35,31 @@ def latest_manifest(storage: Storage, day: date) -> Manifest | None:
 
 
 def read_manifest(storage: Storage, day: date, generation: int) -> Manifest:
-    """One generation of a day; FileNotFoundError if it was never published."""
+    """One generation of a day; FileNotFoundError if it was never published.
+
+    DamagedFile for what is no manifest, was changed, contradicts itself, or is the manifest of another generation or day.
+    """
     path = manifest_path(day, generation)
-    return Manifest.from_json(storage.read(path), storage.locate(path))
+    manifest = _sound(storage.read(path), storage.locate(path))
+    if (manifest.day, manifest.generation) != (day, generation):
+        raise DamagedFile(
+            f"{storage.locate(path)} says that it is generation {manifest.generation} of {manifest.run_date}, so it was copied "
+            "or renamed; move it away, and go back to an earlier generation with "
+            f"`ctr-samples rollback {storage.url} {day} --to N`."
+        )
+    return manifest
+
+
+def _sound(data: bytes, place: str) -> Manifest:
+    """A manifest that agrees with itself."""
+    manifest = Manifest.from_json(data, place)
+    try:
+        wrong = disagreement(manifest)
+    except ContractError as error:
+        raise DamagedFile(f"{place} has no contract that can be read. {error}") from None
+    if wrong:
+        raise DamagedFile(f"{place} contradicts itself: {wrong}; {REMEDY}.")
+    return manifest
 
 
 def published_days(storage: Storage) -> list[date]:
@@ -69,13 +93,13 @@ def check_directory(storage: Storage, day: date) -> None:
         )
 
 
-def check_shards(storage: Storage, shards: Sequence[Shard]) -> None:
+def check_shards(storage: Storage, shards: Sequence[Shard], remedy: str = "run again") -> None:
     """Every shard must stand at its store with the size that its task counted (a lost upload shows here)."""
     with ThreadPoolExecutor(_REQUESTS) as threads:
         for wrong in threads.map(partial(_wrong_size, storage), shards):
             if wrong:
                 threads.shutdown(cancel_futures=True)
-                raise DamagedFile(wrong)
+                raise DamagedFile(f"{wrong}; {remedy}.")
 
 
 def _wrong_size(storage: Storage, shard: Shard) -> str | None:
@@ -83,17 +107,18 @@ def _wrong_size(storage: Storage, shard: Shard) -> str | None:
     try:
         size = storage.size(shard.path)
     except FileNotFoundError:
-        return f"{place} was written by a task but is not there; run again."
+        return f"{place} was written by a task but is not there"
     if size != shard.bytes:
-        return f"{place} has {size} bytes where its task wrote {shard.bytes}; run again."
+        return f"{place} has {size} bytes where its task wrote {shard.bytes}"
     return None
 
 
-def check_store(storage: Storage, directory: str) -> None:
-    """Refuse a store that overwrites where it was told to create: two racing runs would both believe to have published.
+def check_store(storage: Storage, directory: str) -> datetime:
+    """When a run begins, by the clock of the store. Refuses one that overwrites where it was told to create.
 
-    Some servers of the S3 protocol ignore ``If-None-Match`` without a word. Runs on the driver, once, before a run
-    starts its work; ``directory`` belongs to that run. Leaves nothing, unless it is killed or may delete nothing.
+    There two racing runs would both believe to have published. Some servers of the S3 protocol ignore ``If-None-Match``
+    without a word. Runs on the driver, once, before a run starts its work; ``directory`` belongs to that run. Leaves nothing,
+    unless it is killed or may delete nothing.
     """
     path = f"{directory}/probe"
     with suppress(NameTaken):  # its own first try, whose answer was lost
@@ -103,8 +128,9 @@ def check_store(storage: Storage, directory: str) -> None:
     except NameTaken:
         with suppress(FileNotFoundError):
             if storage.read(path) == b"first":
+                began = storage.modified(path)
                 _forget(storage, path)
-                return
+                return began
     raise StorageError(
         f"{storage.url} let a create-only put replace {storage.locate(path)}, so two runs could overwrite each other's "
         "manifest; expected it to refuse. Use a store that honours If-None-Match."
@@ -116,14 +142,32 @@ def _forget(storage: Storage, path: str) -> None:
         storage.delete(path)
 
 
-def publish(storage: Storage, manifest: Manifest) -> None:
-    """Put the manifest, then ``_SUCCESS``. Runs on the driver, once; nothing is ever deleted here.
+def check_age(storage: Storage, directory: str, began: datetime, longest_run: timedelta) -> None:
+    """Refuse to publish a run that began longer ago than ``longest_run``, by the store's clock: clean-up may take its files.
 
-    Raises as :func:`ctr_samples.shards.generations.put` does, and StorageError when the manifest is there but
-    ``_SUCCESS`` is not.
+    ``directory`` belongs to the run. Runs on the driver, right before :func:`publish`.
     """
-    directory = manifests_directory(manifest.day)
-    generations.put(storage, directory, manifest.generation, manifest.to_json(), manifest.run_id)
+    age = time_of(storage, directory) - began
+    if age > longest_run:
+        raise ConfigError(
+            f"This run took {age}, longer than `output.retention.longest_run: {longest_run}`, after which another run may "
+            "remove its files; nothing was published. Set a longer one, and run again."
+        )
+
+
+def publish(storage: Storage, manifest: Manifest) -> None:
+    """Look at the shards once more, put the manifest, then ``_SUCCESS``. Runs on the driver, once; deletes nothing.
+
+    Raises DamagedFile, and publishes nothing, where a shard is not there or readers would refuse the manifest. Else raises as
+    :func:`ctr_samples.shards.generations.put` does, and StorageError when the manifest is there but ``_SUCCESS`` is not.
+    """
+    directory, data = manifests_directory(manifest.day), manifest.to_json()
+    _sound(
+        data,
+        f"Nothing was published: what was to be {storage.locate(manifest_path(manifest.day, manifest.generation))}",
+    )
+    check_shards(storage, manifest.shards)
+    generations.put(storage, directory, manifest.generation, data, manifest.run_id)
     mark_success(storage, manifest)
 
 

@@ -7,21 +7,55 @@ data/<run id>/<vocabulary>.parquet    the tokens in the order of their ids, and 
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from datetime import date
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 
 from ctr_samples.errors import DamagedFile, InputError
 from ctr_samples.shards import generations
-from ctr_samples.shards.naming import generation_name
+from ctr_samples.shards.naming import GenerationNumber, Instant, RunDate, RunId, generation_name
+from ctr_samples.shards.sealed import Form, read_sealed, sealed
 from ctr_samples.shards.storage import Storage
+from ctr_samples.typed import Count, Such
 from ctr_samples.vocabulary import STATE_FORMAT, FittedState, Growth, Moments, Vocabulary
 
 VERSIONS = "versions"
+_COLUMNS = pa.schema([("id", pa.int64()), ("token", pa.string()), ("since", pa.int32())])
+_FORM = Form(STATE_FORMAT, "a version of a fitted state", "restore it, or fit afresh")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A vocabulary, of which the tokens are in a file of their own."""
+
+    file: str
+    tokens: Count
+    oov_buckets: Count
+    capacity: Count
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """What ``versions/00000003.json`` says."""
+
+    name: str
+    lineage: str
+    version: GenerationNumber
+    run_id: RunId
+    created_at: Instant
+    days: Annotated[tuple[RunDate, ...], Such(len, "a list of one or more days")]
+    fingerprint: str
+    declared: Mapping[str, Mapping[str, Any]]
+    vocabularies: Mapping[str, _File]
+    moments: Mapping[str, Moments]
+    boundaries: Mapping[str, tuple[float, ...]]
+    growth: Mapping[str, Growth]
+    format: int = STATE_FORMAT
+    checksum: str = field(default="", compare=False)
 
 
 def latest_state(storage: Storage) -> FittedState | None:
@@ -34,7 +68,7 @@ def state_before(storage: Storage, run_date: date) -> FittedState | None:
     """The newest version that looked at no day from ``run_date`` on, or None: only such a one may make samples of it."""
     for version in range(generations.latest(storage, VERSIONS), 0, -1):
         head = _head(storage, version)
-        if max(head["days"]) < run_date.isoformat():
+        if max(head.days) < run_date.isoformat():
             return _read(storage, version)
     return None
 
@@ -65,45 +99,32 @@ def publish_state(storage: Storage, state: FittedState) -> None:
         with storage.new_file(path) as file:
             file.write(_parquet(vocabulary, since))
         files[name] = path
-    said = {
-        "format": STATE_FORMAT,
-        "name": state.name,
-        "lineage": state.lineage,
-        "version": state.version,
-        "run_id": state.run_id,
-        "created_at": state.created_at,
-        "days": list(state.days),
-        "fingerprint": state.fingerprint,
-        "declared": state.declared,
-        "vocabularies": {
-            name: {
-                "file": files[name],
-                "tokens": len(v.tokens),
-                "oov_buckets": v.oov_buckets,
-                "capacity": v.capacity,
-                "fingerprint": v.fingerprint,
-            }
+    said = _Version(
+        name=state.name,
+        lineage=state.lineage,
+        version=state.version,
+        run_id=state.run_id,
+        created_at=state.created_at,
+        days=state.days,
+        fingerprint=state.fingerprint,
+        declared=state.declared,
+        vocabularies={
+            name: _File(files[name], len(v.tokens), v.oov_buckets, v.capacity, v.fingerprint)
             for name, v in state.vocabularies.items()
         },
-        "moments": {name: asdict(m) for name, m in state.moments.items()},
-        "boundaries": {name: list(b) for name, b in state.boundaries.items()},
-        "growth": {name: asdict(g) for name, g in state.growth.items()},
-    }
-    data = (json.dumps(said, indent=1, ensure_ascii=False) + "\n").encode()
-    generations.put(storage, VERSIONS, state.version, data, state.run_id)
+        moments=state.moments,
+        boundaries=state.boundaries,
+        growth=state.growth,
+    )
+    generations.put(storage, VERSIONS, state.version, sealed(asdict(said)), state.run_id)
 
 
 def _parquet(vocabulary: Vocabulary, since: list[int]) -> bytes:
     import pyarrow.parquet as pq
 
     first = vocabulary.first_id
-    table = pa.table(
-        {
-            "id": pa.array(range(first, first + len(vocabulary.tokens)), pa.int64()),
-            "token": pa.array(vocabulary.tokens, pa.string()),
-            "since": pa.array(since, pa.int32()),
-        }
-    )
+    ids = range(first, first + len(vocabulary.tokens))
+    table = pa.table({"id": list(ids), "token": list(vocabulary.tokens), "since": since}, _COLUMNS)
     buffer = io.BytesIO()
     pq.write_table(table, buffer)
     return buffer.getvalue()
@@ -113,8 +134,11 @@ def _table(storage: Storage, path: str) -> pa.Table:
     import pyarrow.parquet as pq
 
     try:
-        return pq.read_table(io.BytesIO(storage.read(path)))
-    except (FileNotFoundError, pa.ArrowException) as error:
+        table = pq.read_table(io.BytesIO(storage.read(path))).cast(_COLUMNS)
+        if any(column.null_count for column in table.columns):
+            raise ValueError("a value is missing")
+        return table
+    except (FileNotFoundError, ValueError, pa.ArrowException) as error:
         place = storage.locate(path)
         raise DamagedFile(f"{place} cannot be read as a vocabulary ({error}); restore it, or fit afresh.") from None
 
@@ -122,53 +146,49 @@ def _table(storage: Storage, path: str) -> pa.Table:
 def _since(storage: Storage, version: int) -> dict[str, Any]:
     """For each vocabulary of a version the versions that brought its tokens; under "" its lineage."""
     head = _head(storage, version)
-    tables = {name: _table(storage, said["file"]) for name, said in head["vocabularies"].items()}
-    return {"": head["lineage"], **{name: table.column("since").to_pylist() for name, table in tables.items()}}
+    tables = {name: _table(storage, said.file) for name, said in head.vocabularies.items()}
+    return {"": head.lineage, **{name: table.column("since").to_pylist() for name, table in tables.items()}}
 
 
-def _head(storage: Storage, version: int) -> dict[str, Any]:
+def _head(storage: Storage, version: int) -> _Version:
     path = f"{VERSIONS}/{generation_name(version)}"
     place = storage.locate(path)
     try:
-        said = json.loads(storage.read(path))
-        if said["format"] != STATE_FORMAT:
-            raise DamagedFile(
-                f"{place} has format {said['format']!r}; this release reads format {STATE_FORMAT}. "
-                "Install the ctr-samples release that wrote it, or a newer one."
-            )
-        return dict(said)
-    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
-        raise DamagedFile(f"{place} is not a version of a fitted state ({error}); restore it, or fit afresh.") from None
+        said = read_sealed(_Version, storage.read(path), place, _FORM)
+    except FileNotFoundError:
+        raise DamagedFile(f"{place} is missing, though there are later versions; {_FORM.remedy}.") from None
+    if said.version != version:
+        raise DamagedFile(
+            f"{place} says that it is version {said.version}, so it was copied or renamed; move it away. Versions only grow: "
+            "`ctr-samples fit --afresh` begins anew, and `ctr-samples rollback` is for the samples of a day."
+        )
+    return said
 
 
 def _read(storage: Storage, version: int) -> FittedState:
     said = _head(storage, version)
-    try:
-        state = FittedState(
-            name=said["name"],
-            lineage=said["lineage"],
-            version=said["version"],
-            run_id=said["run_id"],
-            created_at=said["created_at"],
-            days=tuple(said["days"]),
-            declared=said["declared"],
-            vocabularies={name: _vocabulary(storage, part) for name, part in said["vocabularies"].items()},
-            moments={name: Moments(**{k: tuple(v) for k, v in part.items()}) for name, part in said["moments"].items()},
-            boundaries={name: tuple(part) for name, part in said["boundaries"].items()},
-            growth={name: Growth(**part) for name, part in said["growth"].items()},
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        place = storage.locate(f"{VERSIONS}/{generation_name(version)}")
-        raise DamagedFile(f"{place} is not a version of a fitted state ({error}); restore it, or fit afresh.") from None
-    if state.fingerprint != said["fingerprint"]:
+    state = FittedState(
+        name=said.name,
+        lineage=said.lineage,
+        version=said.version,
+        run_id=said.run_id,
+        created_at=said.created_at,
+        days=said.days,
+        declared=said.declared,
+        vocabularies={name: _vocabulary(storage, part) for name, part in said.vocabularies.items()},
+        moments=said.moments,
+        boundaries=said.boundaries,
+        growth=said.growth,
+    )
+    if state.fingerprint != said.fingerprint:
         place = storage.locate(f"{VERSIONS}/{generation_name(version)}")
         raise DamagedFile(
-            f"{place} says the fingerprint {said['fingerprint']}, but its parts have {state.fingerprint}; restore them, or fit "
+            f"{place} says the fingerprint {said.fingerprint}, but its parts have {state.fingerprint}; restore them, or fit "
             "afresh."
         )
     return state
 
 
-def _vocabulary(storage: Storage, said: Mapping[str, Any]) -> Vocabulary:
-    tokens = _table(storage, said["file"]).column("token").to_pylist()
-    return Vocabulary(tuple(tokens), said["oov_buckets"], said["capacity"])
+def _vocabulary(storage: Storage, said: _File) -> Vocabulary:
+    tokens = _table(storage, said.file).column("token").to_pylist()
+    return Vocabulary(tuple(tokens), said.oov_buckets, said.capacity)

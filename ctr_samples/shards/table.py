@@ -13,21 +13,32 @@ small files and a shard that was replaced is in no later manifest.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
-from ctr_samples.errors import DamagedFile, InputError, PublishConflict, StorageError
+from ctr_samples.contract import ExampleContract, RecordType
+from ctr_samples.errors import ContractError, DamagedFile, InputError, PublishConflict, StorageError
 from ctr_samples.shards import generations
+from ctr_samples.shards.agreement import disagreement_of_shards
 from ctr_samples.shards.manifest import Shard
-from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, generation_name, is_shard_name, is_staged_name
+from ctr_samples.shards.naming import (
+    MANIFESTS_OF_TABLE,
+    GenerationNumber,
+    Instant,
+    generation_name,
+    is_shard_name,
+    is_staged_name,
+)
 from ctr_samples.shards.publish import check_shards, check_store
+from ctr_samples.shards.sealed import Form, read_sealed, sealed
 from ctr_samples.shards.storage import NameTaken, Storage
+from ctr_samples.typed import Count
 
 TABLE_FORMAT = "ctr-samples table 1"
+_FORM = Form(TABLE_FORMAT, "a manifest of a table", "restore it")
 _COMPLETE_EVERY = 16
 WriteMode = Literal["append", "create", "overwrite", "overwrite_partitions"]
 _TRIES = 100
@@ -45,7 +56,7 @@ class TableWrite:
 
     run_id: str
     mode: WriteMode
-    record_type: str
+    record_type: RecordType
     shards: tuple[Shard, ...]
     schema: Mapping[str, Any] = field(default_factory=dict)
     contract: Mapping[str, Any] = field(default_factory=dict)
@@ -62,19 +73,20 @@ class TableManifest:
     each stream.
     """
 
-    generation: int
+    generation: GenerationNumber
     run_id: str
     parent: str | None
-    created_at: str
+    created_at: Instant
     complete: bool
-    record_type: str
+    record_type: RecordType
     partition_by: tuple[str, ...]
     schemas: tuple[Mapping[str, Any], ...]
     contracts: tuple[Mapping[str, Any], ...]
     shards: tuple[Shard, ...]
-    streams: Mapping[str, int]
+    streams: Mapping[str, Count]
     versions: Mapping[str, str]
     format: str = TABLE_FORMAT
+    checksum: str = field(default="", compare=False)
 
     @property
     def records(self) -> int:
@@ -82,20 +94,13 @@ class TableManifest:
         return sum(s.records for s in self.shards)
 
     def to_json(self) -> bytes:
-        """Indented JSON, in declared order."""
-        return (json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n").encode()
+        """Indented JSON, in declared order, sealed."""
+        return sealed(asdict(self))
 
     @classmethod
     def from_json(cls, data: bytes, place: str) -> Self:
-        """Read :meth:`to_json`; DamagedFile names ``place`` when the bytes are no manifest of a known format."""
-        try:
-            value = json.loads(data)
-            if value["format"] != TABLE_FORMAT:
-                raise DamagedFile(f"{place} has format {value['format']!r}; this release reads {TABLE_FORMAT!r}.")
-            lists = {name: tuple(value[name]) for name in ("partition_by", "schemas", "contracts")}
-            return cls(**{**value, **lists, "shards": tuple(Shard(**s) for s in value["shards"])})
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DamagedFile(f"{place} is not a manifest of a table ({error}); restore it.") from None
+        """Read :meth:`to_json`; DamagedFile names ``place`` for what is no manifest of a known format, or was changed."""
+        return read_sealed(cls, data, place, _FORM)
 
 
 def next_manifest(current: TableManifest | None, write: TableWrite, created_at: str) -> TableManifest:
@@ -152,11 +157,15 @@ class Table:
     def at(self, generation: int) -> TableManifest:
         """What readers saw at a generation; DamagedFile where one that it builds upon is missing."""
         newest = oldest = self._read(generation)
-        shards = [newest.shards]
+        parts = [newest.shards]
         while not oldest.complete:
             oldest = self._read(oldest.generation - 1)
-            shards.append(oldest.shards)
-        return replace(newest, complete=True, shards=tuple(s for part in reversed(shards) for s in part))
+            parts.append(oldest.shards)
+        shards = tuple(shard for part in reversed(parts) for shard in part)
+        if len({shard.path for shard in shards}) < len(shards):
+            twice = f"two of the generations {oldest.generation} to {generation} list the same shard"
+            raise DamagedFile(f"{self.storage.locate(MANIFESTS_OF_TABLE)} contradicts itself: {twice}; restore it.")
+        return replace(newest, complete=True, shards=shards)
 
     def check_writable(self, run_id: str) -> None:
         """Refuse, before any work, a directory with files of others and a store that cannot keep the promises."""
@@ -177,12 +186,11 @@ class Table:
     def commit(self, write: TableWrite) -> TableManifest:
         """Publish a write and return what readers now see.
 
-        A batch of a stream that is already there changes nothing. When another writer was faster, an append goes behind it
-        and an overwrite (of partitions: in these) replaces it too. An overwrite then removes the files that it replaced.
-        Raises as :func:`ctr_samples.shards.generations.put` does, PublishConflict if a table that was to be created is there,
-        and InputError for rows that do not fit.
+        The shards are looked at right before the put. A batch of a stream that is already there changes nothing. When another
+        writer was faster, an append goes behind it and an overwrite (of partitions: in these) replaces it too. An overwrite
+        then removes the files that it replaced. Raises as :func:`ctr_samples.shards.generations.put` does, DamagedFile for a shard
+        that is not there, PublishConflict if a table that was to be created is there, and InputError for rows that do not fit.
         """
-        check_shards(self.storage, write.shards)
         for _ in range(_TRIES):
             current = self.current()
             if current and _has_batch(current, write):
@@ -191,8 +199,14 @@ class Table:
                 self.check_absent(current, write.mode)
             if current and write.mode != "overwrite" and (wrong := refusal(current, write)):
                 raise InputError(f"{self.storage.url} {wrong}.")
+            if current:
+                generations.following(current.generation, self.storage.locate(MANIFESTS_OF_TABLE))
             manifest = next_manifest(current, write, datetime.now(UTC).isoformat(timespec="seconds"))
             data = on_disk(manifest, write).to_json()
+            _sound(
+                data, f"Nothing was published: what was to be generation {manifest.generation} of {self.storage.url}"
+            )
+            check_shards(self.storage, write.shards)  # right before the put: a clean-up may have come between
             try:
                 generations.put(self.storage, MANIFESTS_OF_TABLE, manifest.generation, data, write.run_id)
             except PublishConflict:
@@ -215,9 +229,15 @@ class Table:
         path = f"{MANIFESTS_OF_TABLE}/{generation_name(generation)}"
         place = self.storage.locate(path)
         try:
-            return TableManifest.from_json(self.storage.read(path), place)
+            manifest = _sound(self.storage.read(path), place)
         except FileNotFoundError:
             raise DamagedFile(f"{place} is missing, though a later generation builds upon it; restore it.") from None
+        if manifest.generation != generation:
+            raise DamagedFile(
+                f"{place} says that it is generation {manifest.generation}, so it was copied or renamed; move it away. "
+                "A table cannot go back to an earlier generation; `ctr-samples rollback` is for the samples of a day."
+            )
+        return manifest
 
     def _check_own(self) -> None:
         files = [file.path for file in self.storage.files("")]
@@ -227,6 +247,22 @@ class Table:
                 f"{self.storage.url} holds {len(others)} file(s) that ctr-samples did not write, such as {others[0]}; "
                 "expected an empty or new directory. Write to another one, or move these away."
             )
+
+
+def _sound(data: bytes, place: str) -> TableManifest:
+    """A manifest that agrees with itself."""
+    manifest = TableManifest.from_json(data, place)
+    try:
+        contracts = [ExampleContract.from_dict(dict(one)) for one in manifest.contracts]
+    except ContractError as error:
+        raise DamagedFile(f"{place} has no contract that can be read. {error}") from None
+    others = [contract.record for contract in contracts if contract.record != manifest.record_type]
+    wrong = disagreement_of_shards(manifest.shards, "")
+    if others:
+        wrong = f"its records are of type {manifest.record_type}, and a contract has {others[0]}"
+    if wrong:
+        raise DamagedFile(f"{place} contradicts itself: {wrong}; restore it.")
+    return manifest
 
 
 def _is_own(path: str) -> bool:

@@ -113,7 +113,7 @@ def settings_of(options: FitOptions, found: TrainingSet) -> dict[str, Any]:
     """What must be equal for a training to go on; the number of epochs may grow."""
     return {
         "samples": options.samples,
-        "runs": {manifest.run_date: manifest.run_id for manifest in found.manifests},
+        "runs": {manifest.run_date: manifest.made_by for manifest in found.manifests},
         "label": found.label,
         "model": options.model,
         "batch_size": options.batch_size,

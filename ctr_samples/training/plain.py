@@ -10,11 +10,13 @@ import numpy as np
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.descriptions import parsing
+from ctr_samples.errors import ContractError
 from ctr_samples.shards.naming import compression_of
 from ctr_samples.training.order import Order, Piece, epochs_after
 from ctr_samples.training.samples import SampleSet
 from ctr_samples.training.tensors import raw_columns
 
+_MOST_VALUES = 2**31 - 1
 _COMPRESSION = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 
 
@@ -70,6 +72,16 @@ def planned(order: Order, epoch: int, skip: int) -> tuple[Any, Any]:
 
 def _row(piece: Piece) -> tuple[int, int, int]:
     return piece.shard, piece.first, piece.stop
+
+
+def check_size(contract: ExampleContract, batch_size: int) -> None:
+    """Refuse batches whose values TensorFlow's parser cannot count: it would end the process."""
+    for spec in contract.features:
+        if spec.size is not None and spec.size * batch_size > _MOST_VALUES:
+            raise ContractError(
+                f"{batch_size:,} records with {spec.size:,} values of the feature {spec.name!r} each are more than TensorFlow "
+                f"can parse at once ({_MOST_VALUES:,} values); take smaller batches, or the native engine."
+            )
 
 
 class Parser:

@@ -90,7 +90,7 @@ def tokens_of(storage: Storage, manifests: Sequence[Manifest], contract: Example
     newest = max(manifests, key=lambda m: ((m.contract.get("state") or {}).get("version", 0), m.run_date))
     found = {}
     for name in sorted(wanted):
-        path = f"{run_directory(newest.day, newest.run_id)}/vocabularies/{name}.txt"
+        path = f"{run_directory(newest.day, newest.made_by)}/vocabularies/{name}.txt"
         try:
             found[name] = storage.read(path).decode().split("\n")[:-1]
         except FileNotFoundError:

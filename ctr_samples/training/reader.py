@@ -11,7 +11,7 @@ from ctr_samples.errors import UsageError
 from ctr_samples.shards import Manifest, Storage
 from ctr_samples.training.batches import Reading, columns_of
 from ctr_samples.training.native import dataset_from, length, with_length
-from ctr_samples.training.plain import Parser, records_of
+from ctr_samples.training.plain import Parser, check_size, records_of
 from ctr_samples.training.samples import SampleSet, open_samples, samples_of
 from ctr_samples.training.tensors import TensorForm, column_specs
 
@@ -95,6 +95,7 @@ def _dataset(samples: SampleSet, reading: Reading, engine: Engine, *, keys: bool
         form = TensorForm(wanted, reading.batch_size if reading.drop_remainder else None)
         dataset = dataset_from(lambda: columns_of(samples, reading, names), form, _arranged(wanted))
     else:
+        check_size(wanted, reading.batch_size)
         order = reading.order_of(samples)
         records = records_of(samples, order, reading.batch_size, steps, reading.epochs, reading.skip)
         parse, arranged = Parser(wanted), _arranged(wanted)

@@ -29,6 +29,7 @@ from ctr_samples.writing import shard_writer
 tf = pytest.importorskip("tensorflow")
 
 DAY = "2019-06-05"
+RUN = "20190606T020000-aaaaaaaa"
 ROWS = int(os.environ.get("ROWS", str(1 << 18)))
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 BATCH = 4096
@@ -38,11 +39,12 @@ SLOW_ROWS = 4096
 
 
 def manifest_of(name: str, contract: ExampleContract, shards: tuple[Shard, ...], config: dict[str, Any]) -> Manifest:
+    samples = sum(shard.records for shard in shards)
     return Manifest(
         name=name,
         run_date=DAY,
         generation=1,
-        run_id="run",
+        run_id=RUN,
         parent=None,
         created_at="2019-06-06T00:00:00+00:00",
         fingerprint="",
@@ -51,7 +53,7 @@ def manifest_of(name: str, contract: ExampleContract, shards: tuple[Shard, ...],
         config=config,
         inputs={},
         shards=shards,
-        accounting={},
+        accounting={"impressions": samples, "samples": samples},
         views={},
         labels={},
         label_mature=True,
@@ -65,7 +67,7 @@ def publish_day(root: Path, name: str) -> tuple[ExampleContract, list[str]]:
     rows = rows.append_column("clicked", pa.array([int(i % 10 == 0) for i in range(1 << 15)]))
     contract = ExampleContract((*made.features, FeatureSpec("clicked", "int64", role="label", nulls="fail")))
     storage = open_storage(root)
-    writer = shard_writer(storage, f"dt={DAY}/data/run", contract, shard_size=16 << 20)
+    writer = shard_writer(storage, f"dt={DAY}/data/{RUN}", contract, shard_size=16 << 20)
     for first in range(0, ROWS, 1 << 15):
         writer.write(rows.slice(0, min(1 << 15, ROWS - first)), "train")
     manifest = manifest_of(name, contract, writer.close().shards, {})

@@ -47,7 +47,17 @@ def write_with_sink(rows: DataFrame, output: Output) -> None:
     check_receipts(receipts, FILES)
     shards = tuple(shard for receipt in receipts for shard in receipt.shards)
     check_shards(storage, shards)
-    publish(storage, replace(require_manifest(storage, DAY), generation=2, run_id=RUN, shards=shards))
+    count = sum(shard.records for shard in shards)
+    second = replace(
+        require_manifest(storage, DAY),
+        generation=2,
+        run_id=RUN,
+        shards=shards,
+        contract={**contract.to_dict(), "fingerprint": contract.fingerprint},
+        accounting={"impressions": count, "samples": count},
+        views={},
+    )
+    publish(storage, second)
 
 
 def write_with_format(rows: DataFrame, output: Output) -> None:

@@ -15,12 +15,17 @@ import typer
 from day_documents import metrics
 from typer.testing import CliRunner, Result
 
+from ctr_samples.cli.outputs import rollback
 from ctr_samples.cli.reports import compare, report
+from ctr_samples.contract import ExampleContract
 from ctr_samples.shards import Manifest, Shard, open_storage, publish
+
+NOTHING = ExampleContract(())
 
 program = typer.Typer()
 program.command()(report)
 program.command()(compare)
+program.command()(rollback)
 
 
 def call(*arguments: str | Path) -> Result:
@@ -37,7 +42,7 @@ def run_directory(root: Path, day: str, generation: int) -> Path:
 
 
 def made(root: Path, day: str, generation: int = 1, **changes: Any) -> Path:
-    """A published generation with its pages; the shards are only in the manifest."""
+    """A published generation with its pages, and a shard of which only the size is right."""
     directory = run_directory(root, day, generation)
     shard = Shard(f"dt={day}/data/{directory.name}/train/part-00000-0-0000000a.tfrecord", "train", 0, 10, 999, 1)
     manifest = Manifest(
@@ -49,7 +54,7 @@ def made(root: Path, day: str, generation: int = 1, **changes: Any) -> Path:
         created_at="2019-06-06T02:00:00+00:00",
         fingerprint="",
         compression="none",
-        contract={"features": [], "fingerprint": "77"},
+        contract={**NOTHING.to_dict(), "fingerprint": NOTHING.fingerprint},
         config={"name": "toutiao_ctr"},
         inputs={},
         shards=(shard,),
@@ -59,8 +64,9 @@ def made(root: Path, day: str, generation: int = 1, **changes: Any) -> Path:
         label_mature=True,
         versions={},
     )
+    (root / shard.path).parent.mkdir(parents=True)
+    (root / shard.path).write_bytes(bytes(shard.bytes))
     publish(open_storage(root), manifest)
-    directory.mkdir(parents=True)
     document = {**metrics(day, generation=generation, calm=True), "run_id": directory.name, **changes}
     (directory / "metrics.json").write_text(json.dumps(document))
     (directory / "report.html").write_text("<!DOCTYPE html>")
@@ -280,3 +286,32 @@ def test_compare_tells_what_is_not_there(
     result = call("compare", root, *arguments)
     assert result.exit_code == code
     assert expected in sentence(result)
+
+
+def test_a_rollback_prints_its_manifest_and_has_the_report_of_the_earlier_generation(root: Path) -> None:
+    done = call("rollback", root, "2019-06-05", "--to", "1")
+    assert (done.exit_code, done.stdout) == (0, f"{root}/dt=2019-06-05/manifests/00000003.json\n")
+    assert sentence(done) == (
+        "Published generation 3 of 2019-06-05, which has the samples of generation 1: 1 shard(s), 10 records."
+    )
+    page = run_directory(root, "2019-06-05", 1) / "report.html"
+    assert call("report", root).stdout == f"{page}\n"
+    metrics = call("report", root, "--prometheus").stdout.splitlines()
+    assert [line.split()[-1] for line in metrics if "_generation{" in line] == ["3"]
+
+
+def test_a_rollback_that_cannot_be_is_said_with_its_exit_code(root: Path) -> None:
+    same = call("rollback", root, "2019-06-05", "--to", "2")
+    assert (same.exit_code, sentence(same)) == (
+        2,
+        "error: Generation 2 of 2019-06-05 is what readers see already; give an earlier one.",
+    )
+    assert call("rollback", root, "2019-06-05", "--to", "9").exit_code == 3
+    assert call("rollback", root, "2019-06-31", "--to", "1").exit_code == 2
+    assert call("rollback", root, "2019-06-05").exit_code == 2
+
+
+def test_an_earlier_generation_has_its_report_though_the_newest_manifest_is_damaged(root: Path) -> None:
+    (root / "dt=2019-06-05/manifests/00000002.json").write_text("{")
+    assert call("report", root, "--date", "2019-06-05").exit_code == 3
+    assert call("report", root, "--date", "2019-06-05", "--generation", "1").exit_code == 0

@@ -10,11 +10,13 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
+from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.shards import Manifest, Shard, Storage, open_storage
 
 pytest.register_assert_rewrite("small_publish")
 
 BUCKET = "lake"
+CONTRACT = ExampleContract((FeatureSpec("clicked", "float32", role="label", nulls="fail"),))
 
 
 @pytest.fixture
@@ -69,9 +71,9 @@ def manifest() -> Manifest:
         run_id=run,
         parent=None,
         created_at="2019-06-06T02:00:00+00:00",
-        fingerprint="f0",
+        fingerprint="f0" * 32,
         compression="none",
-        contract={"version": 1, "record": "example", "features": []},
+        contract={**CONTRACT.to_dict(), "fingerprint": CONTRACT.fingerprint},
         config={"name": "toutiao_ctr", "timezone": "Asia/Shanghai", "title": "头条"},
         inputs={"actions": {"files": 3, "fingerprint": None}},
         shards=(

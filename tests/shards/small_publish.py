@@ -5,10 +5,11 @@ Each run has a number from which all its rows follow, so that a reader can tell 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from dataclasses import dataclass, replace
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from ctr_samples.shards import (
     Manifest,
     Shard,
     Storage,
+    check_age,
     check_directory,
     check_receipts,
     check_shards,
@@ -34,7 +36,7 @@ from ctr_samples.shards.table import Table, TableWrite
 from ctr_samples.writing import shard_writer
 
 DAY = date(2019, 6, 5)
-NOW = datetime(2019, 6, 20, tzinfo=UTC)
+RETENTION = Retention()
 KILLED_RUN = "20190606T010000-000000ff"
 CONTRACT = ExampleContract((FeatureSpec("row", "int64"), FeatureSpec("clicked", "int64", role="label", nulls="fail")))
 ROWS_OF_RUN_1 = [103, 100, 101, 102, 113, 110, 111, 112]
@@ -56,9 +58,9 @@ def publish_day(storage: Storage, run: int) -> None:
     current = latest_manifest(storage, DAY)
     check_directory(storage, DAY)
     with suppress(StorageError, DamagedFile):
-        carry_out(storage, cleanup_of_day(storage, DAY, Retention(), NOW))
+        carry_out(storage, cleanup_of_day(storage, DAY, RETENTION))
     directory = run_directory(DAY, run_name(run))
-    check_store(storage, directory)
+    began = check_store(storage, directory)
     shards = _written(storage, directory, run)
     check_shards(storage, shards)
     manifest = Manifest(
@@ -70,7 +72,7 @@ def publish_day(storage: Storage, run: int) -> None:
         created_at="2019-06-06T02:00:00+00:00",
         fingerprint="",
         compression="none",
-        contract=CONTRACT.to_dict(),
+        contract={**CONTRACT.to_dict(), "fingerprint": CONTRACT.fingerprint},
         config={},
         inputs={},
         shards=shards,
@@ -80,7 +82,28 @@ def publish_day(storage: Storage, run: int) -> None:
         label_mature=True,
         versions={},
     )
+    check_age(storage, directory, began, RETENTION.longest_run)
     publish(storage, manifest)
+
+
+def by_another_run(manifest: Manifest, run: str, **changes: Any) -> Manifest:
+    """A literal manifest as a run would have made it whose files are in its own directory of the day."""
+    made = replace(manifest, run_id=run, **changes)
+    directory, other = (run_directory(one.day, one.run_id) for one in (manifest, made))
+    return replace(made, shards=tuple(replace(s, path=s.path.replace(directory, other)) for s in made.shards))
+
+
+def publish_literal(storage: Storage, manifest: Manifest) -> None:
+    """Publish a manifest whose shards need only be there."""
+    put_shards(storage, manifest)
+    publish(storage, manifest)
+
+
+def put_shards(storage: Storage, manifest: Manifest) -> None:
+    """Zeros in the place of the shards that a literal manifest names."""
+    for shard in manifest.shards:
+        with storage.new_file(shard.path) as file:
+            file.write(bytes(shard.bytes))
 
 
 def append(storage: Storage, run: int) -> None:
@@ -152,7 +175,10 @@ class Scenario:
         if self.before:
             self.publish(storage, 1)
         if self.before and self.publish is publish_day:
-            storage.put_new(f"{run_directory(DAY, KILLED_RUN)}/train/part-00000-9-0badf00d.tfrecord", b"for clean-up")
+            killed = f"{run_directory(DAY, KILLED_RUN)}/train/part-00000-9-0badf00d.tfrecord"
+            storage.put_new(killed, b"for clean-up")
+            if "://" not in storage.url:  # a bucket's times cannot be set
+                os.utime(storage.locate(killed), (0, 0))
 
     @property
     def old(self) -> list[int]:

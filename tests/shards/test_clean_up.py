@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
+from small_publish import put_shards
 
 from ctr_samples.errors import DamagedFile, InputError
 from ctr_samples.shards import Manifest, Shard, Storage, StoredFile, publish
@@ -15,6 +18,7 @@ from ctr_samples.shards.clean import (
     carry_out,
     cleanup_of_day,
     cleanups_of,
+    needed_generations,
     plan_day,
     plan_table,
 )
@@ -30,14 +34,24 @@ def run_of(day: int, hour: int = 2) -> str:
 
 
 def generation(manifest: Manifest, number: int, run: str, created: str) -> Manifest:
-    shard = Shard(f"dt=2019-06-05/data/{run}/train/part-00000-7-00000001.tfrecord", "train", 0, 1, 5, 0)
-    return replace(manifest, generation=number, run_id=run, created_at=created, shards=(shard,))
+    path = f"dt=2019-06-05/data/{run}/train/part-00000-7-00000001.tfrecord"
+    counts = {"impressions": 1, "samples": 1}
+    shards = (Shard(path, "train", 0, 1, 5, 0, {"clicked": 1}),)
+    return replace(
+        manifest, generation=number, run_id=run, created_at=created, shards=shards, accounting=counts, views={}
+    )
 
 
-def files_of(*runs: str, size: int = 5) -> list[StoredFile]:
+def files_of(*runs: str, size: int = 5, age: timedelta = timedelta(days=9)) -> list[StoredFile]:
     return [
-        StoredFile(f"dt=2019-06-05/data/{run}/train/part-00000-7-00000001.tfrecord", size, NOW - timedelta(days=9))
-        for run in runs
+        StoredFile(f"dt=2019-06-05/data/{run}/train/part-00000-7-00000001.tfrecord", size, NOW - age) for run in runs
+    ]
+
+
+def manifests_of(*ages: timedelta) -> list[StoredFile]:
+    """The files of the generations 1, 2, ... as the store got them."""
+    return [
+        StoredFile(f"dt=2019-06-05/manifests/{number:08}.json", 700, NOW - age) for number, age in enumerate(ages, 1)
     ]
 
 
@@ -45,27 +59,55 @@ def gone(cleanup: Cleanup) -> list[str]:
     return [directory.rsplit("/", 1)[-1] for directory in cleanup.directories]
 
 
+def needed(numbers: Sequence[int], files: list[StoredFile], keep: int = 2) -> list[int]:
+    return sorted(needed_generations(DAY, numbers, files, replace(KEPT_TWO, generations=keep), NOW))
+
+
+def grow_old(storage: Storage) -> None:
+    """Let all files be of long ago, by the clock of their store."""
+    for file in storage.files(""):
+        os.utime(storage.locate(file.path), (0, 0))
+
+
 def test_the_last_generations_stay_and_earlier_ones_go(manifest: Manifest) -> None:
     runs = [run_of(6), run_of(7), run_of(8), run_of(9)]
     history = [generation(manifest, n, run, f"2019-06-{n + 5:02}T03:00:00+00:00") for n, run in enumerate(runs, 1)]
-    cleanup = plan_day(DAY, history, files_of(*runs), KEPT_TWO, NOW)
+    assert needed([1, 2, 3, 4], manifests_of(*[timedelta(days=9)] * 4)) == [3, 4]
+    cleanup = plan_day(DAY, history[2:], files_of(*runs), KEPT_TWO, NOW)
     assert cleanup == Cleanup(tuple(f"dt=2019-06-05/data/{run}" for run in runs[:2]), (), 10)
 
 
-def test_a_generation_that_was_replaced_lately_stays_for_those_who_still_read_it(manifest: Manifest) -> None:
-    runs = [run_of(6), run_of(7), run_of(8), run_of(19)]
-    created = ["2019-06-06", "2019-06-07", "2019-06-19T12:00:01+00:00", "2019-06-19T13:00:00+00:00"]
-    times = [text if "T" in text else f"{text}T03:00:00+00:00" for text in created]
-    history = [generation(manifest, n, *of) for n, of in enumerate(zip(runs, times, strict=True), 1)]
-    assert gone(plan_day(DAY, history, files_of(*runs), KEPT_TWO, NOW)) == [runs[0]]
-    assert gone(plan_day(DAY, history, files_of(*runs), KEPT_TWO, NOW + timedelta(seconds=1))) == runs[:2]
+def test_a_generation_that_was_replaced_lately_stays_for_those_who_still_read_it() -> None:
+    day, minute = timedelta(days=1), timedelta(minutes=1)
+    assert needed([1, 2, 3, 4], manifests_of(9 * day, 8 * day, day, minute)) == [2, 3, 4]
+    assert needed([1, 2, 3, 4], manifests_of(9 * day, 8 * day, day + minute, minute)) == [3, 4]
+    assert needed([1, 2, 3, 4], manifests_of(9 * day, day - minute, day - minute, minute)) == [1, 2, 3, 4]
 
 
-def test_a_run_that_no_manifest_names_goes_once_it_cannot_be_under_way(manifest: Manifest) -> None:
-    killed, young = run_of(19, 11), run_of(19, 13)
-    assert gone(plan_day(DAY, [], files_of(killed, young), KEPT_TWO, NOW)) == [killed]
-    exactly = run_of(19, 12)
-    assert gone(plan_day(DAY, [], files_of(exactly), KEPT_TWO, NOW)) == []
+def test_what_was_published_after_the_files_were_listed_has_just_replaced_the_one_before() -> None:
+    listed = manifests_of(timedelta(days=9), timedelta(days=8))
+    assert needed([1, 2, 3], listed, keep=1) == [2, 3]
+
+
+def test_of_generations_that_are_missing_only_those_that_must_stay_are_asked_for() -> None:
+    listed = [manifests_of(*[timedelta(days=9)] * 5)[number - 1] for number in (2, 5)]
+    assert needed([2, 5], listed, keep=1) == [5]
+    assert needed([2, 5], listed, keep=2) == [4, 5]
+    assert needed([1, 99_999_999], [], keep=1) == [99_999_998, 99_999_999]
+
+
+def test_a_run_that_no_manifest_names_goes_once_its_newest_file_is_old_at_the_store() -> None:
+    day, minute = timedelta(days=1), timedelta(minutes=1)
+    killed, writing = run_of(19, 11), run_of(19, 12)
+    files = [*files_of(killed, age=day + minute), *files_of(writing, age=9 * day)]
+    files.append(replace(files[1], path=files[1].path.replace("train", "eval"), modified=NOW - day))
+    assert gone(plan_day(DAY, [], files, KEPT_TWO, NOW)) == [killed]
+
+
+def test_the_clock_of_the_driver_that_named_a_run_does_not_count() -> None:
+    behind, ahead = "19700101T000000-aaaaaaaa", "21990101T000000-aaaaaaaa"
+    young = files_of(behind, age=timedelta(minutes=1))
+    assert gone(plan_day(DAY, [], [*young, *files_of(ahead)], KEPT_TWO, NOW)) == [ahead]
 
 
 def test_only_what_runs_write_is_ever_removed(manifest: Manifest) -> None:
@@ -97,7 +139,9 @@ def test_files_that_a_killed_publish_left_half_written_go_when_they_are_old() ->
 def test_of_a_table_old_shards_go_that_readers_do_not_see() -> None:
     old, young = NOW - timedelta(days=2), NOW - timedelta(hours=1)
     seen, lost, late = (f"country=US/part-00000-{n}-0000000{n}.tfrecord.gz" for n in (1, 2, 3))
-    current = next_manifest(None, TableWrite("r", "append", "Example", (Shard(seen, "", 0, 1, 5, 0),)), "2019-06-06")
+    current = next_manifest(
+        None, TableWrite("r", "append", "example", (Shard(seen, "", 0, 1, 5, 0),)), "2019-06-06T00:00:00+00:00"
+    )
     files = [
         StoredFile(seen, 5, old),
         StoredFile(lost, 7, old),
@@ -122,49 +166,54 @@ def test_cleaning_a_day_removes_what_was_planned_and_leaves_what_readers_see(
         publish(storage, made)
     killed = f"dt=2019-06-05/data/{run_of(9)}/eval/part-00000-7-00000001.tfrecord"
     storage.put_new(killed, b"x")
-    cleanup = cleanup_of_day(storage, DAY, KEPT_TWO, NOW)
+    assert cleanup_of_day(storage, DAY, KEPT_TWO) == Cleanup()  # all of it is young
+    grow_old(storage)
+    cleanup = cleanup_of_day(storage, DAY, KEPT_TWO)
     assert gone(cleanup) == [runs[0], run_of(9)]
     for _ in range(2):  # a repetition is harmless
         carry_out(storage, cleanup)
     assert storage.names("dt=2019-06-05/data") == runs[1:]
     assert storage.names("dt=2019-06-05/manifests") == ["00000001.json", "00000002.json", "00000003.json"]
-    assert cleanup_of_day(storage, DAY, KEPT_TWO, NOW) == Cleanup()
+    assert cleanup_of_day(storage, DAY, KEPT_TWO) == Cleanup()
 
 
 def test_all_days_of_an_output_are_looked_at(storage: Storage) -> None:
     for day in ("2019-06-05", "2019-06-06"):
         storage.put_new(f"dt={day}/data/{run_of(7)}/x", b"x")
-    found = list(cleanups_of(storage, None, KEPT_TWO, NOW))
+    grow_old(storage)
+    found = list(cleanups_of(storage, None, KEPT_TWO))
     assert [c.directories for c in found] == [(f"dt=2019-06-0{d}/data/{run_of(7)}",) for d in (5, 6)]
-    (one,) = cleanups_of(storage, date(2019, 6, 6), KEPT_TWO, NOW)
+    (one,) = cleanups_of(storage, date(2019, 6, 6), KEPT_TWO)
     assert one == found[1]
 
 
 def test_a_table_is_known_by_its_manifests(storage: Storage) -> None:
     storage.put_new("part-00000-0-00000001.tfrecord", b"bytes")
     shard = Shard("part-00000-0-00000001.tfrecord", "", 0, 1, 5, 0)
-    Table(storage).commit(TableWrite("r", "append", "Example", (shard,)))
+    Table(storage).commit(TableWrite("r", "append", "example", (shard,)))
     storage.put_new("part-00000-0-00000002.tfrecord", b"lost")
-    later = datetime.now(UTC) + timedelta(days=2)
-    assert [c.files for c in cleanups_of(storage, None, KEPT_TWO, later)] == [("part-00000-0-00000002.tfrecord",)]
+    grow_old(storage)
+    assert [c.files for c in cleanups_of(storage, None, KEPT_TWO)] == [("part-00000-0-00000002.tfrecord",)]
 
 
 def test_a_directory_with_neither_is_said_to_hold_nothing(storage: Storage) -> None:
     with pytest.raises(InputError, match="holds neither samples nor a table; expected an output directory"):
-        list(cleanups_of(storage, None, KEPT_TWO, NOW))
+        list(cleanups_of(storage, None, KEPT_TWO))
 
 
 def test_a_day_whose_manifests_are_gone_is_left_alone(storage: Storage, manifest: Manifest) -> None:
-    storage.put_new(manifest.shards[0].path, b"bytes")
+    put_shards(storage, manifest)
     publish(storage, manifest)
     storage.delete("dt=2019-06-05/manifests/00000001.json")
     with pytest.raises(DamagedFile, match="has no manifest, though the day was published"):
-        cleanup_of_day(storage, DAY, KEPT_TWO, NOW)
+        cleanup_of_day(storage, DAY, KEPT_TWO)
 
 
 def test_a_day_that_lacks_one_manifest_is_left_alone(storage: Storage, manifest: Manifest) -> None:
     for number in (1, 2):
-        publish(storage, generation(manifest, number, run_of(number + 5), "2019-06-06T03:00:00+00:00"))
+        made = generation(manifest, number, run_of(number + 5), "2019-06-06T03:00:00+00:00")
+        storage.put_new(made.shards[0].path, b"bytes")
+        publish(storage, made)
     storage.delete("dt=2019-06-05/manifests/00000001.json")
     with pytest.raises(DamagedFile, match=r"00000001\.json is missing, though there are later generations"):
-        cleanup_of_day(storage, DAY, KEPT_TWO, NOW)
+        cleanup_of_day(storage, DAY, KEPT_TWO)

@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
+from small_publish import by_another_run, publish_literal
 
 from ctr_samples.errors import InputError
-from ctr_samples.shards import Manifest, Shard, Storage, Table, TableWrite, publish
+from ctr_samples.shards import Manifest, Shard, Storage, Table, TableWrite
 from ctr_samples.shards.history import Generation, generations_of
 from ctr_samples.shards.outputs import find
 
@@ -16,10 +17,11 @@ DAY = date(2019, 6, 5)
 
 
 def publish_twice(storage: Storage, manifest: Manifest) -> Manifest:
-    publish(storage, replace(manifest, label_mature=False))
-    second = replace(manifest, generation=2, run_id="20190607T020000-bbbbbbbb", created_at="2019-06-07T02:00:00+00:00")
-    publish(storage, second)
-    storage.put_new(f"dt=2019-06-05/data/{second.run_id}/train/x", b"")
+    """The files of the first are gone since."""
+    publish_literal(storage, replace(manifest, label_mature=False))
+    storage.delete_directory(f"dt=2019-06-05/data/{manifest.run_id}")
+    second = by_another_run(manifest, "20190607T020000-bbbbbbbb", generation=2, created_at="2019-06-07T02:00:00+00:00")
+    publish_literal(storage, second)
     return second
 
 
@@ -27,7 +29,7 @@ def write_table(storage: Storage) -> None:
     for number in (1, 2):
         path = f"part-00000-0-0000000{number}.tfrecord"
         storage.put_new(path, b"bytes")
-        Table(storage).commit(TableWrite(f"r{number}", "append", "Example", (Shard(path, "", 0, 3, 5, 0),)))
+        Table(storage).commit(TableWrite(f"r{number}", "append", "example", (Shard(path, "", 0, 3, 5, 0),)))
 
 
 def test_each_generation_of_a_day_has_its_line_also_when_its_files_are_gone(
@@ -44,8 +46,8 @@ def test_each_generation_of_a_day_has_its_line_also_when_its_files_are_gone(
 
 
 def test_without_a_day_it_is_the_latest_that_is_published(storage: Storage, manifest: Manifest) -> None:
-    publish(storage, manifest)
-    publish(storage, replace(manifest, run_date="2019-06-07", run_id="20190608T020000-bbbbbbbb"))
+    publish_literal(storage, manifest)
+    publish_literal(storage, by_another_run(manifest, "20190608T020000-bbbbbbbb", run_date="2019-06-07"))
     assert [g.run_id for g in generations_of(storage, None)] == ["20190608T020000-bbbbbbbb"]
     assert find(storage, None).title == "toutiao_ctr 2019-06-07, generation 1"
     assert find(storage, DAY).title == "toutiao_ctr 2019-06-05, generation 1"
@@ -73,7 +75,7 @@ def test_a_directory_with_nothing_published_says_what_was_expected(storage: Stor
 
 
 def test_the_shards_of_a_split_are_found_by_name(storage: Storage, manifest: Manifest) -> None:
-    publish(storage, manifest)
+    publish_literal(storage, manifest)
     found = find(storage, DAY)
     assert [s.records for s in found.of_split("train")] == [8, 6]
     assert [s.records for s in found.of_split(None)] == [2, 8, 6]

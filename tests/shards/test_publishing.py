@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_publish import by_another_run, publish_literal, put_shards
 
 from ctr_samples.errors import DamagedFile, InputError, PublishConflict, PublishUnknown, StorageError
 from ctr_samples.shards import (
@@ -21,7 +22,6 @@ from ctr_samples.shards import (
     latest_manifest,
     mark_success,
     open_storage,
-    publish,
     published_days,
     read_manifest,
     require_manifest,
@@ -75,33 +75,33 @@ def in_place(storage: Storage) -> tuple[list[str], list[str]]:
 
 def test_the_first_generation_becomes_what_readers_see(store: Storage, manifest: Manifest) -> None:
     assert latest_manifest(store, DAY) is None
-    publish(store, manifest)
+    publish_literal(store, manifest)
     assert latest_manifest(store, DAY) == manifest
-    assert in_place(store) == (["_SUCCESS", "manifests"], ["00000001.json"])
+    assert in_place(store) == (["_SUCCESS", "data", "manifests"], ["00000001.json"])
     assert store.read(SUCCESS) == b""
 
 
 def test_the_second_generation_replaces_it_and_deletes_nothing(store: Storage, manifest: Manifest) -> None:
-    publish(store, manifest)
-    second = replace(manifest, generation=2, run_id=OTHER_RUN, parent=manifest.run_id)
-    publish(store, second)
+    publish_literal(store, manifest)
+    second = by_another_run(manifest, OTHER_RUN, generation=2, parent=manifest.run_id)
+    publish_literal(store, second)
     assert latest_manifest(store, DAY) == second
     assert read_manifest(store, DAY, 1) == manifest
-    assert in_place(store) == (["_SUCCESS", "manifests"], ["00000001.json", "00000002.json"])
+    assert in_place(store) == (["_SUCCESS", "data", "manifests"], ["00000001.json", "00000002.json"])
 
 
 def test_the_second_of_two_runs_is_a_conflict_and_changes_nothing(store: Storage, manifest: Manifest) -> None:
-    publish(store, manifest)
+    publish_literal(store, manifest)
     before = store.read(MANIFEST)
     with pytest.raises(PublishConflict) as caught:
-        publish(store, replace(manifest, run_id=OTHER_RUN))
+        publish_literal(store, by_another_run(manifest, OTHER_RUN))
     assert str(caught.value) == (
         f"Run 20190606T020000-aaaaaaaa published {store.locate(MANIFEST)} first; this run (20190606T020001-bbbbbbbb) "
         "published nothing. Run it again if its input is newer."
     )
     assert caught.value.exit_code == 4
     assert store.read(MANIFEST) == before
-    assert in_place(store) == (["_SUCCESS", "manifests"], ["00000001.json"])
+    assert in_place(store) == (["_SUCCESS", "data", "manifests"], ["00000001.json"])
 
 
 def test_of_racing_runs_one_publishes_and_the_others_conflict(storage: Storage, manifest: Manifest) -> None:
@@ -113,7 +113,7 @@ def test_of_racing_runs_one_publishes_and_the_others_conflict(storage: Storage, 
     def race(run: str) -> None:
         barrier.wait()
         try:
-            publish(storage, replace(manifest, run_id=run))
+            publish_literal(storage, by_another_run(manifest, run))
             published.append(run)
         except PublishConflict:
             refused.append(run)
@@ -133,7 +133,7 @@ def test_a_put_that_took_effect_before_its_error_is_recognised(storage: Storage,
         storage.put_new(path, data)
         timeout()
 
-    publish(Troubled(storage, put_new=put_then_fail), manifest)
+    publish_literal(Troubled(storage, put_new=put_then_fail), manifest)
     assert latest_manifest(storage, DAY) == manifest
     assert storage.read(SUCCESS) == b""
 
@@ -145,34 +145,34 @@ def test_a_put_whose_answer_was_lost_and_that_was_tried_again_is_recognised(
         storage.put_new(path, data)
         storage.put_new(path, data)  # the name is taken, by this very run
 
-    publish(Troubled(storage, put_new=put_twice), manifest)
+    publish_literal(Troubled(storage, put_new=put_twice), manifest)
     assert latest_manifest(storage, DAY) == manifest
 
 
 def test_a_put_that_failed_with_nothing_there_is_its_own_error(storage: Storage, manifest: Manifest) -> None:
     with pytest.raises(StorageError, match=r"^Cannot reach s3://lake: timed out\.$"):
-        publish(Troubled(storage, put_new=timeout), manifest)
-    assert in_place(storage) == ([], [])
+        publish_literal(Troubled(storage, put_new=timeout), manifest)
+    assert in_place(storage) == (["data"], [])
 
 
 def test_an_answer_that_cannot_be_had_is_unknown_and_says_how_to_find_out(storage: Storage, manifest: Manifest) -> None:
     with pytest.raises(PublishUnknown) as caught:
-        publish(Troubled(storage, put_new=timeout, read=timeout), manifest)
+        publish_literal(Troubled(storage, put_new=timeout, read=timeout), manifest)
     assert str(caught.value) == (
         f"It is not known whether {storage.locate(MANIFEST)} was written (Cannot reach s3://lake: timed out). "
         "If its run_id is 20190606T020000-aaaaaaaa, this run is published; if it is absent, run it again."
     )
     assert caught.value.exit_code == 5
-    assert storage.names("dt=2019-06-05") == []
+    assert storage.names("dt=2019-06-05") == ["data"]
 
 
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[]", b"{}", b"[" * 100_000])
 def test_a_manifest_that_cannot_be_parsed_is_unknown(storage: Storage, manifest: Manifest, content: bytes) -> None:
     storage.put_new(MANIFEST, content)
     with pytest.raises(PublishUnknown, match="what stands there is not a manifest"):
-        publish(storage, manifest)
+        publish_literal(storage, manifest)
     assert storage.read(MANIFEST) == content
-    assert storage.names("dt=2019-06-05") == ["manifests"]
+    assert storage.names("dt=2019-06-05") == ["data", "manifests"]
 
 
 def test_a_name_that_is_taken_and_then_not_there_is_unknown(storage: Storage, manifest: Manifest) -> None:
@@ -181,22 +181,22 @@ def test_a_name_that_is_taken_and_then_not_there_is_unknown(storage: Storage, ma
 
     storage.put_new(MANIFEST, b"{}")
     with pytest.raises(PublishUnknown, match="refused it as existing, then did not find it"):
-        publish(Troubled(storage, read=absent), manifest)
+        publish_literal(Troubled(storage, read=absent), manifest)
 
 
 def test_success_is_marked_after_the_manifest_and_only_then(storage: Storage, manifest: Manifest) -> None:
     watched = Troubled(storage)
-    publish(watched, manifest)
+    publish_literal(watched, manifest)
     assert watched.puts == [MANIFEST, SUCCESS]
     refused = Troubled(storage)
     with pytest.raises(PublishConflict):
-        publish(refused, replace(manifest, run_id=OTHER_RUN))
+        publish_literal(refused, by_another_run(manifest, OTHER_RUN))
     assert refused.puts == [MANIFEST]
 
 
 def test_a_mark_of_success_that_is_there_already_is_right(store: Storage, manifest: Manifest) -> None:
     store.put_new(SUCCESS, b"")
-    publish(store, manifest)
+    publish_literal(store, manifest)
     mark_success(store, manifest)
     assert latest_manifest(store, DAY) == manifest
 
@@ -207,7 +207,7 @@ def test_a_mark_that_fails_says_that_the_samples_are_published(storage: Storage,
             timeout() if path == SUCCESS else super().put_new(path, data)
 
     with pytest.raises(StorageError) as caught:
-        publish(MarkFails(storage), manifest)
+        publish_literal(MarkFails(storage), manifest)
     assert str(caught.value) == (
         "Generation 1 of 2019-06-05 is published and can be read, but not marked with _SUCCESS, for which schedulers "
         "wait. Cannot reach s3://lake: timed out."
@@ -219,14 +219,14 @@ def test_a_mark_that_fails_says_that_the_samples_are_published(storage: Storage,
 
 
 def test_a_generation_that_was_never_published_is_file_not_found(store: Storage, manifest: Manifest) -> None:
-    publish(store, manifest)
+    publish_literal(store, manifest)
     with pytest.raises(FileNotFoundError):
         read_manifest(store, DAY, 2)
 
 
 def test_published_days_are_those_with_a_manifest_in_order(store: Storage, manifest: Manifest) -> None:
     for day in ("2019-06-07", "2019-06-05"):
-        publish(store, replace(manifest, run_date=day))
+        publish_literal(store, by_another_run(manifest, manifest.run_id, run_date=day))
     store.put_new("dt=2019-06-06/data/run/train/part", b"a run that never published")
     store.put_new("dt=2019-02-30/manifests/00000001.json", b"no day")
     store.put_new("notes/manifests/00000001.json", b"no day")
@@ -240,7 +240,7 @@ def test_a_day_that_is_not_there_says_which_days_are(storage: Storage, manifest:
         f"{storage.url} has no samples of 2019-06-05; no day is published there. Run the job for that day first."
     )
     for day in ("2019-06-01", "2019-06-03"):
-        publish(storage, replace(manifest, run_date=day))
+        publish_literal(storage, by_another_run(manifest, manifest.run_id, run_date=day))
     with pytest.raises(InputError) as caught:
         require_manifest(storage, DAY)
     assert str(caught.value) == (
@@ -250,18 +250,13 @@ def test_a_day_that_is_not_there_says_which_days_are(storage: Storage, manifest:
 
 
 def test_a_damaged_latest_manifest_is_an_error_and_never_the_one_before(storage: Storage, manifest: Manifest) -> None:
-    publish(storage, manifest)
+    publish_literal(storage, manifest)
     storage.put_new("dt=2019-06-05/manifests/00000002.json", b"")
     with pytest.raises(DamagedFile, match=r"00000002\.json is not a manifest"):
         require_manifest(storage, DAY)
 
 
 # What is checked before.
-
-
-def put_shards(storage: Storage, manifest: Manifest) -> None:
-    for shard in manifest.shards:
-        storage.put_new(shard.path, bytes(shard.bytes))
 
 
 def test_shards_that_stand_at_their_store_are_right(store: Storage, manifest: Manifest) -> None:
@@ -321,7 +316,7 @@ def test_a_first_put_whose_answer_was_lost_passes_the_check(storage: Storage) ->
 
 def test_a_day_in_which_others_have_put_files_is_refused(store: Storage, manifest: Manifest) -> None:
     check_directory(store, manifest.day)
-    publish(store, manifest)
+    publish_literal(store, manifest)
     store.put_new("dt=2019-06-05/data/run/train/x", b"")
     store.put_new(f"dt=2019-06-05/._SUCCESS.{'0' * 32}", b"")
     check_directory(store, manifest.day)

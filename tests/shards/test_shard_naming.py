@@ -78,7 +78,16 @@ def test_a_run_and_its_manifest_stand_below_their_day() -> None:
     assert naming.manifest_path(DAY, 12) == "dt=2019-06-05/manifests/00000012.json"
 
 
-def test_the_latest_generation_is_the_highest_number_and_other_names_do_not_count() -> None:
-    assert naming.latest_generation(["00000009.json", "00000010.json", "00000002.json"]) == 10
-    assert naming.latest_generation(["00000001.json", "00000002.json.tmp", ".00000003.json", "4.json", "notes"]) == 1
-    assert naming.latest_generation([]) == 0
+def test_generations_are_in_order_and_other_names_do_not_count() -> None:
+    assert naming.generations_among(["00000009.json", "00000010.json", "00000002.json"]) == [2, 9, 10]
+    others = [
+        "00000002.json.tmp",
+        ".00000003.json",
+        "4.json",
+        "100000000.json",
+        "٠٠٠٠٠٠٠٥.json",
+        "00000000.json",
+        "notes",
+    ]
+    assert naming.generations_among(["00000001.json", *others]) == [1]
+    assert naming.generations_among([]) == []

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import DamagedFile, InputError, PublishConflict, PublishUnknown, StorageError
 from ctr_samples.shards import NameTaken, Shard, Storage, open_storage
 from ctr_samples.shards.table import Table, TableManifest, TableWrite, next_manifest, on_disk
@@ -34,7 +35,13 @@ def shard(name: str, storage: Storage | None = None, directory: str = "") -> Sha
 
 
 def write(*shards: Shard, run: str = "r1", mode: Any = "append", **more: Any) -> TableWrite:
-    return TableWrite(run, mode, "Example", shards, schema=SCHEMA, **more)
+    return TableWrite(run, mode, "example", shards, schema=SCHEMA, **more)
+
+
+def contract_of(*names: str) -> dict[str, Any]:
+    """As its manifest reads back."""
+    features = tuple(FeatureSpec(name, "int64") for name in names)
+    return dict(json.loads(json.dumps(ExampleContract(features).to_dict())))
 
 
 def seen(table: Table) -> list[str]:
@@ -86,9 +93,7 @@ def test_a_long_chain_of_appends_is_read_back_in_order(table: Table) -> None:
 
 
 def test_a_manifest_reads_back_as_it_was(table: Table) -> None:
-    written = write(
-        shard("1", table.storage), partition_by=("country",), stream=("s", 3), contract={"record": "example"}
-    )
+    written = write(shard("1", table.storage), partition_by=("country",), stream=("s", 3), contract=contract_of("id"))
     put = table.commit(written)
     assert table.current() == put
     assert put.streams == {"s": 3}
@@ -183,11 +188,13 @@ def test_a_store_that_does_not_answer_leaves_the_old_files_alone(table: Table, m
 def test_an_append_of_another_kind_is_refused_and_an_overwrite_is_not(table: Table) -> None:
     table.commit(write(shard("1", table.storage)))
     two = shard("2", table.storage)
-    with pytest.raises(InputError, match="holds records of type Example, and ByteArray was to be written; use another"):
-        table.commit(replace(write(two), record_type="ByteArray"))
+    with pytest.raises(
+        InputError, match="holds records of type example, and byte_array was to be written; use another"
+    ):
+        table.commit(replace(write(two), record_type="byte_array"))
     with pytest.raises(InputError, match=r"holds partitions by nothing, and \['country'\] was to be written"):
         table.commit(write(two, partition_by=("country",)))
-    table.commit(replace(write(two, mode="overwrite"), record_type="ByteArray"))
+    table.commit(replace(write(two, mode="overwrite"), record_type="byte_array"))
     assert seen(table) == ["002"]
 
 
@@ -290,9 +297,10 @@ def test_schemas_and_contracts_of_all_appends_are_known_once_each_oldest_first(t
 
     old, wider = {"fields": ["id"]}, {"fields": ["id", "age"]}
     assert commit(1, old, {}) == ((old,), ())
-    assert commit(2, wider, {"version": 1}) == ((old, wider), ({"version": 1},))
-    assert commit(3, old, {"version": 1}) == ((old, wider), ({"version": 1},))
-    assert commit(4, {}, {"version": 2}) == ((old, wider), ({"version": 1}, {"version": 2}))
+    one, two = contract_of("id"), contract_of("id", "age")
+    assert commit(2, wider, one) == ((old, wider), (one,))
+    assert commit(3, old, one) == ((old, wider), (one,))
+    assert commit(4, {}, two) == ((old, wider), (one, two))
     assert commit(5, wider, {}, "overwrite") == ((wider,), ())
 
 

@@ -59,7 +59,7 @@ def run(storage: Storage, day: date, *, retention: Retention | None, preflight: 
     """Write and publish one generation; raises what the product raises. Cleans up first if ``retention`` is given."""
     current = latest_manifest(storage, day)
     if retention is not None:
-        carry_out(storage, cleanup_of_day(storage, day, retention, datetime.now(UTC)))
+        carry_out(storage, cleanup_of_day(storage, day, retention))
     this_run = run_id(datetime.now(UTC), secrets.token_hex(4))
     directory = run_directory(day, this_run)
     if preflight:

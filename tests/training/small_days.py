@@ -12,6 +12,8 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.shards import Manifest, open_storage, publish
 from ctr_samples.writing import shard_writer
 
+RUN = "20190606T020000-aaaaaaaa"
+
 CONTRACT = ExampleContract(
     (
         FeatureSpec("number", "float32", nulls="fail"),
@@ -43,7 +45,7 @@ def published(
 ) -> None:
     """Publish ten batches as a day, the last two of them for eval."""
     storage = open_storage(root)
-    writer = shard_writer(storage, f"dt={day}/data/run", contract, shard_size=8192, compression=compression)
+    writer = shard_writer(storage, f"dt={day}/data/{RUN}", contract, shard_size=8192, compression=compression)
     for first in range(0, 500, 50):
         split = "train" if first < 400 else "eval"
         writer.write(batch(split, first), split)
@@ -53,7 +55,7 @@ def published(
         name="tiny",
         run_date=day,
         generation=1,
-        run_id="run",
+        run_id=RUN,
         parent=None,
         created_at="2019-06-06T00:00:00+00:00",
         fingerprint="",

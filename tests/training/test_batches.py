@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from kinds_of_columns import CONTRACTS, rows_for
 from small_days import CONTRACT, published, rows
+from tampering import rewrite
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
@@ -249,17 +250,25 @@ def test_a_flipped_bit_is_found_when_its_record_is_read(tmp_path: Path, place: i
         ids(read(tmp_path))
 
 
+def with_records(more: int) -> Callable[[dict[str, Any]], None]:
+    """The first shard is said to have so many more records, and so is the day."""
+
+    def change(document: dict[str, Any]) -> None:
+        document["shards"][0]["records"] += more
+        for count in ("impressions", "samples"):
+            document["accounting"][count] += more
+
+    return change
+
+
 def test_a_shard_with_other_records_than_the_manifest_says_is_refused(tmp_path: Path) -> None:
     published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
     path = tmp_path / f"dt={DAY}/manifests/00000001.json"
     for change, message in ((1, "it ends, and the manifest says"), (-1, "goes on after its [0-9]+ records")):
-        manifest = json.loads(path.read_text())
-        manifest["shards"][0]["records"] += change
-        path.write_text(json.dumps(manifest))
+        rewrite(path, with_records(change))
         with pytest.raises(DamagedFile, match=message):
             ids(read(tmp_path))
-        manifest["shards"][0]["records"] -= change
-        path.write_text(json.dumps(manifest))
+        rewrite(path, with_records(-change))
 
 
 def test_without_torch_it_says_what_to_install(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:

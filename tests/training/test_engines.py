@@ -11,8 +11,9 @@ import pytest
 from kinds_of_columns import CONTRACTS, rows_for
 from moto.server import ThreadedMotoServer
 from small_days import CONTRACT, published, rows
+from tampering import keep_only, resealed, rewrite
 
-from ctr_samples.errors import DamagedFile, UsageError
+from ctr_samples.errors import ContractError, DamagedFile, UsageError
 from ctr_samples.training import load_dataset, steps_per_epoch
 
 DAY = "2019-06-05"
@@ -150,7 +151,22 @@ def test_a_later_generation_does_not_change_what_a_dataset_reads(tmp_path: Path)
     dataset = load(tmp_path)
     path = tmp_path / f"dt={DAY}/manifests/00000001.json"
     later = json.loads(path.read_text())
-    later.update(generation=2, shards=later["shards"][:1])
-    (path.parent / "00000002.json").write_text(json.dumps(later))
+    keep_only(0)(later)
+    (path.parent / "00000002.json").write_bytes(resealed({**later, "generation": 2}))
     assert sum(len(labels) for _, labels in dataset) == 400
     assert sum(len(labels) for _, labels in load(tmp_path)) == later["shards"][0]["records"]
+
+
+def test_more_values_than_tensorflow_can_parse_at_once_are_refused_instead_of_ending_the_process(
+    tmp_path: Path,
+) -> None:
+    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
+
+    def enlarge(document: dict[str, Any]) -> None:
+        document["contract"]["features"][1].update(shape=[2**27], nulls="omit")
+
+    rewrite(tmp_path / f"dt={DAY}/manifests/00000001.json", enlarge)
+    with pytest.raises(
+        ContractError, match="32 records with 134,217,728 values of the feature 'vector' each are more than"
+    ):
+        load(tmp_path, engine="tensorflow")

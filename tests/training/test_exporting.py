@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from small_days import CONTRACT as SMALL
-from small_days import published, rows
+from small_days import RUN, published, rows
 
 from ctr_samples.contract import ExampleContract, FeatureSpec, ModelSteps
 from ctr_samples.errors import InputError, UsageError
@@ -78,7 +78,7 @@ class Trained(NamedTuple):
 def down_sampled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("down_sampled")
     published(root, CONTRACT, shown, sampling={"rate": KEPT})
-    open_storage(root).put_new(f"dt={DAY}/data/run/vocabularies/cities.txt", b"ulm\nbonn\nkiel\n")
+    open_storage(root).put_new(f"dt={DAY}/data/{RUN}/vocabularies/cities.txt", b"ulm\nbonn\nkiel\n")
     return root
 
 
@@ -162,7 +162,7 @@ def test_a_version_is_added_behind_those_that_are_there_and_says_what_it_was_tra
     assert report is not None
     assert report.exported == str(root / "8")
     assert sorted(path.name for path in root.iterdir()) == ["1", "7", "8"]
-    assert '"2019-06-05": "run"' in (root / "8/assets.extra/training.json").read_text()
+    assert f'"2019-06-05": "{RUN}"' in (root / "8/assets.extra/training.json").read_text()
 
 
 def test_what_is_no_export_is_named(down_sampled: Path, tmp_path: Path) -> None:

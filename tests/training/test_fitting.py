@@ -10,7 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from rich.console import Console
-from small_days import CONTRACT, published, rows
+from small_days import CONTRACT, RUN, published, rows
+from tampering import keep_only, rewrite
 
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
 from ctr_samples.training.fit_options import FitOptions, days_between
@@ -37,11 +38,6 @@ def two_days(tmp_path: Path) -> Path:
     for day in (DAY, NEXT):
         published(tmp_path, CONTRACT, lambda split, first: rows(first, 50), day=day)
     return tmp_path
-
-
-def change_manifest(root: Path, day: str, **more: Any) -> None:
-    path = root / f"dt={day}/manifests/00000001.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **more}))
 
 
 def test_a_logistic_regression_beats_the_constant_on_both_splits(samples: Path) -> None:
@@ -125,16 +121,18 @@ def test_days_without_both_kinds_of_labels_or_without_a_train_split_are_refused(
     published(tmp_path, CONTRACT, never)
     with pytest.raises(InputError, match="of 2019-06-05 has 0 positives of 'clicked' in 400 samples"):
         fitted(tmp_path)
-    shards = json.loads((tmp_path / f"dt={DAY}/manifests/00000001.json").read_text())["shards"]
-    change_manifest(tmp_path, DAY, shards=[s for s in shards if s["split"] == "eval"])
+    manifest = tmp_path / f"dt={DAY}/manifests/00000001.json"
+    splits = [shard["split"] for shard in json.loads(manifest.read_text())["shards"]]
+    rewrite(manifest, keep_only(*[place for place, split in enumerate(splits) if split == "eval"]))
     with pytest.raises(InputError, match="has no split 'train' on 2019-06-05; it has eval"):
         fitted(tmp_path)
 
 
 def test_a_day_of_another_contract_is_refused_to_train_on_and_to_score(two_days: Path) -> None:
-    contract = json.loads((two_days / f"dt={NEXT}/manifests/00000001.json").read_text())["contract"]
-    contract["features"][2]["buckets"] = 9
-    change_manifest(two_days, NEXT, contract={**contract, "fingerprint": "0" * 16})
+    def with_more_ids(document: dict[str, Any]) -> None:
+        document["contract"]["features"][2]["buckets"] = 9
+
+    rewrite(two_days / f"dt={NEXT}/manifests/00000001.json", with_more_ids)
     with pytest.raises(ContractError, match="with different contracts"):
         fitted(two_days, days=(DAY, NEXT))
     with pytest.raises(ContractError, match="The samples of 2019-06-06 have another contract than those of 2019-06-05"):
@@ -143,7 +141,7 @@ def test_a_day_of_another_contract_is_refused_to_train_on_and_to_score(two_days:
 
 def test_a_record_that_is_damaged_ends_the_training_with_the_sentence_that_says_where(tmp_path: Path) -> None:
     published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
-    shard = next((tmp_path / f"dt={DAY}/data/run/train").iterdir())
+    shard = next((tmp_path / f"dt={DAY}/data/{RUN}/train").iterdir())
     content = bytearray(shard.read_bytes())
     content[200] ^= 1
     shard.write_bytes(content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from small_days import RUN
 
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.training import load_dataset
@@ -44,7 +45,7 @@ def test_a_model_gets_features_then_labels_with_their_masks_then_the_weight(weig
 
 
 def test_a_file_that_no_manifest_names_is_not_read(samples: Path) -> None:
-    listed = next((samples / "dt=2019-06-05/data/run/eval").glob("*.tfrecord"))
+    listed = next((samples / f"dt=2019-06-05/data/{RUN}/eval").glob("*.tfrecord"))
     orphan = listed.with_name("part-00099-9-0123abcd.tfrecord")
     orphan.write_bytes(listed.read_bytes())
     try:

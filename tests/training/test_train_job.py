@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import typer
-from small_days import CONTRACT, published, rows
+from small_days import CONTRACT, RUN, published, rows
 from training_runs import DAY, JOB
 from typer.testing import CliRunner
 
@@ -83,7 +83,7 @@ def test_what_is_wrong_is_one_sentence_and_an_exit_code(
 
 def test_a_shard_that_is_missing_is_named(run: Any, tmp_path: Path) -> None:
     published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
-    shard = next((tmp_path / f"dt={DAY}/data/run/train").iterdir())
+    shard = next((tmp_path / f"dt={DAY}/data/{RUN}/train").iterdir())
     shard.unlink()
     code, said = run("--samples", tmp_path, "--date", DAY)
     assert code == 3

@@ -76,6 +76,11 @@ class HadoopStorage:
         with reading(self.locate(path)), _speaking():
             return int(self._connect().get_file_info(self._place(path)).length)
 
+    def modified(self, path: str) -> datetime:
+        """See the interface."""
+        with reading(self.locate(path)), _speaking():
+            return _time(self._connect().get_file_info(self._place(path)).modification_time)
+
     def names(self, directory: str) -> list[str]:
         """See the interface. Hidden names are files that are not yet, or never were, complete."""
         with reading(self.locate(directory)), _speaking():

@@ -63,6 +63,9 @@ class Storage(Protocol):
     def size(self, path: str) -> int:
         """Bytes in a file; FileNotFoundError if there is none."""
 
+    def modified(self, path: str) -> datetime:
+        """When a file was last written, by the store's own clock, in UTC; FileNotFoundError if there is none."""
+
     def names(self, directory: str) -> list[str]:
         """Sorted names of the files and directories right below ``directory``; empty if it does not exist."""
 

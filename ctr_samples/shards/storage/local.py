@@ -69,6 +69,12 @@ class LocalStorage:
         with reading(place):
             return place.stat().st_size
 
+    def modified(self, path: str) -> datetime:
+        """See the interface. On a share it is the server's clock."""
+        place = self._place(path)
+        with reading(place):
+            return datetime.fromtimestamp(place.stat().st_mtime, UTC)
+
     def names(self, directory: str) -> list[str]:
         """See the interface. Hidden names are files that are not yet, or never were, complete."""
         place = self._place(directory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from typing import Any, BinaryIO
 
 from ctr_samples.errors import StorageError
@@ -84,6 +85,13 @@ class ObjectStorage:
 
         with reading(self.locate(path)):
             return int(obstore.head(self._connect(), path)["size"])
+
+    def modified(self, path: str) -> datetime:
+        """See the interface."""
+        import obstore
+
+        with reading(self.locate(path)):
+            return obstore.head(self._connect(), path)["last_modified"]
 
     def names(self, directory: str) -> list[str]:
         """See the interface."""

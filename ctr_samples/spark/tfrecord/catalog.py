@@ -9,14 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import cast
 
 from pyspark.sql.types import DateType, StructField, StructType
 
 from ctr_samples.contract import ExampleContract, RecordType
-from ctr_samples.errors import ContractError, InputError, StorageError
+from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
 from ctr_samples.shards import Shard, Storage, Table, TableManifest, latest_manifest, open_storage, published_days
-from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, compression_of, day_directory, day_of, latest_generation
+from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, compression_of, day_directory, day_of, generations_among
 from ctr_samples.spark.tfrecord.directories import FoundFile, found_files
 from ctr_samples.spark.tfrecord.files import DataFile
 from ctr_samples.spark.tfrecord.options import Options
@@ -24,7 +23,7 @@ from ctr_samples.spark.tfrecord.partitions import inferred_columns, values_of
 from ctr_samples.spark.tfrecord.paths import Place, place_of, regex_of
 from ctr_samples.spark.tfrecord.schema import schema_of
 
-_OURS_BELOW = re.compile(r"(^|.*/)(_manifests|dt=\d{4}-\d{2}-\d{2}/manifests)/\d{8}\.json")
+_OURS_BELOW = re.compile(r"(^|.*/)(_manifests|dt=[0-9]{4}-[0-9]{2}-[0-9]{2}/manifests)/[0-9]{8}\.json")
 _FOREIGN_SUFFIXES = (".bz2", ".snappy", ".lz4", ".zst", ".xz", ".lzo")
 
 
@@ -62,7 +61,7 @@ def _with_equal_names(files: Sequence[DataFile], names: list[str]) -> tuple[Data
 def _find_one(place: Place, options: Options) -> Catalog:
     for root, prefix in place.roots():
         storage = open_storage(root)
-        if latest_generation(storage.names(MANIFESTS_OF_TABLE)):
+        if generations_among(storage.names(MANIFESTS_OF_TABLE)):
             return _table(storage, place.below(prefix), options)
     for root, prefix in place.roots():
         storage = open_storage(root)
@@ -81,14 +80,25 @@ def _table(storage: Storage, place: Place, options: Options) -> Catalog:
     manifest = Table(storage).current()
     assert manifest is not None
     _check_record_type(storage.url, manifest.record_type, options)
-    schema = merged([StructType.fromJson(dict(one)) for one in manifest.schemas], storage.url)
+    schema = merged(schemas_of(manifest, storage.url), storage.url)
     files = [_of_manifest(storage, shard) for shard in manifest.shards if place.has(shard.path)]
     partitions = StructType([one for one in schema if one.name in manifest.partition_by])
     if not partitions.fields:  # written without Spark, which knows no types of directories
         partitions = inferred_columns({name: file.values.get(name) for name in manifest.partition_by} for file in files)
-    record = cast(RecordType, manifest.record_type)
     inside = StructType([one for one in schema if one.name not in manifest.partition_by])
-    return Catalog(tuple(files), partitions, record, inside if schema.fields else None, _contract(manifest))
+    return Catalog(
+        tuple(files), partitions, manifest.record_type, inside if schema.fields else None, _contract(manifest)
+    )
+
+
+def schemas_of(manifest: TableManifest, place: str) -> list[StructType]:
+    """The columns of each write; DamagedFile for what Spark does not take for a schema."""
+    try:
+        return [StructType.fromJson(dict(one)) for one in manifest.schemas]
+    except Exception as error:  # Spark checks its schemas by assertions, and by what its parsers run into
+        raise DamagedFile(
+            f"A manifest of {place} has a schema that Spark cannot read ({type(error).__name__}: {error}); restore it."
+        ) from None
 
 
 def _contract(manifest: TableManifest) -> ExampleContract | None:

@@ -18,7 +18,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.shards import Shard, Storage, Table, TableWrite, open_storage
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.table import TableManifest, WriteMode, refusal
-from ctr_samples.spark.tfrecord.catalog import merged
+from ctr_samples.spark.tfrecord.catalog import merged, schemas_of
 from ctr_samples.spark.tfrecord.options import Options, PartitionOverwrite
 from ctr_samples.spark.tfrecord.schema import contract_of, schema_as_stored
 
@@ -105,7 +105,7 @@ def _check_table(table: Table, current: TableManifest | None, plan: WritePlan, s
         wrong = refusal(current, table_write(plan, new_run_id(), ()))
         if wrong:
             raise InputError(f"{plan.storage.url} {wrong}.")
-        merged([*(StructType.fromJson(dict(one)) for one in current.schemas), schema], plan.storage.url)
+        merged([*schemas_of(current, plan.storage.url), schema], plan.storage.url)
 
 
 def new_run_id() -> str:

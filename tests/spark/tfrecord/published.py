@@ -34,6 +34,7 @@ def publish_day(root: Path, day: str, generation: int = 1, *, train: list[int], 
                 "clicked": pa.array([i % 2 for i in ids], pa.int64()),
             }
             writer.write(pa.RecordBatch.from_pydict(columns), split)
+    shards, samples = writer.close().shards, len(train) + len(evaluation)
     manifest = Manifest(
         name="tiny",
         run_date=day,
@@ -43,11 +44,11 @@ def publish_day(root: Path, day: str, generation: int = 1, *, train: list[int], 
         created_at="2019-06-06T02:00:00+00:00",
         fingerprint="",
         compression="none",
-        contract=SAMPLES.to_dict(),
+        contract={**SAMPLES.to_dict(), "fingerprint": SAMPLES.fingerprint},
         config={},
         inputs={},
-        shards=writer.close().shards,
-        accounting={},
+        shards=shards,
+        accounting={"impressions": samples, "samples": samples},
         views={},
         labels={},
         label_mature=True,

@@ -11,6 +11,7 @@ import pytest
 from published import publish_day, publish_table
 from pyspark.sql.datasource import EqualTo, GreaterThan, LessThan
 from pyspark.sql.types import StructType
+from tampering import rewrite
 from tensorflow_files import example, tensorflow_writes
 
 from ctr_samples.errors import ContractError, CtrSamplesError, InputError, UsageError
@@ -248,8 +249,10 @@ def test_a_split_that_is_not_there_is_named(nightly: Path, lake: Path, read: Rea
 
 
 def test_days_with_other_features_are_not_read_together(nightly: Path, read: Read) -> None:
-    manifest = nightly / "dt=2019-06-06/manifests/00000001.json"
-    manifest.write_text(manifest.read_text().replace('"clicked"', '"liked"'))
+    def with_another_default(document: dict[str, Any]) -> None:
+        document["contract"]["features"][0]["default"] = 7
+
+    rewrite(nightly / "dt=2019-06-06/manifests/00000001.json", with_another_default)
     with pytest.raises(ContractError, match="samples of 2019-06-05 have other features than those of 2019-06-06; load"):
         read(nightly)
     assert len(read(nightly / "dt=2019-06-05")) == 3

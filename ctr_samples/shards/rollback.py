@@ -1,0 +1,58 @@
+"""Goes back to an earlier generation of a day, by publishing what it has as the next one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, datetime
+
+from ctr_samples.errors import DamagedFile, InputError, UsageError
+from ctr_samples.shards import generations
+from ctr_samples.shards.manifest import Manifest, Rollback
+from ctr_samples.shards.naming import manifests_directory, run_id
+from ctr_samples.shards.publish import check_shards, publish, read_manifest, require_manifest
+from ctr_samples.shards.storage import Storage
+
+_SHOWN = 10
+"""Generations that an error names; the last ones."""
+
+
+def rollback(storage: Storage, day: date, to: int, now: datetime, token: str) -> Manifest:
+    """Publish the samples of generation ``to`` as the next generation and return its manifest. Runs on the driver.
+
+    ``token`` are eight hex digits that no other run has. The newest manifest may be damaged, and is then no parent. Raises
+    InputError for a generation that is not there, UsageError for the one that readers see, DamagedFile for one whose shards are
+    not there, and else as :func:`ctr_samples.shards.publish.publish` does.
+    """
+    numbers = generations.numbers(storage, manifests_directory(day))
+    if not numbers:
+        require_manifest(storage, day)  # raises, and says which days there are
+    if to not in numbers:
+        there = ", ".join(map(str, numbers[-_SHOWN:]))
+        raise InputError(f"There is no generation {to} of {day} in {storage.url}; there is {there}. Give one of these.")
+    if to == numbers[-1]:
+        raise UsageError(f"Generation {to} of {day} is what readers see already; give an earlier one.")
+    earlier = read_manifest(storage, day, to)
+    remedy = f"so generation {to} cannot come back. Take another one, or run the day again"
+    check_shards(storage, earlier.shards, remedy)
+    number = generations.following(numbers[-1], storage.locate(manifests_directory(day)))
+    made = replace(
+        earlier,
+        generation=number,
+        run_id=run_id(now, token),
+        parent=_run_of(storage, day, numbers[-1]),
+        created_at=now.isoformat(timespec="seconds"),
+        rollback=Rollback(to, earlier.made_by),
+    )
+    publish(storage, made)
+    # A run of the day may have cleaned up between the look and the put: the generation was old.
+    check_shards(
+        storage, made.shards, f"so generation {number} cannot be read. Go to another one, or run the day again"
+    )
+    return made
+
+
+def _run_of(storage: Storage, day: date, generation: int) -> str | None:
+    try:
+        return read_manifest(storage, day, generation).run_id
+    except DamagedFile:
+        return None

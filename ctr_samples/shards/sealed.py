@@ -1,0 +1,93 @@
+"""JSON documents with a checksum of themselves, so that one that was changed by hand or on its way is told from a whole one.
+
+``checksum`` is the SHA-256, in hex, of all other fields as JSON with sorted keys, without blanks, in UTF-8. It is no signature:
+who can write to the store can make one that fits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ctr_samples.errors import DamagedFile
+from ctr_samples.typed import typed
+
+T = TypeVar("T")
+
+CHECKSUM = "checksum"
+_SHOWN = 80
+
+
+def sealed(document: Mapping[str, Any]) -> bytes:
+    """Indented JSON in the document's order, with its checksum as the last field."""
+    plain = {key: value for key, value in document.items() if key != CHECKSUM}
+    as_read = json.loads(json.dumps(plain))  # keys of numbers become texts
+    return (json.dumps({**plain, CHECKSUM: _checksum(as_read)}, indent=1, ensure_ascii=False) + "\n").encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a kind of document says of its form, what it is called in errors, and what to do about a damaged one."""
+
+    format: object
+    name: str
+    remedy: str
+
+
+def read_sealed(kind: type[T], data: bytes, place: str, form: Form) -> T:
+    """A document as a dataclass; one without a checksum was written by an older release.
+
+    DamagedFile, which names ``place``, for bytes that are no such document or were changed.
+    """
+    try:
+        document = _opened(data)
+        if document["format"] != form.format:
+            raise DamagedFile(
+                f"{place} has format {_shown(document['format'])}; this release reads format {form.format!r}. "
+                "Install the ctr-samples release that wrote it, or a newer one."
+            )
+        broken = _broken_seal(document)
+        read = typed(kind, document)
+    except KeyError as error:
+        raise DamagedFile(f"{place} is not {form.name} (it has no {error}); {form.remedy}.") from None
+    except (ValueError, RecursionError) as error:
+        raise DamagedFile(f"{place} is not {form.name} ({error}); {form.remedy}.") from None
+    if broken:
+        raise DamagedFile(f"{place} was changed after it was written: {broken}; {form.remedy}.")
+    return read
+
+
+def _opened(data: bytes) -> dict[str, Any]:
+    document = json.loads(data, object_pairs_hook=_unique)
+    if not isinstance(document, dict):
+        raise ValueError(f"expected an object, found {type(document).__name__}")
+    return document
+
+
+def _broken_seal(document: Mapping[str, Any]) -> str | None:
+    """How a document's checksum differs from its content; None where it does not, or where there is none."""
+    made = _checksum({key: value for key, value in document.items() if key != CHECKSUM})
+    if document.get(CHECKSUM, made) == made:
+        return None
+    return f"its checksum is {_shown(document[CHECKSUM])}, but its content hashes to {made}"
+
+
+def _checksum(document: Mapping[str, Any]) -> str:
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for i, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:i]))
+        raise ValueError(f"the key {twice!r} stands there twice")
+    return found
