@@ -76,9 +76,9 @@ def manifest(day: str, generation: int = 1) -> Manifest:
     )
 
 
-def published(storage: Storage, day: str, said: str, generation: int = 1) -> Inspection:
+def published(storage: Storage, day: str, said: str, generation: int = 1, accept: tuple[str, ...] = ()) -> Inspection:
     one = manifest(day, generation)
-    inspection = inspect(storage, one, [said], WANTED, Quality())
+    inspection = inspect(storage, one, [said], WANTED, Quality(), accept)
     write_pages(storage, run_directory(one.day, one.run_id), one, inspection)
     storage.put_new(one.shards[0].path, b"records")
     publish(storage, with_verdict(one, inspection))
@@ -183,16 +183,9 @@ def test_a_day_without_samples_is_refused_like_any_other(storage: Storage) -> No
     assert inspection.metrics["drift"] == {}
 
 
-def accepted(storage: Storage, day: str, said: str, *checks: str) -> None:
-    one = manifest(day)
-    inspection = inspect(storage, one, [said], WANTED, Quality(), checks)
-    write_pages(storage, run_directory(one.day, one.run_id), one, inspection)
-    publish(storage, with_verdict(one, inspection))
-
-
 def test_a_broken_day_that_was_accepted_is_not_the_next_reference(storage: Storage) -> None:
     published(storage, "2019-06-04", task(clicks=600))
-    accepted(storage, "2019-06-05", task(clicks=100), "rate")
+    published(storage, "2019-06-05", task(clicks=100), accept=("rate",))
     assert [
         one.check for one in inspect(storage, manifest("2019-06-06"), [task(clicks=100)], WANTED, Quality()).refusing
     ] == ["rate"]
@@ -201,8 +194,8 @@ def test_a_broken_day_that_was_accepted_is_not_the_next_reference(storage: Stora
 
 def test_what_was_accepted_twice_in_a_row_is_how_days_are_from_now_on(storage: Storage) -> None:
     published(storage, "2019-06-04", task(clicks=600))
-    accepted(storage, "2019-06-05", task(clicks=100), "rate")
-    accepted(storage, "2019-06-06", task(clicks=110), "rate")
+    published(storage, "2019-06-05", task(clicks=100), accept=("rate",))
+    published(storage, "2019-06-06", task(clicks=110), accept=("rate",))
     before = last_before(storage, date(2019, 6, 7))
     assert before is not None
     assert before["run_date"] == "2019-06-06"
@@ -210,7 +203,7 @@ def test_what_was_accepted_twice_in_a_row_is_how_days_are_from_now_on(storage: S
 
 def test_the_last_sound_day_of_the_same_weekday_is_at_most_four_weeks_back(storage: Storage) -> None:
     published(storage, "2019-05-09", task())
-    accepted(storage, "2019-05-30", task(clicks=1), "rate")
+    published(storage, "2019-05-30", task(clicks=1), accept=("rate",))
     found = last_same_weekday(storage, date(2019, 6, 6))
     assert found is not None
     assert found["run_date"] == "2019-05-09"

@@ -188,8 +188,9 @@ class Table:
 
         The shards are looked at right before the put. A batch of a stream that is already there changes nothing. When another
         writer was faster, an append goes behind it and an overwrite (of partitions: in these) replaces it too. An overwrite
-        then removes the files that it replaced. Raises as :func:`ctr_samples.shards.generations.put` does, DamagedFile for a shard
-        that is not there, PublishConflict if a table that was to be created is there, and InputError for rows that do not fit.
+        then removes the files that it replaced. Raises as :func:`ctr_samples.shards.generations.put` does, DamagedFile for a
+        shard that is not there, PublishConflict if a table that was to be created is there, and InputError for rows that do not
+        fit.
         """
         for _ in range(_TRIES):
             current = self.current()

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
@@ -27,7 +26,7 @@ from ctr_samples.spark.columns import pair_key, stable_hash
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import IMPRESSION
 from ctr_samples.spark.joining import as_of
-from ctr_samples.spark.versions import sample_by
+from ctr_samples.spark.versions import observed, sample_by
 
 MOST = 256
 """How many impressions are looked at, whatever the size of the day; fewer before Spark 4.2."""
@@ -72,11 +71,7 @@ class CanaryWitness:
 
     def sample(self) -> tuple[list[Canary], Mapping[str, DataType]]:
         """What was remembered, and the types of the keys; call it after the action."""
-        try:
-            found = self._observation.get["sample"]
-        except Py4JJavaError:  # the day has no impressions, and this part of the plan was optimised away
-            found = None
-        return [Canary(*row) for row in found or []], self._types
+        return [Canary(*row) for row in observed(self._observation).get("sample") or []], self._types
 
 
 def apart(sample: Sequence[Canary], entities: Collection[str]) -> list[Canary]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import Column, Observation, Row
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 _MAX_BY_TAKES_K = "k" in inspect.signature(F.max_by).parameters  # since Spark 4.2
 
-_SINGLES = 16
-"""Of a sample without such a `max_by`: one row of each of so many groups."""
+MOST_SAMPLED = 1_000_000 if _MAX_BY_TAKES_K else 16
+"""Rows that a sample can have; before Spark 4.2 one of each of so many groups."""
 
 
 def all_by(values: Column, number: Column, most: int) -> Column:
@@ -27,11 +30,11 @@ def all_by(values: Column, number: Column, most: int) -> Column:
 def sample_by(row: Column, place: Column, most: int) -> Column:
     """Aggregate: the rows with the greatest places, a hash, at most ``most``. A row or place that is null does not count.
 
-    Before Spark 4.2 it has at most 16 rows: the one with the greatest place of each sixteenth of the places.
+    Before Spark 4.2 it has at most ``MOST_SAMPLED`` rows, of each group of places the one with the greatest.
     """
     if _MAX_BY_TAKES_K:
         return F.max_by(row, place, most)
-    groups = [F.pmod(place, F.lit(_SINGLES)) == group for group in range(min(_SINGLES, most))]
+    groups = [F.pmod(place, F.lit(MOST_SAMPLED)) == group for group in range(min(MOST_SAMPLED, most))]
     return F.array_compact(F.array(*[F.max_by(F.when(mine, row), F.when(mine, place)) for mine in groups]))
 
 
@@ -40,3 +43,21 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     if "timezone" in inspect.signature(to_arrow_schema).parameters:  # since Spark 4.1
         return to_arrow_schema(schema, timezone="UTC")
     return to_arrow_schema(schema)
+
+
+def observed(observation: Observation) -> dict[str, Any]:
+    """The values of an observation, after the action; arrays are lists. None if Spark optimised away what was observed."""
+    try:
+        values = observation.get
+    except Py4JJavaError:
+        return {}
+    return {name: _in_python(value) for name, value in values.items()}
+
+
+def _in_python(value: Any) -> Any:
+    """Spark 4.0 hands over arrays and structs as objects of the JVM."""
+    if not isinstance(value, JavaObject):
+        return value
+    if hasattr(value, "schema") and "Row" in value.getClass().getSimpleName():
+        return Row(*value.schema().fieldNames())(*(_in_python(value.get(i)) for i in range(value.length())))
+    return [_in_python(value.apply(i)) for i in range(value.length())]

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, Observation
+
+from ctr_samples.spark.versions import observed
 
 _NUMBERS = count()
 
@@ -34,15 +35,15 @@ class Witnesses:
         found: dict[str, int] = {}
         for own_name, observation in self._observations:
             if own_name == name:
-                for count, value in _values(observation).items():
+                for count, value in observed(observation).items():
                     if not isinstance(value, list):
                         found[count] = max(found.get(count, 0), int(value or 0))
         return found
 
     def lists(self, name: str) -> dict[str, list[Any]]:
         """What was gathered under a name by aggregates that give arrays; call it after the action."""
-        observed = [_values(observation) for own_name, observation in self._observations if own_name == name]
-        return {key: value for values in observed for key, value in values.items() if isinstance(value, list)}
+        gathered = [observed(observation) for own_name, observation in self._observations if own_name == name]
+        return {key: value for values in gathered for key, value in values.items() if isinstance(value, list)}
 
 
 class Unwatched(Witnesses):
@@ -52,11 +53,3 @@ class Unwatched(Witnesses):
         """The frame as it is; what would be counted is checked against its columns."""
         frame.select(*[column.alias(key) for key, column in counts.items()])
         return frame
-
-
-def _values(observation: Observation) -> dict[str, Any]:
-    try:
-        values: dict[str, Any] = observation.get
-    except Py4JJavaError:  # no values at all: the observed part of the plan was optimised away
-        return {}
-    return values

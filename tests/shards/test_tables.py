@@ -31,7 +31,7 @@ def shard(name: str, storage: Storage | None = None, directory: str = "") -> Sha
     if storage is not None:
         with storage.new_file(path) as file:
             file.write(b"record")
-    return Shard(path, "", 0, 2, 6, 0)
+    return Shard(path, directory.rstrip("/"), 0, 2, 6, 0)
 
 
 def write(*shards: Shard, run: str = "r1", mode: Any = "append", **more: Any) -> TableWrite:
