@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.ml.linalg import VectorUDT
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.codec import ExampleDecoder, ExampleEncoder
@@ -19,6 +18,7 @@ from ctr_samples.errors import ContractError
 from ctr_samples.spark.tfrecord.assembly import ColumnError
 from ctr_samples.spark.tfrecord.columns import plan_reading
 from ctr_samples.spark.tfrecord.schema import contract_of, schema_as_stored, schema_of
+from ctr_samples.spark.versions import arrow_schema
 
 Ddl = Callable[[str], StructType]
 
@@ -129,7 +129,7 @@ def test_every_type_comes_back_as_it_was_written(ddl: Ddl, record: RecordType) -
 
 
 def through_the_wire(schema: StructType, rows: list[dict[str, Any]], record: RecordType) -> list[dict[str, Any]]:
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    arrow = arrow_schema(schema)
     encoded = ExampleEncoder(contract_of(schema, record)).encode(pa.RecordBatch.from_pylist(rows, arrow))
     plan = plan_reading(schema, record)
     columns = plan.columns(ExampleDecoder(plan.contract).decode(encoded.buffer))
