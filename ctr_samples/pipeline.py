@@ -47,7 +47,7 @@ from ctr_samples.spark.as_of import described
 from ctr_samples.spark.canary import CanaryWitness, check_canaries
 from ctr_samples.spark.clocks import check_clocks, counts_of_view
 from ctr_samples.spark.day import Day
-from ctr_samples.spark.evidence import Evidence, Witness
+from ctr_samples.spark.evidence import Evidence, Sought, Witness
 from ctr_samples.spark.failures import expected_errors
 from ctr_samples.spark.features import HOUR, USER, contract_of
 from ctr_samples.spark.impressions import NO_ARTICLE, NO_TIME, SKIP_ABOVE, UNREADABLE
@@ -267,7 +267,7 @@ def evidence_of(
     spark: SparkSession,
     config: JobConfig,
     run_date: date,
-    impression_id: int,
+    sought: Sought,
     *,
     reporter: Reporter | None = None,
 ) -> Evidence:
@@ -279,7 +279,7 @@ def evidence_of(
     warn_of_absent(sources, told)
     told.stage("looking for the impression")
     with expected_errors(config.sources):
-        return Witness(config, sources, Day.of(run_date, config.timezone)).gather(impression_id)
+        return Witness(config, sources, Day.of(run_date, config.timezone)).gather(sought)
 
 
 def labels_are_mature(config: JobConfig, sources: Mapping[str, SourceFrame], run_date: date, now: datetime) -> bool:

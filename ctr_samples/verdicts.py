@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 
@@ -32,11 +32,13 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class LabelRules:
-    """How actions find their impression: the kinds of key that are tried, in order, and how far apart both may be."""
+    """How actions find their impression: the kinds of key that are tried, in order, and how far apart both may be. Times are
+    told in ``zone``; they are given in UTC, since Python subtracts times of one zone by its clock on the wall."""
 
     window: timedelta
     skew: timedelta = timedelta()
     kinds: Sequence[str] = ("user",)
+    zone: tzinfo = UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,13 @@ class FeatureRow:
 
 @dataclass(frozen=True, slots=True)
 class ViewRules:
-    """How a view is joined. ``snapshots`` are the (event time, available time) of all snapshots, for a snapshot view."""
+    """How a view is joined. ``snapshots`` are the (event time, available time) of all snapshots, for a snapshot view. Times are
+    told in ``zone``."""
 
     ttl: timedelta | None
     inclusive: bool = False
     snapshots: Sequence[tuple[datetime, datetime]] | None = None
+    zone: tzinfo = UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +110,8 @@ def _judge_action(shown: Shown, others: Sequence[Shown], action: Action, rules: 
         owner = _owner(same, action.time, rules)
         if owner is not None and owner.id != shown.id:
             place = "last before it" if owner.time <= action.time else "next after it"
-            return False, f"it belongs to impression {owner.id} by {kind}, the {place} ({owner.time.isoformat(' ')})"
+            when = owner.time.astimezone(rules.zone).isoformat(" ")
+            return False, f"it belongs to impression {owner.id} by {kind}, the {place} ({when})"
         if owner is not None:
             return True, f"{_when(action.time, shown)}, within {_limit(action.time, shown, rules)} (by {kind})"
     return False, f"{_when(action.time, shown)}; the limit is {_limit(action.time, shown, rules)}"
@@ -171,7 +176,8 @@ def _invalid(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
         seen = [event for event, known in rules.snapshots if known <= at and (event < at or rules.inclusive)]
         latest = max(seen, default=None)
         if latest is not None and row.event_time != latest:
-            return f"the latest snapshot, of {latest.isoformat(' ')}, does not have this entity"
+            when = latest.astimezone(rules.zone).isoformat(" ")
+            return f"the latest snapshot, of {when}, does not have this entity"
     return None
 
 

@@ -15,7 +15,7 @@ def train(
     last: Annotated[str | None, typer.Option("--to", help="The last of them.")] = None,
     model: Annotated[Model, typer.Option(help="What to train.")] = Model.logistic,
     label: Annotated[str | None, typer.Option(help="Which label; default: the first.")] = None,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the train split.")] = 5,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes; default: as suits the model.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Samples of a step, over all workers.")] = 256,
     learning_rate: Annotated[float | None, typer.Option(help="Default: one that suits the model.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of the first weights and the order of the samples.")] = 7,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import date
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -14,10 +15,10 @@ from typer.testing import CliRunner
 
 from ctr_samples.cli import app
 from ctr_samples.cli.explanation import report
-from ctr_samples.config import load_config
+from ctr_samples.config import Sampling, load_config
 from ctr_samples.errors import InputError
 from ctr_samples.spark.day import Day
-from ctr_samples.spark.evidence import Witness
+from ctr_samples.spark.evidence import Sought, Witness
 from ctr_samples.spark.joining import ViewJoiner
 from ctr_samples.spark.samples import SampleBuilder
 from ctr_samples.spark.sources import SourceFrame
@@ -124,7 +125,7 @@ def samples(witness: Witness) -> Made:
 def test_an_explanation_says_what_was_taken_and_why_all_else_was_not(witness: Witness) -> None:
     made = samples(witness)
     first = next(found for found in made.values() if found[1:] == (3, 1, "a,c"))
-    evidence = witness.gather(first[0])
+    evidence = witness.gather(Sought(first[0]))
     said = "\n".join(report(evidence, ZoneInfo("Europe/Stockholm")))
     assert (
         said
@@ -142,7 +143,7 @@ def test_an_explanation_says_what_was_taken_and_why_all_else_was_not(witness: Wi
   [green]✓[/green] 2019-06-05 10:10:00+02:00: it came 10m 0s after the impression, within 30m 0s (by user)
   [dim]✗[/dim] 2019-06-05 10:40:00+02:00: it came 40m 0s after the impression; the limit is 30m 0s
   [dim]✗[/dim] 2019-06-05 11:01:00+02:00: it belongs to impression {other(made, first[0])} by user, the last before \
-it (2019-06-05 09:00:00+00:00)
+it (2019-06-05 11:00:00+02:00)
 
 [bold]View profile[/bold], key 'u1': 4 row(s)
   [dim]✗[/dim] 2019-06-05 10:05:00+02:00, known 2019-06-05 10:15:00+02:00: it became true 5m 0s after the impression
@@ -181,7 +182,7 @@ def test_of_many_rejected_rows_and_actions_the_nearest_are_printed(
 ) -> None:
     monkeypatch.setattr("ctr_samples.cli.explanation._SHOWN_ROWS", 3)
     first = next(found for found in samples(witness).values() if found[3] == "a,c")
-    lines = list(report(witness.gather(first[0]), ZoneInfo("UTC")))
+    lines = list(report(witness.gather(Sought(first[0])), ZoneInfo("UTC")))
     profile = lines[next(i for i, line in enumerate(lines) if "View profile" in line) :]
     assert [re.findall(r"\d\d:\d\d:\d\d", line)[:1] for line in profile[1:5]] == [
         ["07:55:00"],
@@ -210,7 +211,7 @@ def test_an_explanation_agrees_with_the_samples_of_a_run(witness: Witness) -> No
     from ctr_samples.verdicts import judge_actions, judge_history, judge_rows
 
     for impression_id, score, clicked, recent in samples(witness).values():
-        evidence = witness.gather(impression_id)
+        evidence = witness.gather(Sought(impression_id))
         label, view = evidence.labels["clicked"], evidence.views["profile"]
         taken = [v for v in judge_actions(evidence.shown, label.others, label.actions, label.rules) if v.taken]
         assert view.rules is not None
@@ -230,10 +231,10 @@ def test_an_impression_that_became_no_sample_is_explained_too_and_an_unknown_one
     )
     (repeated,) = [r.impression_id for r in cut.collect() if r[DROPPED] == "repeated"]
     assert repeated not in made
-    lines = list(report(witness.gather(repeated), ZoneInfo("UTC")))
+    lines = list(report(witness.gather(Sought(repeated)), ZoneInfo("UTC")))
     assert "  [yellow]It becomes no sample: repeated.[/yellow]" in lines
-    with pytest.raises(InputError, match="There is no impression 5 between 2019-06-04 22:00:00"):
-        witness.gather(5)
+    with pytest.raises(InputError, match="There is no impression 5 between 2019-06-05 00:00:00"):
+        witness.gather(Sought(5))
 
 
 def test_the_command_needs_a_configuration_and_an_id() -> None:
@@ -242,3 +243,30 @@ def test_the_command_needs_a_configuration_and_an_id() -> None:
     )
     assert result.exit_code == 2
     assert "nowhere.yaml" in result.stderr
+
+
+def test_an_impression_is_found_by_user_article_and_time(witness: Witness) -> None:
+    with pytest.raises(InputError, match=r"There are 3 impressions of user 'u1' and article 'a' on the day"):
+        witness.gather(Sought(user="u1", article="a"))
+    nine = datetime(2019, 6, 5, 9, 1, tzinfo=UTC)
+    assert witness.gather(Sought(user="u1", article="a", at=nine)).shown.time == nine - timedelta(minutes=1)
+    repeated = witness.gather(Sought(user="u1", article="a", at=datetime(2019, 6, 5, 8, 0, 29, tzinfo=UTC)))
+    assert repeated.dropped == "repeated"
+    with pytest.raises(InputError, match="There is no impression of user 'u9' between"):
+        witness.gather(Sought(user="u9"))
+
+
+def test_a_negative_that_sampling_leaves_out_is_explained_as_such(witness: Witness) -> None:
+    few = replace(witness, config=witness.config.model_copy(update={"sampling": Sampling(negatives=1e-9)}))
+    at = datetime(2019, 6, 5, 8, 0, tzinfo=UTC)
+    assert few.gather(Sought(user="u2", article="a", at=at)).dropped == "down_sampled"
+    assert few.gather(Sought(user="u1", article="a", at=at)).dropped is None
+
+
+@pytest.mark.parametrize("keys", [[], ["--impression-id", "5", "--user", "u"]])
+def test_the_command_needs_an_id_or_keys(tmp_path: Path, keys: list[str]) -> None:
+    result = CliRunner().invoke(app, ["explain", "--config", "nowhere.yaml", "--date", "2019-06-05", *keys])
+    assert (result.exit_code, result.stderr.strip()) == (
+        2,
+        "error: Give `--impression-id`, or `--user` and `--article`.",
+    )

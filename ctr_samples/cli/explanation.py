@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
@@ -14,6 +14,7 @@ from rich.markup import escape
 from ctr_samples.cli.errors import Debug, errors_in_words
 from ctr_samples.cli.generation import ConfigPath, Day, Overrides, spark_for
 from ctr_samples.config import load_config
+from ctr_samples.errors import UsageError
 from ctr_samples.progress import stderr_console
 from ctr_samples.verdicts import FeatureRow, PastAction, Verdict, judge_actions, judge_history, judge_rows
 
@@ -27,7 +28,12 @@ _SHOWN_ROWS = 12
 def explain(
     config: ConfigPath,
     date: Day,
-    impression_id: Annotated[int, typer.Option("--impression-id", help="As `ctr-samples show` prints it.")],
+    impression_id: Annotated[
+        int | None, typer.Option("--impression-id", help="As `ctr-samples show` prints it.")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Instead of the id: who saw it,")] = None,
+    article: Annotated[str | None, typer.Option("--article", help="and what was seen.")] = None,
+    at: Annotated[str | None, typer.Option("--at", help="Of several, the one nearest to this time.")] = None,
     set_: Overrides = None,
     debug: Debug = False,
 ) -> None:
@@ -37,14 +43,29 @@ def explain(
         from ctr_samples.shards.naming import parse_day
 
         run_date = parse_day(date)
+        if (impression_id is None) == (user is None and article is None):
+            raise UsageError("Give `--impression-id`, or `--user` and `--article`.")
         loaded = load_config(config, set_ or ())
-        with spark_for(loaded.config, f"explain {impression_id}", console) as (spark, progress):
+        zone = ZoneInfo(loaded.config.timezone)
+        when = None if at is None else _instant(at, zone)
+        with spark_for(loaded.config, "ctr-samples explain", console) as (spark, progress):
             from ctr_samples import pipeline
+            from ctr_samples.spark.evidence import Sought
 
-            evidence = pipeline.evidence_of(spark, loaded.config, run_date, impression_id, reporter=progress)
+            sought = Sought(impression_id, user, article, when)
+            evidence = pipeline.evidence_of(spark, loaded.config, run_date, sought, reporter=progress)
         out = Console(highlight=False, soft_wrap=True)
-        for line in report(evidence, ZoneInfo(loaded.config.timezone)):
+        for line in report(evidence, zone):
             out.print(line)
+
+
+def _instant(text: str, zone: ZoneInfo) -> datetime:
+    """A time of the command line in UTC; one without an offset is local."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"`--at` is {text!r}; expected a time such as '2019-06-05 10:00:00'.") from None
+    return (time if time.tzinfo else time.replace(tzinfo=zone)).astimezone(UTC)
 
 
 def report(evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:

@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctr_samples.cli.errors import Debug, errors_in_words
-from ctr_samples.cli.outputs import LatestDay, OutputPath
+from ctr_samples.cli.outputs import LatestDay
 from ctr_samples.errors import DamagedFile, InputError, UsageError
 from ctr_samples.progress import stderr_console
 
 if TYPE_CHECKING:
     from ctr_samples.shards import Manifest, Storage
 
+SampleSet = Annotated[str, typer.Argument(help="The output directory of a sample set.")]
 OneGeneration = Annotated[int | None, typer.Option("--generation", min=1, help="Default: what readers see.")]
 
 
 def report(
-    output: OutputPath,
+    output: SampleSet,
     date: LatestDay = None,
     generation: OneGeneration = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
@@ -31,13 +32,16 @@ def report(
     prometheus: Annotated[bool, typer.Option("--prometheus", help="Print the metrics for Prometheus.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Print where the report on a day's samples is."""
+    """Print where the page about a day is: by default of the last published day. Names what was refused since."""
     console = stderr_console()
     with errors_in_words(console, debug):
         if open_ + metrics + prometheus > 1:
             raise UsageError("--open, --metrics and --prometheus exclude each other; give one of them.")
         from ctr_samples.shards.naming import METRICS, REPORT
 
+        if prometheus and date is None and generation is None:
+            typer.echo(_for_prometheus(output), nl=False)
+            return
         storage, manifest = _manifest(output, date, generation)
         if metrics:
             typer.echo(_read(storage, manifest, METRICS), nl=False)
@@ -56,7 +60,7 @@ def report(
 
 
 def compare(
-    output: OutputPath,
+    output: SampleSet,
     day_a: Annotated[str, typer.Argument(help="The day to compare with.")],
     day_b: Annotated[str, typer.Argument(help="The day that the page is about.")],
     generation_a: Annotated[int | None, typer.Option("--generation-a", min=1, help="Of DAY_A.")] = None,
@@ -64,7 +68,7 @@ def compare(
     file: Annotated[Path | None, typer.Option("--output", "-o", help="The page; default: named for both.")] = None,
     debug: Debug = False,
 ) -> None:
-    """Write the report on one day, or generation, beside another one. Prints the path of the page."""
+    """Write a page about DAY_B with DAY_A beside it; both may be generations of one day. Prints its path."""
     with errors_in_words(stderr_console(), debug):
         storage, a = _manifest(output, day_a, generation_a)
         _, b = _manifest(output, day_b, generation_b)
@@ -79,6 +83,24 @@ def compare(
         except OSError as error:
             raise UsageError(f"Cannot write {place}: {error.strerror}. Give another --output.") from None
         typer.echo(place)
+
+
+def _for_prometheus(output: str) -> str:
+    """The metrics of the last published day, and the newest day that was refused since or, of none published, at all."""
+    from ctr_samples.quality.prometheus import prometheus_text, refused_text
+    from ctr_samples.shards import open_storage, published_days
+    from ctr_samples.shards.naming import METRICS
+
+    storage = open_storage(output)
+    if not published_days(storage) and (days := _last_refused_day(storage)):
+        try:
+            found = json.loads(storage.read(_path(days[-1], _refused_run(storage, days[-1], "") or "", METRICS)))
+        except (FileNotFoundError, ValueError):  # the name is all that is wanted of it
+            found = {}
+        return refused_text(str(found.get("name", "")) if isinstance(found, dict) else "", days[-1])
+    storage, manifest = _manifest(output, None, None)
+    refused = [day for day, _ in _later(storage, manifest, of_its_day=False)]
+    return prometheus_text(_metrics(storage, manifest)) + (refused_text(manifest.name, refused[-1]) if refused else "")
 
 
 def _compared(a: Mapping[str, Any], b: Mapping[str, Any], manifest: Manifest) -> str:
@@ -190,11 +212,18 @@ def _later(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterato
 
 def _unpublished(storage: Storage, day: Date, after: str) -> str | None:
     """The report of the newest run that began after ``after`` and has one: what the gate refused."""
+    from ctr_samples.shards.naming import REPORT
+
+    run = _refused_run(storage, day, after)
+    return run and storage.locate(_path(day, run, REPORT))
+
+
+def _refused_run(storage: Storage, day: Date, after: str) -> str | None:
     from ctr_samples.shards.naming import REPORT, run_directory, started_at
 
     for run in reversed(storage.names(run_directory(day, "").rstrip("/"))):
         if run > after and started_at(run) is not None and REPORT in storage.names(run_directory(day, run)):
-            return storage.locate(_path(day, run, REPORT))
+            return run
     return None
 
 

@@ -195,7 +195,10 @@ def _joined(contract: ExampleContract) -> FeatureSpec | None:
 
 
 def kinds(spec: FeatureSpec) -> tuple[bool, bool]:
-    """Whether a column is looked at as numbers, and whether as values that repeat; integers without ids are both."""
+    """Whether a column is looked at as numbers, and whether as values that repeat; single integers without ids are both.
+
+    Integers in lists are ids of something: their mean says nothing, and new ones every day are no drift.
+    """
     if spec.dtype in ("float32", "float64"):
         return True, False
-    return spec.dtype == "int64" and spec.buckets is None, True
+    return spec.dtype == "int64" and spec.buckets is None and spec.shape == (), True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from ctr_samples.quality.report.documents import figure, figures, listing, mapping, objects, text
@@ -32,6 +32,15 @@ def prometheus_text(metrics: Mapping[str, Any]) -> str:
     name = text(metrics, "name")
     lines = [line for family in _families(metrics) for line in _lines(family, name)]
     return "".join(f"{line}\n" for line in lines)
+
+
+def refused_text(name: str, day: date) -> str:
+    """A gauge with the newest day whose samples were refused and have not been published since."""
+    family = Family(
+        "refused_run_date_timestamp_seconds", "Midnight (UTC) of the newest day that was refused and is not published."
+    )
+    family.add(_moment(day.isoformat()))
+    return "".join(f"{line}\n" for line in _lines(family, name))
 
 
 def _families(metrics: Mapping[str, Any]) -> Iterator[Family]:

@@ -38,15 +38,15 @@ _STAGED = re.compile(r"\..+\.[0-9a-f]{32}")
 
 def parse_day(text: str) -> date:
     """``"2019-06-05"`` -> a date; UsageError for anything else, also for days that no calendar has."""
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        raise UsageError(f"The date is {text!r}; expected a day such as 2019-11-26.")
     try:
-        if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
-            raise ValueError
         day = date.fromisoformat(text)
-        if not 1971 <= day.year <= 2199:  # leaves room for windows on both sides of what Spark and Python can count
-            raise ValueError
-        return day
     except ValueError:
-        raise UsageError(f"The date is {text!r}; expected a day such as 2019-11-26.") from None
+        raise UsageError(f"The date is {text!r}, which is no day of the calendar.") from None
+    if not 1971 <= day.year <= 2199:  # leaves room for windows on both sides of what Spark and Python can count
+        raise UsageError(f"The date is {text!r}; expected a day of the years 1971 to 2199.")
+    return day
 
 
 def day_directory(day: date) -> str:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
@@ -18,12 +19,15 @@ from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLO
 from ctr_samples.spark.carry import ITEM, REQUEST, TIE, TIME, USER
 from ctr_samples.spark.columns import content_hash, pair_key
 from ctr_samples.spark.day import Day
-from ctr_samples.spark.features import view_columns
+from ctr_samples.spark.features import IMPRESSION, view_columns
 from ctr_samples.spark.history import actions_of_history
-from ctr_samples.spark.impressions import DROPPED, cut_impressions
+from ctr_samples.spark.impressions import DROPPED, SKIP_ABOVE, cut_impressions, on_day
 from ctr_samples.spark.labels import ACTION, LabelPlan, actions_of, longest_window, plan_label
+from ctr_samples.spark.samples import SampleBuilder
+from ctr_samples.spark.sampling import sampled
 from ctr_samples.spark.sources import SourceFrame
 from ctr_samples.spark.views import usable, view_rows
+from ctr_samples.spark.witnesses import Witnesses
 from ctr_samples.verdicts import Action, FeatureRow, HistoryRules, LabelRules, PastAction, Shown, ViewRules
 
 MOST = 1000
@@ -68,6 +72,50 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Sought:
+    """Which impression is to be explained: that with an ``id``, or that of a user and an article nearest to a time."""
+
+    id: int | None = None
+    user: str | None = None
+    article: str | None = None
+    at: datetime | None = None
+
+    def of(self, impressions: DataFrame, day: Day, zone: ZoneInfo) -> Row:
+        """Its row; of one that was logged twice, the one that counts. InputError if there is none, or not just one."""
+        if self.id is not None:
+            mine = F.col("impression_id") == self.id
+        else:
+            named = (("user", self.user), ("article", self.article))
+            mine = reduce(Column.__and__, [_same(F.col(key), value) for key, value in named if value is not None])
+        rows = impressions.where(mine & on_day(day)).orderBy("impression_time").limit(MOST).collect()
+        if not rows:
+            begin, end = (when.astimezone(zone) for when in (day.start, day.end))
+            raise InputError(
+                f"There is no impression {self} between {begin} and {end}; take an `impression_id` of that day's samples, as "
+                "`ctr-samples show` prints it, or check the keys and the date."
+            )
+        times = {_utc(row.impression_time) for row in rows}
+        if self.at is not None:
+            at = self.at
+            nearest = min(times, key=lambda time: abs((time or datetime.max.replace(tzinfo=UTC)) - at))
+            rows = [row for row in rows if _utc(row.impression_time) == nearest]
+        elif len(times) > 1:
+            some = ", ".join(str(time.astimezone(zone)) if time else "without a time" for time in list(times)[:_NAMED])
+            raise InputError(f"There are {len(times)} impressions {self} on the day ({some}); choose one with `--at`.")
+        return min(rows, key=lambda one: one[DROPPED] is not None)
+
+    def __str__(self) -> str:
+        if self.id is not None:
+            return str(self.id)
+        named = (("user", self.user), ("article", self.article))
+        return "of " + " and ".join(f"{key} {value!r}" for key, value in named if value is not None)
+
+
+_NAMED = 5
+"""Times that an error lists."""
+
+
+@dataclass(frozen=True, slots=True)
 class Witness:
     """Gathers the evidence. Runs on the driver; a few Spark jobs, each of which collects the rows of one key."""
 
@@ -75,8 +123,8 @@ class Witness:
     sources: Mapping[str, SourceFrame]
     day: Day
 
-    def gather(self, impression_id: int) -> Evidence:
-        """InputError if the day has no such impression."""
+    def gather(self, sought: Sought) -> Evidence:
+        """InputError if the day has no such impression, or several."""
         plans = [plan_label(name, label, self.config.impressions) for name, label in self.config.labels.items()]
         impressions = cut_impressions(
             self._frame(self.config.impressions.source),
@@ -85,23 +133,32 @@ class Witness:
             max(longest_window(plans), self.config.impressions.dedup or timedelta()),
         ).persist()
         try:
-            found = impressions.where(F.col("impression_id") == impression_id).collect()
-            if not found:
-                raise InputError(
-                    f"There is no impression {impression_id} between {self.day.start} and {self.day.end}; take an "
-                    "`impression_id` of that day's samples, as `ctr-samples show` prints it, or check the date."
-                )
-            # Of an impression that was logged twice, the one that counts.
-            row = min(found, key=lambda one: one[DROPPED] is not None)
+            row = sought.of(impressions, self.day, self._zone)
             shown = _shown(row)
             labels = {plan.name: self._label(plan, shown, impressions) for plan in plans}
         finally:
             impressions.unpersist()
         histories = {name: self._history(name, shown) for name in self.config.histories}
-        return Evidence(shown, row[DROPPED], labels, self._views(shown, impressions.sparkSession), histories)
+        dropped = row[DROPPED] or self._left_out(shown.id)
+        return Evidence(shown, dropped, labels, self._views(shown, impressions.sparkSession), histories)
+
+    @property
+    def _zone(self) -> ZoneInfo:
+        return ZoneInfo(self.config.timezone)
+
+    def _left_out(self, impression_id: int) -> str | None:
+        """Why an impression that the log shows becomes no sample, once its labels are known."""
+        if self.config.impressions.skip_above is None and self.config.sampling is None:
+            return None
+        builder = SampleBuilder(self.config, self.sources, self.day, Witnesses())
+        mine = F.col(f"{IMPRESSION}.impression_id") == impression_id
+        labelled = builder.labelled_impressions()
+        if labelled.where(mine).isEmpty():
+            return SKIP_ABOVE
+        return "down_sampled" if sampled(labelled, self.config, self.day, Witnesses()).where(mine).isEmpty() else None
 
     def _label(self, plan: LabelPlan, shown: Shown, impressions: DataFrame) -> LabelEvidence:
-        rules = LabelRules(plan.label.window, plan.label.skew, plan.tried)
+        rules = LabelRules(plan.label.window, plan.label.skew, plan.tried, self._zone)
         article = shown.values["article"]
         mine = {kind: shown.values[kind] for kind in plan.tried if shown.values[kind] is not None}
         columns = dict(zip(plan.tried, ("key", "fallback"), strict=False))
@@ -151,7 +208,9 @@ class Witness:
         if view.snapshot is not None:
             times = rows.select(EVENT_TIME, AVAILABLE_TIME).distinct().collect()
             snapshots = sorted((_known(r[0]), _known(r[1])) for r in times)
-        return ViewEvidence(key, [_feature_row(r) for r in newest], ViewRules(ttl, view.inclusive, snapshots))
+        return ViewEvidence(
+            key, [_feature_row(r) for r in newest], ViewRules(ttl, view.inclusive, snapshots, self._zone)
+        )
 
     def _history(self, name: str, shown: Shown) -> HistoryEvidence:
         history = inherited(self.config.histories[name], self.config.impressions)

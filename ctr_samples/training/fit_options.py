@@ -16,14 +16,15 @@ class FitOptions:
     """What to train on, what, and how. All workers of a training get the same.
 
     ``batch_size`` is that of all workers together. ``calibrate`` trains without the weights of samples and corrects the
-    probabilities instead. ``threads`` bounds those that read; None is one for each processor.
+    probabilities instead. ``epochs`` and ``learning_rate`` are those of the model where they are None. ``threads`` bounds those
+    that read; None is one for each processor.
     """
 
     samples: str
     days: tuple[str, ...]
     model: str = "logistic"
     label: str | None = None
-    epochs: int = 5
+    epochs: int | None = None
     batch_size: int = 256
     seed: int = 7
     learning_rate: float | None = None
@@ -48,6 +49,11 @@ class FitOptions:
                 raise UsageError(f"`{name}` is {value}; expected a directory of a file system, and copy it from there.")
         if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
             raise UsageError(f"`learning_rate` is {self.learning_rate}; expected a number above 0.")
+
+    @property
+    def passes(self) -> int:
+        """How often the train split is read."""
+        return self.epochs or MODELS[self.model].epochs
 
 
 def days_between(first: str, last: str) -> tuple[str, ...]:

@@ -15,11 +15,13 @@ from ctr_samples.training.evaluation import Evaluation
 
 _FEW_POSITIVES = 100
 _MOST_SLICES = 20
+_STILL = 0.998
+"""A loss that falls by more than two thousandths in an epoch is not at its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitReport:
-    """What a fit came to, by split and by slice."""
+    """What a fit came to, by split and by slice. ``losses`` are the mean ones of the last epochs, in order."""
 
     title: str
     days: tuple[str, ...]
@@ -32,6 +34,7 @@ class FitReport:
     by: str | None = None
     slices: Mapping[Any, Evaluation] = field(default_factory=dict)
     exported: str | None = None
+    losses: tuple[float, ...] = ()
 
     def render(self) -> RenderableType:
         """Tables, and warnings."""
@@ -57,6 +60,11 @@ class FitReport:
             yield f"The model is in {self.exported}"
         if self.left_out:
             yield f"The model does not see {', '.join(self.left_out)}."
+        if len(self.losses) > 1 and self.losses[-1] < _STILL * self.losses[-2]:
+            yield (
+                f"The loss was still falling in the last epoch, from {self.losses[-2]:.4f} to {self.losses[-1]:.4f}; more "
+                "`--epochs` or a greater `--learning-rate` may do better."
+            )
         fewest = min(scores.positives for scores in self.splits.values())
         if fewest < _FEW_POSITIVES:
             yield f"Only {fewest} × {self.label} in a split: this shows the way through, not a good model."

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from ctr_samples.errors import DamagedFile, UsageError
@@ -35,11 +36,11 @@ def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda don
     parts = parts_to_score(found, options.eval_date)
     checked_slice(found.contract, options.by)
     with damage_in_words():
-        loop, steps = _train(options, found, strategy, on_step)
+        loop, steps, losses = _train(options, found, strategy, on_step)
         if not is_chief(strategy):
             loop.wait_for_all()
             return None
-        report = _report(options, found, loop.model.copy(), parts, steps, started)
+        report = replace(_report(options, found, loop.model.copy(), parts, steps, started), losses=losses)
     loop.wait_for_all()
     return report
 
@@ -72,8 +73,9 @@ def _report(
 
 def _train(
     options: FitOptions, found: TrainingSet, strategy: Any, on_step: Callable[[int, int], None]
-) -> tuple[Loop, int]:
-    """The trained model in its loop, and how many steps it has been trained for, those before a stop included."""
+) -> tuple[Loop, int, tuple[float, ...]]:
+    """The trained model in its loop, how many steps it has been trained for, those before a stop included, and the mean loss
+    of the last two epochs, where both were trained here."""
     kind = MODELS[options.model]
     recipe = Recipe(
         options.model,
@@ -102,11 +104,15 @@ def _train(
         done += 1
         if kept and (done % options.checkpoint_every == 0 or done == total):
             kept.save(done)
+        if done % epoch == 0:
+            losses.append((loop.take_loss() or 0.0) / epoch)
         on_step(done, total)
 
     first = done
+    epoch, losses = total // options.passes, list[float]()
     loop.run(lambda *place: batches.of(first, *place), total - first, after_step)
-    return loop, done
+    whole = losses[-2:] if first == 0 and replicas == 1 and len(losses) > 1 else []
+    return loop, done, tuple(whole)
 
 
 def settings_of(options: FitOptions, found: TrainingSet) -> dict[str, Any]:

@@ -66,6 +66,7 @@ class Loop:
             self.model = make_model()
             self.optimizer = make_optimizer()
             self.optimizer.build(self.model.network.trainable_variables)
+        self._lost = tf.Variable(0.0, trainable=False) if strategy.num_replicas_in_sync == 1 else None
         self._step = tf.function(lambda *batch: strategy.run(self._on_replica, args=batch))
 
     @property
@@ -91,6 +92,14 @@ class Loop:
             self._step(*next(found))
             on_step()
 
+    def take_loss(self) -> float | None:
+        """The sum of the losses of all steps since it was last asked for; None where several replicas share the steps."""
+        if self._lost is None:
+            return None
+        lost = float(self._lost.numpy())
+        self._lost.assign(0.0)
+        return lost
+
     def wait_for_all(self) -> None:
         """Return when every worker has come here, so that none leaves while another still needs it."""
         import tensorflow as tf
@@ -106,6 +115,8 @@ class Loop:
             losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, self.model.log_odds(prepared))
             # Gradients of the replicas are added up, and all have batches of one size.
             loss = tf.reduce_mean(losses * weights) / self.strategy.num_replicas_in_sync
+        if self._lost is not None:
+            self._lost.assign_add(loss)
         trained = self.model.network.trainable_variables
         self.optimizer.apply(tape.gradient(loss, [variable.value for variable in trained]), trained)
 

@@ -28,7 +28,7 @@ class TrainBatches:
         of_epoch = math.ceil(records / size) if replicas == 1 else records // size
         if not of_epoch:
             raise UsageError(f"`batch_size` is {size}; expected no more than the {records} samples of the train split.")
-        return of_epoch * self.options.epochs
+        return of_epoch * self.options.passes
 
     def of(self, done: int, worker: int, workers: int, replicas: int) -> Any:
         """What a worker reads after ``done`` steps, without end; each of its replicas takes a batch in a step."""

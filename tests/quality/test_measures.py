@@ -278,3 +278,19 @@ def test_the_features_inside_a_vector_are_measured_one_by_one(layout: Any) -> No
     assert list(measured(contract)) == ["label", "age", "place"]
     found = {name: values.to_pylist() for name, values in columns_of(batch, contract)}
     assert found == {"label": [0, 1], "age": [1.0, 4.0], "place": [[2.0, 3.0], [5.0, 6.0]]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind"),
+    [
+        (FeatureSpec("n", "int64"), "number"),
+        (FeatureSpec("n", "int64", buckets=8), "id"),
+        (FeatureSpec("n", "int64", shape=(5,)), "id"),
+        (FeatureSpec("n", "int64", shape=None), "id"),
+        (FeatureSpec("n", "float32", shape=(5,)), "number"),
+    ],
+)
+def test_integers_in_lists_are_ids_and_no_numbers_with_a_mean(spec: FeatureSpec, kind: str) -> None:
+    contract = ExampleContract((spec,))
+    measured = Measures.of([Collector(Wanted(contract), 0).close()]).columns(contract, "feature")
+    assert measured["n"]["kind"] == kind

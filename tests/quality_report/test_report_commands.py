@@ -200,6 +200,27 @@ def test_metrics_are_printed_for_prometheus(root: Path) -> None:
     assert 'ctr_samples_samples{sample_set="toutiao_ctr",split="train"} 1021870\n' in result.stdout
 
 
+REFUSED = 'ctr_samples_refused_run_date_timestamp_seconds{sample_set="toutiao_ctr"}'
+
+
+def test_prometheus_hears_of_a_day_that_was_refused_and_not_of_one_that_was_published_since(root: Path) -> None:
+    assert "refused" not in call("report", root, "--prometheus").stdout
+    refused = run_directory(root, "2019-06-07", 1)
+    refused.mkdir(parents=True)
+    (refused / "report.html").write_text("")
+    lines = call("report", root, "--prometheus").stdout.splitlines()
+    assert f"{REFUSED} 1559865600" in lines
+    assert 'ctr_samples_samples{sample_set="toutiao_ctr",split="train"} 1021870' in lines
+
+
+def test_prometheus_hears_of_a_first_day_that_was_refused(tmp_path: Path) -> None:
+    refused = run_directory(tmp_path, "2019-06-07", 1)
+    refused.mkdir(parents=True)
+    (refused / "report.html").write_text("")
+    (refused / "metrics.json").write_text('{"name": "toutiao_ctr"}')
+    assert call("report", tmp_path, "--prometheus").stdout.splitlines()[-1] == f"{REFUSED} 1559865600"
+
+
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": 1}', "\ud800"])
 def test_metrics_that_are_none_are_told(root: Path, text: str) -> None:
     file = run_directory(root, "2019-06-05", 2) / "metrics.json"

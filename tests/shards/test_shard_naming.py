@@ -18,14 +18,25 @@ def test_a_day_reads_from_its_own_text() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("2019-02-30", ", which is no day of the calendar."),
+        ("2019-13-01", ", which is no day of the calendar."),
+        ("9999-12-31", "; expected a day of the years 1971 to 2199."),
+        ("0001-01-01", "; expected a day of the years 1971 to 2199."),
+    ],
+)
+def test_a_day_that_cannot_be_is_refused_with_the_reason(text: str, why: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        naming.parse_day(text)
+    assert str(caught.value) == f"The date is {text!r}{why}"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "../x",
         "2019-06-05/../x",
-        "2019-02-30",
-        "2019-13-01",
-        "9999-12-31",
-        "0001-01-01",
         "20190605",
         "2019-6-5",
         "2019-W23-3",

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from ctr_samples.config import Impressions, JobConfig, Source, View, load_config
 from ctr_samples.spark.day import Day
-from ctr_samples.spark.evidence import Witness
+from ctr_samples.spark.evidence import Sought, Witness
 from ctr_samples.spark.impressions import DROPPED, cut_impressions
 from ctr_samples.spark.joining import ViewJoiner
 from ctr_samples.spark.samples import SampleBuilder
@@ -171,7 +171,7 @@ def test_an_explanation_agrees_with_the_samples_where_the_clocks_change(
 ) -> None:
     witness = witness_of(spark, tmp_path, zone, change)
     for row in samples_of(witness, change).values():
-        evidence = witness.gather(row["impression_id"])
+        evidence = witness.gather(Sought(row["impression_id"]))
         at, label = evidence.shown.time, evidence.labels["clicked"]
         assert row["clicked"] == any(
             v.taken for v in judge_actions(evidence.shown, label.others, label.actions, label.rules)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,19 @@ def test_checkpoints_of_another_training_are_refused_and_damaged_ones_named(samp
     data.write_bytes(data.read_bytes()[:100])
     with pytest.raises(DamagedFile, match="ckpt-26 cannot be read .* to go on from the one before"):
         fitted(samples, checkpoints=str(kept), epochs=3)
+
+
+def test_a_loss_that_was_still_falling_is_told(samples: Path) -> None:
+    short, long = fitted(samples, epochs=2), fitted(samples, epochs=1)
+    assert len(short.losses) == 2
+    assert short.losses[1] < short.losses[0]
+    assert any(note.startswith("The loss was still falling in the last epoch, from 0.") for note in short.notes())
+    assert long.losses == ()
+    flat = replace(short, losses=(0.3, 0.29999))
+    assert not any("falling" in note for note in flat.notes())
+
+
+def test_each_model_brings_its_own_number_of_epochs() -> None:
+    assert FitOptions(samples="x", days=(DAY,)).passes == 15
+    assert FitOptions(samples="x", days=(DAY,), model="deepfm").passes == 5
+    assert FitOptions(samples="x", days=(DAY,), epochs=2).passes == 2

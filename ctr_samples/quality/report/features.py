@@ -108,7 +108,7 @@ def _feature(
         axis=_axis(histogram) if histogram else ("", "", ""),
         note=_note(histogram, column),
         tops=tops,
-        facts=_facts(splits, column_before),
+        facts=_facts(spec, splits, column_before),
     )
 
 
@@ -168,12 +168,12 @@ def _tops(column: Mapping[str, Any], before: Mapping[str, Any]) -> Table:
     return table("Most frequent values", "<value | share | =against the most frequent | positive", rows)
 
 
-def _facts(splits: Mapping[str, Mapping[str, Any]], before: Mapping[str, Any]) -> Table:
+def _facts(spec: Mapping[str, Any], splits: Mapping[str, Mapping[str, Any]], before: Mapping[str, Any]) -> Table:
     """One column of figures for each split, and one for the day before."""
     described = [(shown(name, 20), column) for name, column in list(splits.items())[:4]]
     described += [("before", before)] if before else []
     heads = (Column("figure", "text"), *(Column(name) for name, _ in described))
-    cells = [_figures(column) for _, column in described]
+    cells = [_figures(spec, column) for _, column in described]
     names = [name for name in _FIGURES if any(name in some for some in cells)]
     return Table("Figures", heads, tuple((name, *(some.get(name, "") for some in cells)) for name in names))
 
@@ -193,8 +193,8 @@ _FIGURES = (
 )
 
 
-def _figures(column: Mapping[str, Any]) -> dict[str, str]:
-    """What is known of a column, in words; what says nothing is left out."""
+def _figures(spec: Mapping[str, Any], column: Mapping[str, Any]) -> dict[str, str]:
+    """What is known of a column, in words; what says nothing is left out, as the mean of ids."""
     known = figures(column)
     found = {"nulls": _of(known, "nulls", "rows"), "zeros": _of(known, "zeros", "values")}
     if known.get("defaults"):
@@ -202,9 +202,9 @@ def _figures(column: Mapping[str, Any]) -> dict[str, str]:
     strange = known.get("nan", 0) + known.get("infinite", 0)
     if strange:
         found["not finite"] = count(strange)
-    found |= {name: number(known[name]) for name in ("min", "mean", "max") if name in known}
-    if "std" in known:
-        found["deviation"] = number(known["std"])
+    if text(spec, "kind") != "id":
+        named = {"min": "min", "mean": "mean", "max": "max", "deviation": "std"}
+        found |= {name: number(known[key]) for name, key in named.items() if key in known}
     lengths = figures(column, "lengths")
     if lengths and lengths.get("min") != lengths.get("max"):
         found["list length"] = f"{number(lengths.get('min'))} to {number(lengths.get('max'))}"
@@ -223,6 +223,6 @@ def _of(known: Mapping[str, float], name: str, whole: str) -> str:
 
 
 def _row(name: str, spec: Mapping[str, Any], drift: float | None) -> tuple[str, ...]:
-    known = _figures(next(iter(_splits(spec).values()), {}))
+    known = _figures(spec, next(iter(_splits(spec).values()), {}))
     names = ("nulls", "zeros", "min", "mean", "max", "distinct", "AUC alone")
     return shown(name), _kind(spec), "" if drift is None else f"{drift:.3f}", *(known.get(n, "") for n in names)

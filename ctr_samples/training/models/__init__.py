@@ -26,6 +26,7 @@ class ModelKind:
     build: Callable[..., keras.Model]
     optimizer: str
     learning_rate: float
+    epochs: int
 
     def make_optimizer(self, learning_rate: float | None = None) -> Any:
         """The optimizer of this model, with its own learning rate or another one."""
@@ -36,9 +37,9 @@ class ModelKind:
 
 MODELS: Mapping[str, ModelKind] = MappingProxyType(
     {
-        "logistic": ModelKind("logistic regression", logistic_regression, "Ftrl", 0.1),
-        "fm": ModelKind("factorization machine", factorization_machine, "Adam", 0.001),
-        "wide_deep": ModelKind("Wide & Deep model", wide_and_deep, "Adam", 0.001),
-        "deepfm": ModelKind("DeepFM model", deepfm, "Adam", 0.001),
+        "logistic": ModelKind("logistic regression", logistic_regression, "Ftrl", 0.5, 15),
+        "fm": ModelKind("factorization machine", factorization_machine, "Adam", 0.001, 5),
+        "wide_deep": ModelKind("Wide & Deep model", wide_and_deep, "Adam", 0.001, 5),
+        "deepfm": ModelKind("DeepFM model", deepfm, "Adam", 0.001, 5),
     }
 )
