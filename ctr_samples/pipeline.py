@@ -110,8 +110,9 @@ def run(
     nothing was published (but see PublishUnknown).
     """
     check_accepted(accept)
+    warn_of_event_log(spark, loaded, reporter or Silent())
     try:
-        with expected_errors(loaded.config.sources):
+        with loaded.masked_errors(), expected_errors(loaded.config.sources):
             return _run(spark, loaded, run_date, force, accept, reporter or Silent())
     finally:
         make_active(spark)
@@ -222,6 +223,16 @@ def warn_of_absent(sources: Mapping[str, SourceFrame], told: Reporter) -> None:
     for name, source in sources.items():
         if source.absent is not None:
             told.warn(f"sources.{name}: there is no {source.absent}; it is optional and read as empty.")
+
+
+def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, told: Reporter) -> None:
+    """Spark writes its plans into the event log, with the values in its expressions, and redacts only some of them."""
+    if loaded.in_plans and spark.sparkContext.getConf().get("spark.eventLog.enabled", "false") == "true":
+        names = ", ".join(f"${{{name}}}" for name in loaded.in_plans)
+        told.warn(
+            f"Spark's event log will hold what {names} was filled with; let secrets stand in `url`, `user` and `password` of "
+            "databases only, or set `spark.eventLog.enabled: false`."
+        )
 
 
 def write_descriptions(storage: Storage, directory: str, contract: ExampleContract, state: FittedState | None) -> None:

@@ -44,7 +44,7 @@ def explain(
             evidence = pipeline.evidence_of(spark, loaded.config, run_date, impression_id, reporter=progress)
         out = Console(highlight=False, soft_wrap=True)
         for line in report(evidence, ZoneInfo(loaded.config.timezone)):
-            out.print(line)
+            out.print(loaded.masked(line))
 
 
 def report(evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
