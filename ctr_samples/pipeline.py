@@ -25,6 +25,7 @@ from ctr_samples.errors import DamagedFile, InputError, StorageError, UsageError
 from ctr_samples.fitting import state_of_run
 from ctr_samples.gate import Inspection, check_accepted, inspect, refuse, wanted_of, with_verdict, write_pages
 from ctr_samples.quality.accounting import Accounting
+from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.shards import (
     Manifest,
     Receipt,
@@ -194,7 +195,7 @@ def _run(
         sampling=sampling_counted(config, witnesses.counts("sampling")),
     )
     measures = [receipt.measures for receipt in receipts if receipt.measures]
-    inspection = inspect(storage, manifest, measures, wanted, config.quality, accept)
+    inspection = inspect(storage, manifest, measures, wanted, config.quality, accept, pseudonyms_of(config))
     manifest = judged(storage, manifest, inspection, config, told)
     publish(storage, manifest)
     return RunResult(manifest, published=True)
@@ -300,7 +301,12 @@ def run_fingerprint(
     if None in inputs.values():
         return ""
     said = config.model_dump(mode="json", by_alias=True)
-    for key in ("path", "retention"):  # neither changes a byte of the samples, nor does what is refused
+    for key in (
+        "path",
+        "retention",
+        "ids",
+        "ids_salt",
+    ):  # neither changes a byte of the samples, nor does what is refused
         said["output"].pop(key)
     said.pop("quality")
     fitted = contract.state and contract.state["fingerprint"]
@@ -375,6 +381,8 @@ def labels_of(
 ) -> dict[str, dict[str, Any]]:
     """For each label what was counted of its actions and, where it was compared, what flipped since the generation before."""
     counted = labels_counted(plan_labels(config), witnesses.counts("labels"), witnesses.lists("labels"))
+    names = pseudonyms_of(config)
+    counted = counted if names is None else names.in_labels(counted)
     return {name: {**counts, **({"flips": flips[name]} if name in flips else {})} for name, counts in counted.items()}
 
 

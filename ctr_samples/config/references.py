@@ -78,6 +78,10 @@ def check_secrets(document: Mapping[str, Any]) -> list[Problem]:
         if not re.fullmatch(r"\$\{\w*\}", password) or _SECRET_IN_URL.search(url):
             what = "holds a secret, which would be written into every manifest; put it into the environment and write `${NAME}`"
             problems.append(Problem(("sources", name, "url" if _SECRET_IN_URL.search(url) else "password"), what))
+    salt = (document.get("output") or {}).get("ids_salt")
+    if salt is not None and "${" not in str(salt):
+        what = "holds a secret, which would be written into every manifest; put it into the environment and write `${NAME}`"
+        problems.append(Problem(("output", "ids_salt"), what))
     return problems
 
 

@@ -68,7 +68,7 @@ def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> Non
     text = MINIMAL.replace("{path: out}", "{path: out, colour: red}")
     assert problem(tmp_path, text) == (
         "c.yaml:14: output.colour: unknown key; "
-        "expected one of compression, engine, layout, partitions, path, retention, shard_size."
+        "expected one of compression, engine, ids, ids_salt, layout, partitions, path, retention, shard_size."
     )
 
 
@@ -538,7 +538,7 @@ def test_a_view_beside_a_lambda_is_still_checked(tmp_path: Path) -> None:
         (
             "path: out",
             "path: out, a key: 2",
-            "output.a key: unknown key; expected one of compression, engine, layout, partitions, path, retention, shard_size.",
+            "output.a key: unknown key; expected one of compression, engine, ids, ids_salt, layout, partitions, path, retention, shard_size.",
         ),
         (
             "name: tiny",
