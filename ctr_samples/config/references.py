@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ctr_samples.addresses import CREDENTIALS_ELSEWHERE, holds_credentials
+from ctr_samples.addresses import CREDENTIALS_ELSEWHERE, holds_credentials, overlap
 from ctr_samples.config.feature_checks import feature_problems
 from ctr_samples.config.masking import HIDDEN_PARAMETER
 from ctr_samples.config.models import Aggregates, History, Impressions, JobConfig, Label, Rate, View
@@ -36,6 +36,7 @@ def check_references(config: JobConfig) -> list[Problem]:
     # A wrong source name would make labels and views look wrong too; say the first thing first.
     return list(_sources(config)) or [
         *_credentials(config),
+        *_overlaps(config),
         *_days_after(config),
         *_days_of_skew(config),
         *_impressions(config),
@@ -98,6 +99,17 @@ def _credentials(config: JobConfig) -> Iterator[Problem]:
     for where, address in places:
         if address and holds_credentials(address):
             yield Problem(where, CREDENTIALS_ELSEWHERE)
+
+
+def _overlaps(config: JobConfig) -> Iterator[Problem]:
+    """An output among the inputs would be read by the next run."""
+    written = [("output", config.output.path)]
+    written += [("fitted", config.fitted.path)] if config.fitted else []
+    for section, place in written:
+        for name, source in config.sources.items():
+            if source.path and (how := overlap(source.path, place)):
+                what = f"found {place!r}, which {how} `sources.{name}.path: {source.path}`; choose another directory"
+                yield Problem((section, "path"), what)
 
 
 def _days_after(config: JobConfig) -> Iterator[Problem]:

@@ -68,7 +68,8 @@ def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> Non
     text = MINIMAL.replace("{path: out}", "{path: out, colour: red}")
     assert problem(tmp_path, text) == (
         "c.yaml:14: output.colour: unknown key; "
-        "expected one of compression, engine, ids, ids_salt, layout, partitions, path, retention, shard_size."
+        "expected one of compression, engine, ids, ids_salt, layout, "
+        "partitions, path, retention, shard_size."
     )
 
 
@@ -538,7 +539,8 @@ def test_a_view_beside_a_lambda_is_still_checked(tmp_path: Path) -> None:
         (
             "path: out",
             "path: out, a key: 2",
-            "output.a key: unknown key; expected one of compression, engine, ids, ids_salt, layout, partitions, path, retention, shard_size.",
+            "output.a key: unknown key; expected one of compression, engine, ids, ids_salt, layout, "
+            "partitions, path, retention, shard_size.",
         ),
         (
             "name: tiny",
@@ -784,3 +786,20 @@ def test_an_error_that_tells_nothing_keeps_its_cause(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught, loaded.masked_errors():
         raise InputError("found 7") from cause
     assert caught.value.__cause__ is cause
+
+
+@pytest.mark.parametrize(
+    ("read", "written_to", "how"),
+    [
+        ("logs", "logs/out", "lies inside of"),
+        ("logs/dt={date}", "file:{here}/logs/../logs/", "is above"),
+        ("file://{here}/logs", "logs", "is the same directory as"),
+    ],
+)
+def test_an_output_that_overlaps_with_an_input_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str, written_to: str, how: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    read, written_to = (text.replace("{here}", str(tmp_path)) for text in (read, written_to))
+    message = problem(tmp_path, MINIMAL, f"sources.log.path='{read}'", f"output.path='{written_to}'")
+    assert f"output.path: found '{written_to}', which {how} `sources.log.path: {read}`; choose another" in message
