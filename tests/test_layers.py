@@ -59,7 +59,7 @@ LIBRARIES = {
     "tensorflow": {"training", "codec/reference"},
     "keras": {"training"},
     "numba": {"codec", "crc32c"},
-    "obstore": {"shards/storage/objects"},
+    "obstore": {"shards/storage/first_contact", "shards/storage/objects"},
     "hdfs_native": {"shards/storage/hdfs"},
     "PIL": {"spark/images/decoding"},
     "datasketches": {"quality/columns"},
