@@ -49,7 +49,7 @@ def fit(
     grows = before if not afresh else None
     chosen = days_through(through, days or config.fitted.days)
     try:
-        with expected_errors(config.sources):
+        with loaded.masked_errors(), expected_errors(config.sources):
             counted = count_days(run_session(spark, config.timezone), config, chosen, grows)
     finally:
         make_active(spark)

@@ -16,6 +16,7 @@ from ctr_samples.quality.checks import CHECKS, Days, Outcome, outcomes
 from ctr_samples.quality.collecting import Wanted
 from ctr_samples.quality.drift import drifts
 from ctr_samples.quality.merging import Measures
+from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.quality.report import render
 from ctr_samples.quality.statistics import statistics_pbtxt
 from ctr_samples.shards import Manifest, Storage, latest_manifest
@@ -73,9 +74,14 @@ def inspect(
     wanted: Wanted,
     limits: Quality,
     accepted: Sequence[str] = (),
+    names: Pseudonyms | None = None,
 ) -> Inspection:
-    """Judge a day that is written and not yet published. Runs on the driver; reads the metrics of two days before it."""
+    """Judge a day that is written and not yet published. Runs on the driver; reads the metrics of two days before it.
+
+    Ids of users stand in none of it as they are, if there are other ``names`` for them.
+    """
     metrics = metrics_of(manifest, Measures.of(tasks), wanted)
+    metrics = metrics if names is None else names.applied(metrics)
     before, same_weekday = last_before(storage, manifest.day), last_same_weekday(storage, manifest.day)
     found = outcomes(Days(metrics, before, same_weekday), limits)
     inspection = Inspection(metrics, found, accepted, before)

@@ -25,6 +25,7 @@ from ctr_samples.errors import DamagedFile, InputError, StorageError, UsageError
 from ctr_samples.fitting import state_of_run
 from ctr_samples.gate import Inspection, check_accepted, inspect, refuse, wanted_of, with_verdict, write_pages
 from ctr_samples.quality.accounting import Accounting
+from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.shards import (
     Manifest,
     Receipt,
@@ -112,8 +113,9 @@ def run(
     nothing was published (but see PublishUnknown).
     """
     check_accepted(accept)
+    warn_of_event_log(spark, loaded, reporter or Silent())
     try:
-        with expected_errors(loaded.config.sources):
+        with loaded.masked_errors(), expected_errors(loaded.config.sources):
             return _run(spark, loaded, run_date, force, accept, reporter or Silent())
     finally:
         make_active(spark)
@@ -193,7 +195,7 @@ def _run(
         sampling=sampling_counted(config, witnesses.counts("sampling")),
     )
     measures = [receipt.measures for receipt in receipts if receipt.measures]
-    inspection = inspect(storage, manifest, measures, wanted, config.quality, accept)
+    inspection = inspect(storage, manifest, measures, wanted, config.quality, accept, pseudonyms_of(config))
     manifest = judged(storage, manifest, inspection, config, told)
     check_age(storage, directory, began, config.output.retention.longest_run)
     publish(storage, manifest)
@@ -223,6 +225,16 @@ def warn_of_absent(sources: Mapping[str, SourceFrame], told: Reporter) -> None:
     for name, source in sources.items():
         if source.absent is not None:
             told.warn(f"sources.{name}: there is no {source.absent}; it is optional and read as empty.")
+
+
+def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, told: Reporter) -> None:
+    """Spark writes its plans into the event log, with the values in its expressions, and redacts only some of them."""
+    if loaded.in_plans and spark.sparkContext.getConf().get("spark.eventLog.enabled", "false") == "true":
+        names = ", ".join(f"${{{name}}}" for name in loaded.in_plans)
+        told.warn(
+            f"Spark's event log will hold what {names} was filled with; let secrets stand in `url`, `user` and `password` of "
+            "databases only, or set `spark.eventLog.enabled: false`."
+        )
 
 
 def write_descriptions(storage: Storage, directory: str, contract: ExampleContract, state: FittedState | None) -> None:
@@ -298,7 +310,12 @@ def run_fingerprint(
     if None in inputs.values():
         return ""
     said = config.model_dump(mode="json", by_alias=True)
-    for key in ("path", "retention"):  # neither changes a byte of the samples, nor does what is refused
+    for key in (
+        "path",
+        "retention",
+        "ids",
+        "ids_salt",
+    ):  # neither changes a byte of the samples, nor does what is refused
         said["output"].pop(key)
     said.pop("quality")
     fitted = contract.state and contract.state["fingerprint"]
@@ -373,6 +390,8 @@ def labels_of(
 ) -> dict[str, dict[str, Any]]:
     """For each label what was counted of its actions and, where it was compared, what flipped since the generation before."""
     counted = labels_counted(plan_labels(config), witnesses.counts("labels"), witnesses.lists("labels"))
+    names = pseudonyms_of(config)
+    counted = counted if names is None else names.in_labels(counted)
     return {name: {**counts, **({"flips": flips[name]} if name in flips else {})} for name, counts in counted.items()}
 
 

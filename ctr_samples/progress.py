@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from ctr_samples.config.masking import masked
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -62,7 +64,7 @@ class RunProgress:
 
     def stage(self, text: str) -> None:
         """Show another stage."""
-        self._progress.update(self._row, description=text)
+        self._progress.update(self._row, description=escape(masked(text)))
 
     def writing(self, progress: Written) -> None:
         """Show what the tasks have written so far."""
@@ -70,7 +72,7 @@ class RunProgress:
 
     def warn(self, text: str) -> None:
         """Print a warning above the progress."""
-        self._progress.console.print(f"[yellow]warning:[/yellow] {escape(text)}", soft_wrap=True)
+        self._progress.console.print(f"[yellow]warning:[/yellow] {escape(masked(text))}", soft_wrap=True)
 
     def follow(self, spark: SparkSession) -> None:
         """Show the tasks of this session's running stages from now on."""

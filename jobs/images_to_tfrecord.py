@@ -37,6 +37,7 @@ def images_to_tfrecord(
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
     """Write image folders as train and validation records, published once. Prints the path of the manifest."""
+    from ctr_samples.addresses import check_address, check_apart
     from ctr_samples.cli import errors_in_words
     from ctr_samples.progress import RunProgress, stderr_console
 
@@ -49,6 +50,8 @@ def images_to_tfrecord(
             from ctr_samples.spark.tfrecord.options import parse_options
 
             options = parse_options({"path": output, "shardSize": shard_size})
+            check_address(input_)  # it becomes the name of the application
+            check_apart(input_, output)
             with session_of_command(f"images {input_}") as spark:
                 progress.follow(spark)
                 progress.stage("decoding and writing images")

@@ -28,6 +28,7 @@ def libsvm_to_tfrecord(
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
     """Write lines as records with label, indices and values, published once. Prints how to parse them."""
+    from ctr_samples.addresses import check_address, check_apart
     from ctr_samples.cli import errors_in_words
     from ctr_samples.progress import RunProgress, stderr_console
 
@@ -38,6 +39,8 @@ def libsvm_to_tfrecord(
             from ctr_samples.spark.libsvm import read_libsvm, size_of
             from ctr_samples.spark.session import session_of_command
 
+            check_address(input_)  # it becomes the name of the application
+            check_apart(input_, output)
             with session_of_command(f"libsvm {input_}") as spark:
                 progress.follow(spark)
                 progress.stage("checking the text")

@@ -13,6 +13,10 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli import app
+from ctr_samples.config import LoadedConfig
+from ctr_samples.config.masking import masking, remember
+from ctr_samples.errors import InputError
+from ctr_samples.progress import RunProgress, stderr_console
 
 PROJECT = Path(__file__).parent.parent
 CONFIG = str(PROJECT / "conf/open_bandit.yaml")
@@ -115,7 +119,47 @@ def test_a_missing_configuration_file_is_named() -> None:
 
 def test_debug_shows_the_stack_trace(here: None) -> None:
     result = call("config", "--config", CONFIG, "--set", "nam=x", "--debug")
-    assert type(result.exception).__name__ == "ConfigError"
+    assert result.exit_code == 2
+    assert "Traceback (most recent call last)" in result.stderr
+    assert "ConfigError" in result.stderr
+
+
+@pytest.mark.parametrize("debug", [(), ("--debug",)])
+@pytest.mark.parametrize("kind", [InputError, ValueError])
+def test_an_error_tells_no_value_of_the_environment(
+    here: None, monkeypatch: pytest.MonkeyPatch, debug: tuple[str, ...], kind: type[Exception]
+) -> None:
+    def refused(text: str) -> None:
+        try:
+            raise RuntimeError("login with hush-hush")
+        except RuntimeError as error:
+            raise kind("hush-hush is refused\nhush-hush") from error
+
+    monkeypatch.setenv("WORD", "hush-hush")
+    monkeypatch.setattr(LoadedConfig, "refuse_secrets", refused)
+    result = call("config", "--config", CONFIG, "--set", "impressions.where=token = '${WORD}'", *debug)
+    assert result.exit_code == (3 if kind is InputError else 1)
+    assert "${WORD} is refused" in result.stderr
+    assert "hush" not in result.output
+
+
+def test_a_warning_and_a_stage_tell_no_value_of_the_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    with masking(), RunProgress(stderr_console()) as progress:
+        remember({"WORD": "hush-[hush]"})
+        progress.stage("reading hush-[hush]")
+        progress.warn("there is no hush-[hush]; it is read as empty")
+    said = capsys.readouterr().err
+    assert "there is no ${WORD}; it is read as empty" in said
+    assert "hush" not in said
+
+
+def test_the_plan_shows_what_the_file_says_and_not_what_the_environment_filled_in(
+    here: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORD", "hush-hush")
+    plan = call("config", "--config", CONFIG, "--explain", "--set", "impressions.where=token = '${WORD}'").stdout
+    assert "token = '${WORD}'" in plan
+    assert "hush" not in plan
 
 
 def test_config_checks_and_explains(here: None) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
+from unittest.mock import MagicMock
 
 import pandas as pd
 import pyarrow as pa
@@ -529,3 +530,18 @@ def test_every_exposure_of_the_tutorials_logs_is_accounted_for(spark: SparkSessi
     assert [m.labels["clicked"]["actions"] for m in week] == [120] * 6
     assert [m.labels["clicked"]["orphans"] for m in week] == [120, 120, 120, 120, 120, 119]
     assert [m.label_sum("clicked") for m in week] == [0, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(("enabled", "expected"), [("true", 1), ("false", 0)])
+def test_a_value_of_the_environment_that_spark_would_log_is_warned_of_by_name(enabled: str, expected: int) -> None:
+    inputs = ["sources.log.path='${LOGS}'", "impressions.where=token = '${WORD}'"]
+    loaded = load_config(PROJECT / "conf/open_bandit.yaml", inputs, {"LOGS": "logs", "WORD": "hush"})
+    session = MagicMock()
+    session.sparkContext.getConf().get.side_effect = lambda key, default: {"spark.eventLog.enabled": enabled}[key]
+    told = MagicMock()
+    pipeline.warn_of_event_log(session, loaded, told)
+    assert told.warn.call_count == expected
+    if expected:
+        (warning,) = told.warn.call_args.args
+        assert "will hold what ${LOGS}, ${WORD} was filled with" in warning
+        assert "hush" not in warning

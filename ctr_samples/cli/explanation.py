@@ -56,7 +56,7 @@ def explain(
             evidence = pipeline.evidence_of(spark, loaded.config, run_date, sought, reporter=progress)
         out = Console(highlight=False, soft_wrap=True)
         for line in report(evidence, zone):
-            out.print(line)
+            out.print(loaded.masked(line))
 
 
 def _instant(text: str, zone: ZoneInfo) -> datetime:

@@ -79,7 +79,7 @@ def config_command(
         if not explain_:
             typer.echo(f"{config} is valid.")
             return
-        typer.echo(explain(loaded.config, run_date))
+        typer.echo(loaded.masked(explain(loaded.config, run_date)))
         if loaded.config.views:
             from ctr_samples.spark.as_of import described, plan_joins
             from ctr_samples.spark.joining import declared_facts
@@ -88,4 +88,4 @@ def config_command(
                 "\nIt joins the views in these steps; small ones are broadcast instead, once a run has seen their size"
             )
             facts = [declared_facts(name, view) for name, view in loaded.config.views.items()]
-            typer.echo("\n".join(f"  {line}" for line in described(plan_joins(facts))))
+            typer.echo(loaded.masked("\n".join(f"  {line}" for line in described(plan_joins(facts)))))

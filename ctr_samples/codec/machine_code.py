@@ -8,7 +8,8 @@ Numba and LLVM, the processor. It is looked for, and stored, in the first of the
 3. ``$XDG_CACHE_HOME/ctr-samples``, by default ``~/.cache/ctr-samples``
 4. ``ctr-samples-<user>`` in the directory for temporary files
 
-One process compiles, under a file lock; those that start at the same time wait for it. ``python -m
+A directory or file serves only if it is ours or root's and nobody else may write it; no symbolic link is followed
+(``private_directory.py``). One process compiles, under a file lock; those that start at the same time wait for it. ``python -m
 ctr_samples.codec`` does it ahead, for instance while an image is built.
 """
 
@@ -22,7 +23,7 @@ import logging
 import os
 import pkgutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -30,10 +31,7 @@ from typing import Any
 
 from llvmlite import binding
 
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows: processes that start together each compile, and the last file stays
-    fcntl = None  # type: ignore[assignment]
+from ctr_samples.codec.private_directory import NotPrivate, PrivateDirectory, private_directory
 
 logger = logging.getLogger(__name__)
 
@@ -86,18 +84,30 @@ def machine_code() -> bytes:
     name = f"kernels-{digest()}.o"
     places = cache_directories()
     for place in places:
-        if code := read_file(place / name):
-            return code
+        with contextlib.suppress(OSError, NotPrivate), private_directory(place, create=False) as directory:
+            if code := read_code(directory, name):
+                return code
     for place in places:
-        with contextlib.suppress(OSError), _locked(place / f"{name}.lock"):
-            # Whoever held the lock before may have left the file.
-            code = read_file(place / name)
-            if code is None:
-                code = compile_kernels()
-                write_file(place / name, code)
-            return code
-    logger.warning("No directory to keep compiled kernels in; set CTR_SAMPLES_CACHE_DIR to one that can be written.")
+        try:
+            with private_directory(place, create=True) as directory, directory.locked(f"{name}.lock"):
+                return _read_or_compile(directory, name)
+        except NotPrivate as error:
+            logger.warning("Compiled kernels are neither read from %s nor kept there: %s.", place, error)
+        except OSError:
+            continue
+    logger.warning(
+        "No directory to keep compiled kernels in; set CTR_SAMPLES_CACHE_DIR to one that is yours, or does not exist yet."
+    )
     return compile_kernels()
+
+
+def _read_or_compile(directory: PrivateDirectory, name: str) -> bytes:
+    # Whoever held the lock before may have left the file.
+    code = read_code(directory, name)
+    if code is None:
+        code = compile_kernels()
+        write_code(directory, name, code)
+    return code
 
 
 def compile_kernels() -> bytes:
@@ -163,7 +173,7 @@ def cache_directories() -> list[Path]:
     if chosen:
         return [Path(chosen)]
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    user = os.getuid() if hasattr(os, "getuid") else "user"
+    user = os.geteuid() if hasattr(os, "geteuid") else "user"
     return [
         Path(__file__).parent / "__pycache__",
         Path(home) / "ctr-samples",
@@ -171,46 +181,14 @@ def cache_directories() -> list[Path]:
     ]
 
 
-def read_file(path: Path) -> bytes | None:
-    """Machine code that :func:`write_file` left whole and that nobody else can have put there."""
-    try:
-        with path.open("rb") as file:
-            status = os.fstat(file.fileno())
-            content = file.read()
-    except OSError:
-        return None
+def read_code(directory: PrivateDirectory, name: str) -> bytes | None:
+    """Machine code that :func:`write_code` left whole and that nobody else can have put there."""
+    content = directory.read(name) or b""
     code = content[DIGEST_SIZE:]
-    if not _trusted(status) or hashlib.sha256(code).digest() != content[:DIGEST_SIZE]:
-        return None
-    return code
+    return code if content and hashlib.sha256(code).digest() == content[:DIGEST_SIZE] else None
 
 
-def _trusted(status: os.stat_result) -> bool:
-    """Code is executed: it must be ours or root's, and writable by nobody else."""
-    if not hasattr(os, "getuid"):
-        return True
-    return status.st_uid in (os.getuid(), 0) and not status.st_mode & 0o022
-
-
-def write_file(path: Path, code: bytes) -> None:
-    """Store machine code so that a reader sees all of it or nothing. Failing to is not an error."""
+def write_code(directory: PrivateDirectory, name: str, code: bytes) -> None:
+    """Store machine code with its digest. Failing to is not an error."""
     with contextlib.suppress(OSError):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(code).digest() + code)
-            Path(temporary).chmod(0o644)
-            Path(temporary).replace(path)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock among the processes of this host. Raises OSError where the directory cannot be written."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with path.open("w") as file:
-        if fcntl is not None:
-            with contextlib.suppress(OSError):  # a file system without locks: several may compile, which is only slow
-                fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        directory.replace(name, hashlib.sha256(code).digest() + code)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -17,10 +20,14 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
+from ctr_samples.addresses import holds_credentials
+from ctr_samples.config.masking import mask, remember
 from ctr_samples.config.models import JobConfig
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.config.references import check_references, check_secrets
-from ctr_samples.errors import ConfigError
+from ctr_samples.errors import ConfigError, CtrSamplesError
+
+_REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 _MOST_PROBLEMS = 8
 _LONGEST_VALUE = 80
@@ -62,6 +69,33 @@ class LoadedConfig:
     config: JobConfig
     document: dict[str, Any]
     path: str
+    values: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What each ``${NAME}`` of the file was filled with."""
+
+    def masked(self, text: str) -> str:
+        """The text with ``${NAME}`` in place of what it was filled with."""
+        return mask(text, self.values)
+
+    @contextmanager
+    def masked_errors(self) -> Iterator[None]:
+        """An expected error of the block tells nothing that came from the environment, nor does what it was made from."""
+        try:
+            yield
+        except CtrSamplesError as error:
+            trace = "".join(traceback.format_exception(error))
+            if self.masked(trace) == trace:
+                raise
+            raise type(error)(self.masked(str(error))) from None
+
+    @property
+    def in_plans(self) -> list[str]:
+        """The names of those ``${NAME}`` whose values Spark sees in its plans: all but what logs in to a database."""
+        document = deepcopy(self.document)
+        for source in (document.get("sources") or {}).values():
+            for key in ("url", "user", "password", "driver"):
+                source.pop(key, None)
+        document.pop("output", None)
+        return sorted(set(_names(document)))
 
     def refuse_secrets(self) -> None:
         """Raise ConfigError if a secret stands in the file itself, from where it would go into every manifest."""
@@ -80,15 +114,17 @@ def load_config(
     for override in overrides:
         _override(tree, override)
     filled = _fill(tree, environ, str(path), tree, ())
+    values = {name: environ[name] for name in _names(_plain(tree)) if name in environ}
+    remember(values)
     try:
         config = JobConfig.model_validate(filled)
     except ValidationError as error:
         lines = [_sentence(str(path), tree, detail) for detail in error.errors()]
-        raise ConfigError(_report(lines)) from None
+        raise ConfigError(mask(_report(lines), values)) from None
     problems = [_at(str(path), tree, p.where) + p.what for p in check_references(config)]
     if problems:
-        raise ConfigError(_report(problems))
-    return LoadedConfig(config, cast(dict[str, Any], _plain(tree)), str(path))
+        raise ConfigError(mask(_report(problems), values))
+    return LoadedConfig(config, cast(dict[str, Any], _plain(tree)), str(path), values)
 
 
 def _parse(path: Path) -> CommentedMap:
@@ -153,7 +189,16 @@ def _fill(node: Any, environ: Mapping[str, str], path: str, tree: CommentedMap, 
             )
         return environ[match[1]]
 
-    return re.sub(r"\$\{(\w+)\}", value, node)
+    return _REFERENCE.sub(value, node)
+
+
+def _names(node: Any) -> Iterator[str]:
+    """The names of all ``${NAME}`` in a document."""
+    if isinstance(node, Mapping | list):
+        for child in node.values() if isinstance(node, Mapping) else node:
+            yield from _names(child)
+    elif isinstance(node, str):
+        yield from _REFERENCE.findall(node)
 
 
 def _plain(node: Any) -> Any:
@@ -178,7 +223,7 @@ def _sentence(path: str, tree: CommentedMap, detail: ErrorDetails) -> str:
     is_key = last == "[key]" or detail["type"] == "invalid_key"
     if _is_key(last):
         where = (*where, str(last))
-    place, found = _at(path, tree, where), _found(detail["input"])
+    place, found = _at(path, tree, where), _found(_as_written(tree, where, detail["input"]))
     if detail["type"] == "value_error":
         message = str(detail["ctx"]["error"])
         return f"{place}{message}" if isinstance(detail["input"], dict) else f"{place}found {found}, {message}"
@@ -205,10 +250,23 @@ def _is_key(part: int | str) -> bool:
     return isinstance(part, int) or bool(re.fullmatch(r"\w[\w-]*", part) and not part.startswith("function-"))
 
 
+def _as_written(tree: Any, where: Sequence[str], value: Any) -> Any:
+    """The text of the file where it has ``${NAME}``: what a part of it was filled with is shown nowhere, not even cut."""
+    node = tree
+    for part in where:
+        try:
+            node = node[int(part) if isinstance(node, list) else part]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return value
+    return node if isinstance(node, str) and _REFERENCE.search(node) else value
+
+
 def _found(value: Any) -> str:
     if isinstance(value, dict | list):
         return _kind(value) if value else f"no {'keys' if isinstance(value, dict) else 'items'}"
-    text = repr(value)
+    if isinstance(value, str) and holds_credentials(value):
+        return "an address with credentials"
+    text = repr(_plain(value))
     return "nothing" if value is None else text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 

@@ -532,6 +532,17 @@ class Output(Model):
     shard_size: Size = Field(128 * 2**20, ge=4096, description="A shard is closed once it has this size.")
     partitions: int = Field(8, ge=1, le=100_000, description="How many tasks write; each makes at least one shard.")
     retention: Retention = Field(Retention(), description="What stays of earlier runs of a day.")
+    ids: Literal["pseudonyms", "raw"] = Field(
+        "pseudonyms",
+        description="How users and requests are named on the page, in its numbers and in the manifest. The samples "
+        "stay as they are.",
+    )
+    ids_salt: str | None = Field(
+        None,
+        min_length=1,
+        description="A secret, as `${NAME}`, that the pseudonyms are made with; default: `name`, with which whoever "
+        "can list all ids can tell them.",
+    )
 
     @field_validator("path")
     @classmethod

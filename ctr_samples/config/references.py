@@ -9,7 +9,9 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from ctr_samples.addresses import CREDENTIALS_ELSEWHERE, holds_credentials, overlap
 from ctr_samples.config.feature_checks import feature_problems
+from ctr_samples.config.masking import HIDDEN_PARAMETER
 from ctr_samples.config.models import Aggregates, History, Impressions, JobConfig, Label, Rate, View
 from ctr_samples.config.names import HISTORY_COLUMNS, IMPRESSION_COLUMNS, RESERVED_FEATURES, mask_of
 from ctr_samples.config.problems import Problem, nearest
@@ -33,6 +35,8 @@ def check_references(config: JobConfig) -> list[Problem]:
     """All problems that can be seen without reading any data."""
     # A wrong source name would make labels and views look wrong too; say the first thing first.
     return list(_sources(config)) or [
+        *_credentials(config),
+        *_overlaps(config),
         *_days_after(config),
         *_days_of_skew(config),
         *_impressions(config),
@@ -72,11 +76,40 @@ def check_secrets(document: Mapping[str, Any]) -> list[Problem]:
     problems = []
     for name, source in (document.get("sources") or {}).items():
         password, url = str(source.get("password") or "${}"), str(source.get("url") or "")
-        in_url = re.search(r"(?i)(?:password|pwd|secret|token)=(?!\$\{)|//[^/@:]*:(?!\$\{)[^/@]*@", url)
-        if not re.fullmatch(r"\$\{\w*\}", password) or in_url:
+        if not re.fullmatch(r"\$\{\w*\}", password) or _SECRET_IN_URL.search(url):
             what = "holds a secret, which would be written into every manifest; put it into the environment and write `${NAME}`"
-            problems.append(Problem(("sources", name, "url" if in_url else "password"), what))
+            problems.append(Problem(("sources", name, "url" if _SECRET_IN_URL.search(url) else "password"), what))
+    salt = (document.get("output") or {}).get("ids_salt")
+    if salt is not None and "${" not in str(salt):
+        what = "holds a secret, which would be written into every manifest; put it into the environment and write `${NAME}`"
+        problems.append(Problem(("output", "ids_salt"), what))
     return problems
+
+
+_SECRET_IN_URL = re.compile(
+    rf"(?i)(?:^|[?&;,]){HIDDEN_PARAMETER}=(?!\$\{{)|//[^/@:]*:(?!\$\{{)[^@]*@|:thin:[^/@]*/(?!\$\{{)[^@]*@"
+)
+
+
+def _credentials(config: JobConfig) -> Iterator[Problem]:
+    """Keys in an address of files end in listings, plans and messages; stores take them from the environment."""
+    places: list[tuple[tuple[str, ...], str | None]] = [(("output", "path"), config.output.path)]
+    places += [(("sources", name, "path"), source.path) for name, source in config.sources.items()]
+    places.append((("fitted", "path"), config.fitted.path if config.fitted else None))
+    for where, address in places:
+        if address and holds_credentials(address):
+            yield Problem(where, CREDENTIALS_ELSEWHERE)
+
+
+def _overlaps(config: JobConfig) -> Iterator[Problem]:
+    """An output among the inputs would be read by the next run."""
+    written = [("output", config.output.path)]
+    written += [("fitted", config.fitted.path)] if config.fitted else []
+    for section, place in written:
+        for name, source in config.sources.items():
+            if source.path and (how := overlap(source.path, place)):
+                what = f"found {place!r}, which {how} `sources.{name}.path: {source.path}`; choose another directory"
+                yield Problem((section, "path"), what)
 
 
 def _days_after(config: JobConfig) -> Iterator[Problem]:

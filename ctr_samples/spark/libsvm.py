@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ctr_samples.addresses import check_address
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.spark.listing import told
 
@@ -29,6 +30,7 @@ def read_libsvm(spark: SparkSession, path: str, size: int | None = None, *, zero
     """
     if size is not None and size < 1:
         raise UsageError(f"size is {size}; expected the number of features, at least 1.")
+    check_address(path)
     with told(f"{path} cannot be read"):
         lines = _taken_apart(spark.read.text(path), 0 if zero_based else 1)
         survey = _survey(path, lines, size, zero_based)

@@ -16,9 +16,8 @@ from ctr_samples.codec.machine_code import (
     cache_directories,
     digest,
     load,
-    read_file,
-    write_file,
 )
+from ctr_samples.codec.private_directory import private_directory
 
 ENCODE = """
 import sys
@@ -34,6 +33,27 @@ encoded = ExampleEncoder(ExampleContract((FeatureSpec("a", "int64"),))).encode(p
 heavy = sorted({"numba", "tensorflow", "pyspark"} & set(sys.modules))
 print(len(encoded), encoded.buffer.size, heavy)
 """
+
+
+def stored(path: Path) -> bytes | None:
+    """The machine code in a file, as a process that looks for it would find it."""
+    with private_directory(path.parent, create=False) as directory:
+        return machine_code.read_code(directory, path.name)
+
+
+def store(path: Path, code: bytes) -> None:
+    with private_directory(path.parent, create=True) as directory:
+        machine_code.write_code(directory, path.name, code)
+
+
+@pytest.fixture
+def one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only place for machine code, not made yet; compiling costs nothing."""
+    place = tmp_path / "temporary" / "ctr-samples-1000"
+    place.parent.mkdir()
+    monkeypatch.setattr(machine_code, "cache_directories", lambda: [place])
+    monkeypatch.setattr(machine_code, "compile_kernels", lambda: b"compiled")
+    return place
 
 
 def encode_elsewhere(log: Path, **environment: str) -> str:
@@ -63,7 +83,7 @@ def test_processes_that_start_together_compile_once(tmp_path: Path) -> None:
 
 def test_a_cache_that_can_be_read_but_not_written_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = machine_code.machine_code()
-    write_file(tmp_path / f"kernels-{digest()}.o", code)
+    store(tmp_path / f"kernels-{digest()}.o", code)
     monkeypatch.setattr(machine_code, "cache_directories", lambda: [Path("/nonexistent"), tmp_path])
     monkeypatch.setattr(machine_code, "compile_kernels", lambda: pytest.fail("compiled although there is a cache"))
     assert machine_code.machine_code() == code
@@ -89,24 +109,125 @@ def test_the_next_place_serves_where_the_first_cannot_be_written(
     monkeypatch.setattr(machine_code, "cache_directories", lambda: [blocked / "cache", tmp_path / "second"])
     monkeypatch.setattr(machine_code, "compile_kernels", lambda: b"code")
     machine_code.machine_code()
-    assert read_file(tmp_path / "second" / f"kernels-{digest()}.o") == b"code"
+    assert stored(tmp_path / "second" / f"kernels-{digest()}.o") == b"code"
 
 
 def test_a_file_that_is_cut_or_altered_is_not_loaded(tmp_path: Path) -> None:
     path = tmp_path / "kernels.o"
-    write_file(path, b"machine code")
-    assert read_file(path) == b"machine code"
+    store(path, b"machine code")
+    assert stored(path) == b"machine code"
     whole = path.read_bytes()
     for damaged in (whole[:-1], whole[:5], b"", whole[:-1] + b"x"):
         path.write_bytes(damaged)
-        assert read_file(path) is None
+        assert stored(path) is None
 
 
-def test_a_file_that_others_may_write_is_not_loaded(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", [0o666, 0o664, 0o646])
+def test_a_file_that_others_may_write_is_not_loaded(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "kernels.o"
-    write_file(path, b"machine code")
-    path.chmod(0o666)
-    assert read_file(path) is None
+    store(path, b"machine code")
+    path.chmod(mode)
+    assert stored(path) is None
+
+
+def test_a_file_behind_a_link_is_not_loaded(tmp_path: Path) -> None:
+    store(tmp_path / "elsewhere" / "kernels.o", b"machine code")
+    (tmp_path / "kernels.o").symlink_to(tmp_path / "elsewhere" / "kernels.o")
+    assert stored(tmp_path / "kernels.o") is None
+
+
+def test_a_pipe_or_directory_in_the_place_of_the_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.o")
+    (tmp_path / "directory.o").mkdir()
+    assert stored(tmp_path / "pipe.o") is None
+    assert stored(tmp_path / "directory.o") is None
+
+
+def test_the_directory_is_made_for_this_user_alone(one_place: Path) -> None:
+    before = os.umask(0)
+    try:
+        machine_code.machine_code()
+    finally:
+        os.umask(before)
+    assert one_place.stat().st_mode & 0o777 == 0o700
+    assert stored(one_place / f"kernels-{digest()}.o") == b"compiled"
+    assert all(not file.stat().st_mode & 0o022 for file in one_place.iterdir())
+
+
+def test_a_lock_that_is_a_link_empties_no_file(one_place: Path, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("of the victim")
+    one_place.mkdir(mode=0o700)
+    (one_place / f"kernels-{digest()}.o.lock").symlink_to(precious)
+    assert machine_code.machine_code() == b"compiled"
+    assert precious.read_text() == "of the victim"
+
+
+def test_a_lock_that_is_a_link_to_nothing_makes_no_file(one_place: Path, tmp_path: Path) -> None:
+    one_place.mkdir(mode=0o700)
+    (one_place / f"kernels-{digest()}.o.lock").symlink_to(tmp_path / "made")
+    assert machine_code.machine_code() == b"compiled"
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_lock_keeps_what_stands_in_it(one_place: Path) -> None:
+    one_place.mkdir(mode=0o700)
+    lock = one_place / f"kernels-{digest()}.o.lock"
+    lock.write_text("content")
+    machine_code.machine_code()
+    assert lock.read_text() == "content"
+
+
+def test_a_directory_that_is_a_link_is_not_used(
+    one_place: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    target = tmp_path / "target"
+    store(target / f"kernels-{digest()}.o", b"planted")
+    one_place.symlink_to(target)
+    before = sorted(target.iterdir())
+    assert machine_code.machine_code() == b"compiled"
+    assert sorted(target.iterdir()) == before
+    assert f"neither read from {one_place} nor kept there: it is a symbolic link" in caplog.text
+    assert "set CTR_SAMPLES_CACHE_DIR" in caplog.text
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o770, 0o702])
+def test_a_directory_that_others_may_write_is_not_used(
+    one_place: Path, mode: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    store(one_place / f"kernels-{digest()}.o", b"planted")
+    one_place.chmod(mode)
+    assert machine_code.machine_code() == b"compiled"
+    assert [path.name for path in one_place.iterdir()] == [f"kernels-{digest()}.o"]
+    assert "others may write in it" in caplog.text
+
+
+def test_a_directory_of_another_user_is_not_used(
+    one_place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store(one_place / f"kernels-{digest()}.o", b"planted")
+    owner = one_place.stat().st_uid
+    if os.geteuid() == 0:
+        owner = 4711
+        os.chown(one_place, owner, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    assert machine_code.machine_code() == b"compiled"
+    assert [path.name for path in one_place.iterdir()] == [f"kernels-{digest()}.o"]
+    assert f"it belongs to user {owner}" in caplog.text
+
+
+def test_the_next_place_serves_where_the_first_belongs_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    monkeypatch.setattr(machine_code, "cache_directories", lambda: [tmp_path / "open", tmp_path / "ours"])
+    monkeypatch.setattr(machine_code, "compile_kernels", lambda: b"compiled")
+    machine_code.machine_code()
+    assert list((tmp_path / "open").iterdir()) == []
+    assert stored(tmp_path / "ours" / f"kernels-{digest()}.o") == b"compiled"
+    assert "set CTR_SAMPLES_CACHE_DIR" not in caplog.text
 
 
 def test_the_file_is_named_for_all_that_it_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +258,7 @@ def test_the_places_are_tried_in_the_documented_order(monkeypatch: pytest.Monkey
     first, second, third = cache_directories()
     assert first.name == "__pycache__"
     assert second == Path("/caches/ctr-samples")
-    assert third.name == f"ctr-samples-{os.getuid()}"
+    assert third.name == f"ctr-samples-{os.geteuid()}"
     monkeypatch.setenv("CTR_SAMPLES_CACHE_DIR", "/mine")
     assert cache_directories() == [Path("/mine")]
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+import traceback
 from datetime import timedelta
 from pathlib import Path
+from urllib.parse import quote, quote_plus
 
 import pytest
 
 from ctr_samples.config import explain, load_config
+from ctr_samples.config.masking import mask, masked, masking, remember
 from ctr_samples.config.problems import end_sentence
-from ctr_samples.errors import ConfigError
+from ctr_samples.config.references import check_secrets
+from ctr_samples.errors import ConfigError, InputError
 
 MINIMAL = """\
 name: tiny
@@ -63,7 +68,8 @@ def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> Non
     text = MINIMAL.replace("{path: out}", "{path: out, colour: red}")
     assert problem(tmp_path, text) == (
         "c.yaml:14: output.colour: unknown key; "
-        "expected one of compression, engine, layout, partitions, path, retention, shard_size."
+        "expected one of compression, engine, ids, ids_salt, layout, "
+        "partitions, path, retention, shard_size."
     )
 
 
@@ -533,7 +539,8 @@ def test_a_view_beside_a_lambda_is_still_checked(tmp_path: Path) -> None:
         (
             "path: out",
             "path: out, a key: 2",
-            "output.a key: unknown key; expected one of compression, engine, layout, partitions, path, retention, shard_size.",
+            "output.a key: unknown key; expected one of compression, engine, ids, ids_salt, layout, "
+            "partitions, path, retention, shard_size.",
         ),
         (
             "name: tiny",
@@ -615,3 +622,184 @@ def test_every_shipped_file_is_valid(name: str) -> None:
         Path(__file__).parents[2] / "conf" / f"{name}.yaml", environ={"TOUTIAO_LOGS": "logs", "BUCKET": "b"}
     )
     assert loaded.config.name.startswith(name)
+
+
+# What the environment filled in is told by nothing.
+
+SECRET = "jdbc:derby:memory:shop;user=sa;password=hush-hush"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "shown"),
+    [
+        ("dtype: int64", "dtype: '${X}'", "features.position.dtype: found '${X}', expected 'int64'"),
+        ("timezone: UTC", "timezone: 'UTC ${X}'", "timezone: found 'UTC ${X}', expected a zone"),
+        ("source: log\n", "source: '${X}'\n", "impressions.source: found '${X}', expected a name"),
+        ("30m", "'${X}'", "labels.clicked.window: found '${X}', expected a duration"),
+        ("{path: out}", "{path: out, partitions: '${X}'}", "output.partitions: found '${X}', expected a whole number"),
+        ("path: log.parquet", "path: '{${X}}'", "sources.log.path: found '{${X}}', the only template in a path"),
+        ("impression.position", "'impression.${X}'", "features.position.from: 'impression.${X}'"),
+        ("impression.position", "'${X}.position'", "features.position.from"),
+    ],
+)
+@pytest.mark.parametrize(
+    "value", [SECRET, 'it\'s "hushed"\\ hush-hush', "hush-hush" * 30, "hush-hush\nhush-hush", "käse hush-hush"]
+)
+def test_no_error_tells_what_the_environment_filled_in(
+    tmp_path: Path, old: str, new: str, shown: str, value: str
+) -> None:
+    message = problem(tmp_path, MINIMAL.replace(old, new), environ={"X": value})
+    assert "hush" not in message
+    assert shown in message
+
+
+def test_a_value_is_masked_however_it_is_quoted() -> None:
+    value = 'it\'s 50% "a\\b"/[x]\nsecond line'
+    urls = [quote(value), quote(value, safe=""), quote_plus(value)]
+    escaped = [repr(value), json.dumps({"a": value}), value.replace("'", "''"), value.replace("[", "\\[")]
+    for text in [value, *value.splitlines(), *urls, *escaped]:
+        hidden = mask(f"before {text} after", {"X": value})
+        assert "${X}" in hidden
+        assert not re.search("50|second", hidden)
+        assert hidden.startswith("before ")
+        assert hidden.endswith(" after")
+
+
+@pytest.mark.parametrize(
+    ("address", "part"),
+    [
+        ("jdbc:postgresql://bob:hush-hush@db/shop", "hush-hush"),
+        ("jdbc:postgresql://bob:h%40sh@db/shop", "h@sh"),
+        ("jdbc:postgresql://db/shop?user=bob&password=hush-hush&ssl=true", "hush-hush"),
+        ("jdbc:sqlserver://db;databaseName=shop;trustStorePassword=hush-hush", "hush-hush"),
+        ("jdbc:snowflake://db/?private_key_file_pwd=hush-hush", "hush-hush"),
+        ("jdbc:oracle:thin:bob/hush-hush@//db:1521/shop", "hush-hush"),
+    ],
+)
+def test_the_secret_part_of_an_address_is_masked_for_itself(address: str, part: str) -> None:
+    assert mask(f"login {part} refused", {"DB_URL": address}) == "login ${DB_URL} refused"
+
+
+def test_a_short_value_is_masked_as_a_word_and_not_inside_of_others() -> None:
+    assert mask("7 of 17 lines, day 2019-06-07, x=7;", {"N": "7"}) == "${N} of 17 lines, day 2019-06-07, x=${N};"
+
+
+def test_of_two_values_the_longer_one_is_masked_first() -> None:
+    filled = {"USER": "bob", "URL": "jdbc:x://bob@db"}
+    assert mask("jdbc:x://bob@db is down", filled) == "${URL} is down"
+
+
+def test_an_empty_value_masks_nothing() -> None:
+    assert mask("as it is", {"X": ""}) == "as it is"
+
+
+def test_values_are_forgotten_at_the_end_of_a_command() -> None:
+    with masking():
+        remember({"X": "hush-hush"})
+        assert masked("hush-hush") == "${X}"
+    assert masked("hush-hush") == "hush-hush"
+    remember({"X": "hush-hush"})
+    assert masked("hush-hush") == "hush-hush"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3://AKIA1:hush0@bucket/x",
+        "s3a://AKIA1:hu/sh+0@bucket/x",
+        "s3a://AKIA1:hu@sh0@bucket/{date}",
+        "s3://AKIA1@bucket/x",
+        "S3A://AKIA1:hush0@bucket",
+        "gs://AKIA1:hush0@bucket/x",
+        "abfss://name1:hush0@account.dfs.core.windows.net/x",
+        "hdfs://bob1:hush0@namenode:8020/x",
+        "https://bob1:hush0@host/x",
+        " s3://AKIA1:hush0@bucket/x",
+    ],
+)
+@pytest.mark.parametrize("key", ["sources.log.path", "output.path"])
+@pytest.mark.parametrize("filled", [False, True])
+def test_an_address_with_credentials_is_refused_and_not_repeated(
+    tmp_path: Path, address: str, key: str, filled: bool
+) -> None:
+    override = f"{key}='${{X}}'" if filled else f"{key}='{address}'"
+    message = problem(tmp_path, MINIMAL, override, environ={"X": address})
+    assert f"{key}: " in message
+    assert re.search("the address holds credentials.*leave them out|found (an address with credentials|'\\$)", message)
+    assert not re.search("AKIA1|hu|sh0|bob1|name1", message)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "s3://bucket/a@b:c",
+        "abfss://c@account.dfs.core.windows.net/x",
+        "hdfs://nn:8020/x",
+        "/data/a:b@c",
+        "file:///a@b:c",
+        "hdfs://nn/x@y",
+    ],
+)
+def test_an_address_without_credentials_is_taken(tmp_path: Path, address: str) -> None:
+    load_config(written(tmp_path, MINIMAL), [f"sources.log.path='{address}'"])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "jdbc:postgresql://h/d?user=a&password=hush",
+        "jdbc:postgresql://h/d?sslpassword=hush",
+        "jdbc:mysql://bob:hu/sh@h/d",
+        "jdbc:oracle:thin:bob/hush@h",
+        "jdbc:snowflake://h/?private_key_file_pwd=hush",
+        "jdbc:bigquery://h;OAuthPvtKey=hush",
+        "jdbc:sqlserver://h;accessToken=hush",
+    ],
+)
+def test_a_secret_in_the_url_of_the_file_is_refused(url: str) -> None:
+    (found,) = check_secrets({"sources": {"db": {"url": url}}})
+    assert found.where == ("sources", "db", "url")
+    assert "hush" not in found.what
+
+
+def test_what_spark_sees_in_its_plans_is_known_by_name(tmp_path: Path) -> None:
+    text = MINIMAL.replace("format: parquet, path: log.parquet", "format: jdbc, table: '${T}', url: '${U}', user: '${N}', "
+                           "password: '${P}'").replace("click = 1", '"token = ${S}"')  # fmt: skip
+    environ = {"T": "t", "U": "jdbc:derby:x", "N": "bob", "P": "hush", "S": "hush", "O": "out"}
+    assert load_config(written(tmp_path, text.replace("path: out", "path: '${O}'")), (), environ).in_plans == ["S", "T"]
+
+
+@pytest.mark.parametrize("from_cause", [False, True])
+def test_an_error_of_a_run_tells_no_value_and_hides_the_cause_that_does(tmp_path: Path, from_cause: bool) -> None:
+    text = MINIMAL.replace("click = 1", '"token = ${X}"')
+    loaded = load_config(written(tmp_path, text), (), {"X": "hush-hush"})
+    said = "refused" if from_cause else "hush-hush refused"
+    with pytest.raises(InputError) as caught, loaded.masked_errors():
+        raise InputError(said) from (ValueError("hush-hush") if from_cause else None)
+    assert str(caught.value) == ("refused" if from_cause else "${X} refused")
+    assert "hush" not in "".join(traceback.format_exception(caught.value, limit=0))
+
+
+def test_an_error_that_tells_nothing_keeps_its_cause(tmp_path: Path) -> None:
+    loaded = load_config(written(tmp_path, MINIMAL))
+    cause = ValueError("7")
+    with pytest.raises(InputError) as caught, loaded.masked_errors():
+        raise InputError("found 7") from cause
+    assert caught.value.__cause__ is cause
+
+
+@pytest.mark.parametrize(
+    ("read", "written_to", "how"),
+    [
+        ("logs", "logs/out", "lies inside of"),
+        ("logs/dt={date}", "file:{here}/logs/../logs/", "is above"),
+        ("file://{here}/logs", "logs", "is the same directory as"),
+    ],
+)
+def test_an_output_that_overlaps_with_an_input_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str, written_to: str, how: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    read, written_to = (text.replace("{here}", str(tmp_path)) for text in (read, written_to))
+    message = problem(tmp_path, MINIMAL, f"sources.log.path='{read}'", f"output.path='{written_to}'")
+    assert f"output.path: found '{written_to}', which {how} `sources.log.path: {read}`; choose another" in message

@@ -16,6 +16,7 @@ from rich.console import Console
 from ctr_samples import pipeline
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.contract import ExampleContract
+from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.reading import first_examples
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.summary import run_summary
@@ -111,13 +112,16 @@ def test_a_day_that_is_run_again_when_its_windows_closed_says_which_labels_flipp
     assert final.generation == 2
     assert (0, 1, 30.0, 1) in labels(tmp_path, final, *columns)
     assert (1, 0, 30.0, 1) in labels(tmp_path, final, *columns)
+    names = Pseudonyms(final.name)
     assert final.labels == {
         "clicked": {
             "actions": 2,
             "orphans": 1,
             "without_value": 0,
             "delays": {"before": 0, "1s": 0, "10s": 0, "1m": 1, "10m": 0, "30m": 0},
-            "orphan_sample": [{"time": "2019-06-05T11:00:00+00:00", "request": "r1", "user": "u", "article": "3"}],
+            "orphan_sample": [
+                {"time": "2019-06-05T11:00:00+00:00", "request": names.of("r1"), "user": names.of("u"), "article": "3"}
+            ],
             "flips": {"flipped_to_1": 1, "flipped_to_0": 0, "new": 0, "gone": 0, "against": 1},
         },
         "read_ms": {

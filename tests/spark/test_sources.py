@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 import traceback
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -521,6 +523,47 @@ def test_no_error_of_a_database_tells_a_secret(spark: SparkSession, shop: str) -
             read_source(spark, "items", jdbc(url=url, **more), DAY)
         assert "hush" not in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+LOGGED = """
+import os, sys
+from pathlib import Path
+from pyspark.sql import SparkSession
+from ctr_samples.config import Source
+from ctr_samples.spark.databases import open_database_table
+from ctr_samples.spark.session import run_session
+settings = {"master": "local[1]", "ui.enabled": "false", "eventLog.enabled": "true", "eventLog.compress": "false",
+            "eventLog.dir": Path(sys.argv[1]).as_uri()}
+builder = SparkSession.builder
+for key, value in settings.items():
+    builder = builder.config(f"spark.{key}", value)
+spark = builder.getOrCreate()
+url = "jdbc:derby:memory:logged;create=true;password=hush-in-url"
+statement = spark._jvm.java.sql.DriverManager.getConnection(url).createStatement()
+statement.execute("create table items (id int)")
+statement.execute("insert into items values (1)")
+login = {"user": "hush_user", "password": "hush-password"}
+for what in ({"table": "app.items"}, {"query": "select 1 / (id - 1) as never from app.items"}):
+    source = Source.model_validate({"format": "jdbc", "url": url, **login, **what})
+    try:
+        open_database_table(run_session(spark, "UTC"), "items", source).groupBy().count().show()
+        open_database_table(run_session(spark, "UTC"), "items", source).collect()
+    except Exception:
+        print("failed")
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+def test_the_event_log_holds_no_login_of_a_database(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", LOGGED, str(tmp_path)], capture_output=True, text=True, check=True, timeout=300
+    )
+    log = "".join(file.read_text() for file in tmp_path.rglob("*") if file.is_file())
+    assert "failed" in run.stdout
+    assert "JDBCRelation(app.items)" in log
+    assert "SparkListenerTaskEnd" in log
+    assert "hush" not in log
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, BinaryIO
 
 from ctr_samples.errors import StorageError
+from ctr_samples.shards.storage.first_contact import check_is_store, connected
 from ctr_samples.shards.storage.interface import NameTaken, Sink, StoredFile, checked, reading, writing
 from ctr_samples.shards.storage.processes import check_process
 
@@ -51,11 +52,11 @@ class ObjectStorage:
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-        place = self.locate(path)
+        place, store = self.locate(path), self._connect()
         for last in (False, True):
             try:
                 with writing(place):
-                    obstore.put(self._connect(), path, data, mode="create", use_multipart=False)
+                    obstore.put(store, path, data, mode="create", use_multipart=False)
                 return
             except StorageError as error:
                 if isinstance(error.__cause__, AlreadyExistsError | PreconditionError):
@@ -99,6 +100,8 @@ class ObjectStorage:
 
         with reading(self.locate(directory)):
             found = obstore.list_with_delimiter(self._connect(), directory or None)
+            if not found["objects"] and not found["common_prefixes"]:
+                check_is_store(self.url, self._connect())
             paths = [item["path"] for item in found["objects"]] + list(found["common_prefixes"])
             return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in paths)
 
@@ -108,6 +111,8 @@ class ObjectStorage:
 
         with reading(self.locate(directory)):
             found = [item for page in obstore.list(self._connect(), directory or None) for item in page]
+            if not found:
+                check_is_store(self.url, self._connect())
             files = [StoredFile(item["path"], item["size"], item["last_modified"]) for item in found]
             return sorted(files, key=lambda file: file.path)
 
@@ -135,10 +140,7 @@ class ObjectStorage:
         """Made in the process that uses it: a connection survives neither a fork nor a pickle."""
         check_process("obstore", self.url)
         if self._store is None:
-            import obstore
-
-            # Whether a store is behind plain http, as in a private network, is for its endpoint to say.
-            self._store = obstore.store.from_url(self.url, client_options={"allow_http": True})
+            self._store = connected(self.url)
         return self._store
 
 

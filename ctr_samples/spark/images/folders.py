@@ -11,6 +11,7 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from ctr_samples.addresses import check_address
 from ctr_samples.errors import InputError
 from ctr_samples.spark.listing import told
 
@@ -80,6 +81,7 @@ class _Tree:
     """Names below a directory, by way of Hadoop, which knows every file system that Spark can read."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
+        check_address(path)
         self._jvm = cast(Any, spark)._jvm
         given = self._jvm.org.apache.hadoop.fs.Path(path)
         self._system = given.getFileSystem(cast(Any, spark)._jsparkSession.sessionState().newHadoopConf())

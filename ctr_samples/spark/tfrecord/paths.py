@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
+from ctr_samples.addresses import check_address
 from ctr_samples.errors import UsageError
 
 _GLOB = re.compile(r"[*?\[{]")
@@ -56,6 +57,7 @@ class Place:
 
 def place_of(path: str, base: str | None = None) -> Place:
     """The place that a path of ``load`` means; ``base`` is the directory below which partition columns begin."""
+    check_address(path)
     text = path.rstrip("/") or "/"
     glob = _GLOB.search(text)
     # A glob is fixed up to the last name before its first special character.

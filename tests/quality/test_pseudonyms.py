@@ -1,0 +1,105 @@
+"""Users and requests under other names, in every document that people pass on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ctr_samples.config import JobConfig
+from ctr_samples.quality.pseudonyms import Pseudonyms, pseudonyms_of
+
+
+def config(features: dict[str, Any], **output: Any) -> JobConfig:
+    return JobConfig.model_validate(
+        {
+            "name": "tiny",
+            "timezone": "UTC",
+            "sources": {"log": {"format": "parquet", "path": "log"}, "people": {"format": "parquet", "path": "people"}},
+            "impressions": {
+                "source": "log",
+                "time": "at",
+                "user": "uid",
+                "request": "rid",
+                "article": "aid",
+                "columns": {"who": "uid", "town": "town"},
+            },
+            "labels": {"clicked": {"source": "log", "where": "click = 1", "window": "30m"}},
+            "views": {"person": {"source": "people", "entity": "user", "key": "person_id", "static": True}},
+            "features": features,
+            "output": {"path": "out", **output},
+        }
+    )
+
+
+def facts(**more: Any) -> dict[str, Any]:
+    return {"min": 7, "max": 99, "mean": 8.0, "quantiles": {"0.5": 7}, "cdf": {"at": [7]}, "rows": 3, **more}
+
+
+METRICS = {
+    "users": {"looked_at": 10, "heaviest": [{"user": 4711, "share": 0.5, "samples": 5}]},
+    "features": {
+        "uid": {"kind": "number", "splits": {"train": facts(top=[{"value": 4711, "share": 0.5, "positives": 0.1}])}},
+        "age": {"kind": "number", "splits": {"train": facts(top=[{"value": 33, "share": 0.5, "positives": 0.1}])}},
+    },
+}
+
+
+def test_the_heaviest_users_and_the_values_of_ids_have_other_names() -> None:
+    found = Pseudonyms("salt", frozenset({"uid"})).applied(METRICS)
+    assert "4711" not in str(found)
+    assert found["features"]["age"] == METRICS["features"]["age"]
+    train = found["features"]["uid"]["splits"]["train"]
+    assert [train[key] for key in ("min", "max", "mean", "quantiles", "cdf")] == [None] * 5
+    assert train["rows"] == 3
+    assert train["top"][0]["value"] == found["users"]["heaviest"][0]["user"]
+
+
+def test_metrics_without_users_or_frequent_values_stay() -> None:
+    metrics = {"users": None, "features": {"uid": {"splits": {"train": facts(top=None)}}}}
+    found = Pseudonyms("salt", frozenset({"uid"})).applied(metrics)
+    assert found["users"] is None
+    assert found["features"]["uid"]["splits"]["train"]["top"] is None
+
+
+def test_the_samples_of_orphans_have_other_names() -> None:
+    orphan = {"time": "2019-06-05T11:00:00+00:00", "request": "r1", "user": None, "article": "3"}
+    counted = {"clicked": {"orphans": 1, "orphan_sample": [orphan]}, "liked": {"orphans": 0}}
+    names = Pseudonyms("salt")
+    assert names.in_labels(counted) == {
+        "clicked": {"orphans": 1, "orphan_sample": [{**orphan, "request": names.of("r1")}]},
+        "liked": {"orphans": 0},
+    }
+    assert names.of("r1") != "r1"
+
+
+def test_a_name_is_the_same_for_one_salt_and_another_for_another_one() -> None:
+    assert Pseudonyms("a").of("u1") == Pseudonyms("a").of("u1")
+    assert len({Pseudonyms(salt).of(user) for salt in "ab" for user in ("u1", "u2")}) == 4
+
+
+@pytest.mark.parametrize(
+    ("feature", "holds"),
+    [
+        ({"from": "impression.user", "dtype": "string"}, True),
+        ({"from": "impression.request", "dtype": "string"}, True),
+        ({"from": "impression.who", "dtype": "string"}, True),
+        ({"from": "impression.town", "dtype": "string"}, False),
+        ({"from": "person.person_id", "dtype": "int64"}, True),
+        ({"from": "person.age", "dtype": "int64"}, False),
+        ({"expr": "concat('u', impression.user)", "dtype": "string"}, True),
+        ({"expr": "concat(impression . `request`, '')", "dtype": "string"}, True),
+        ({"from": "impression.user", "dtype": "int64", "hash_buckets": 1000}, False),
+    ],
+)
+def test_features_that_hold_ids_are_known_by_where_they_come_from(feature: dict[str, Any], holds: bool) -> None:
+    names = pseudonyms_of(config({"it": feature}))
+    assert names is not None
+    assert names.features == ({"it"} if holds else set())
+
+
+def test_raw_ids_are_shown_to_who_asks_for_them() -> None:
+    features = {"position": {"from": "impression.position", "dtype": "int64"}}
+    assert pseudonyms_of(config(features, ids="raw")) is None
+    assert pseudonyms_of(config(features)) == Pseudonyms("tiny")
+    assert pseudonyms_of(config(features, ids_salt="hush")) == Pseudonyms("hush")
