@@ -88,10 +88,13 @@ class Source(Model):
         description="If nothing is there at all, read it as empty with the columns of `schema`, and warn: a feature table that "
         "is not made yet. What is there is read as always.",
     )
-    header: bool | Literal["skip"] = Field(
+    header: bool = Field(
         False,
-        description="csv: the first line holds the names, by which the columns of `schema` are found, in any order. `skip`: it "
-        "is passed over, and the columns are those of `schema` in their order, as without a header.",
+        description="csv: the first line holds the names, by which the columns of `schema` are found, in any order.",
+    )
+    by_position: bool = Field(
+        False,
+        description="csv with `header: true`: pass over the names; the columns are those of `schema` in their order.",
     )
     rename: dict[Annotated[str, BeforeValidator(as_text)], Annotated[str, Field(min_length=1)]] = Field(
         {},
@@ -124,8 +127,10 @@ class Source(Model):
             raise ValueError(f"`format: {self.format}` needs `path` and no `table`")
         elif self.date_column is not None:
             raise ValueError("`date_column` is for `table` and `jdbc`; for files put `{date}` into the path")
-        if self.rename and (self.format != "csv" or self.header is not True):
-            raise ValueError("`rename` is for `format: csv` with `header: true`")
+        if (self.rename or self.by_position) and (self.format != "csv" or not self.header):
+            raise ValueError("`rename` and `by_position` are for `format: csv` with `header: true`")
+        if self.rename and self.by_position:
+            raise ValueError("`rename` has no effect with `by_position`; remove one")
         if self.format in ("json", "csv") and self.schema_ is None:
             raise ValueError(f"`format: {self.format}` needs `schema`, so that types never depend on one day's data")
         if self.optional and self.schema_ is None:
@@ -140,6 +145,11 @@ class Source(Model):
         if self.optional:
             raise ValueError("`optional` is for files and for `format: table`; let a `query` give no rows instead")
         return self
+
+    @property
+    def by_name(self) -> bool:
+        """Whether the columns of CSV are those that the first line names."""
+        return self.header and not self.by_position
 
     @property
     def is_dated(self) -> bool:

@@ -57,16 +57,18 @@ def columns_of(
     that cannot be what the configuration says.
     """
     file, line, cells = _first_line(spark, source, paths)
-    if source.header is True:
+    if source.by_name:
         return CsvColumns(line, tuple(cells), tuple(_by_name(where, source, wanted, file, cells, day)), by_name=True)
-    if source.header is False and [cell.lower() for cell in cells] == [name.lower() for name in wanted]:
+    if not source.header and [cell.lower() for cell in cells] == [name.lower() for name in wanted]:
         raise InputError(f"{where}: the first line of {file} holds the names of the columns; set `header: true`.")
     return CsvColumns(line, tuple(cells), tuple(wanted), by_name=False)
 
 
 def csv_reader(reader: DataFrameReader, source: Source, malformed: str) -> DataFrameReader:
     """A reader for which no header is data, and a file that has another one than expected is an error."""
-    reader = reader.options(header=bool(source.header), enforceSchema=source.header is not True)
+    reader = reader.options(header=source.header, enforceSchema=not source.by_name)
+    # A reader that takes only some values out of a line does not see that the line has too few or too many.
+    reader = reader.options(columnPruning=False)
     return reader.options(columnNameOfCorruptRecord=malformed, **csv_options(source))
 
 
@@ -96,8 +98,8 @@ def _by_name(
     for cell in cells:
         if lower.count(cell.lower()) > 1:
             raise InputError(
-                f"{where}: the first line of {file} names {cell!r} twice; set `header: skip` to take the columns by position, "
-                "in the order of `schema`."
+                f"{where}: the first line of {file} names {cell!r} twice; set `by_position: true` to take columns in the order of "
+                "`schema`."
             )
     for cell in source.rename:
         if cell.lower() not in lower:
@@ -111,6 +113,7 @@ def _by_name(
     for name in wanted:
         if names.count(name) > 1:
             raise InputError(f"{where}.rename: {file} has several columns that become {name!r}; rename the others too.")
+    for name in wanted:
         if name not in names and name != day:
             raise InputError(f"{where}: {_missing(name, file, cells, source.delimiter)}")
     return names
@@ -123,7 +126,7 @@ def _missing(name: str, file: str, cells: Sequence[str], delimiter: str) -> str:
     shown = ", ".join(map(repr, cells[:_MOST_NAMES])) + (", ..." if len(cells) > _MOST_NAMES else "")
     return (
         f'the first line of {file} has no column {name!r}, only {shown or "nothing"}. Set `rename: {{"name in the file": '
-        f"{name}}}`, or `header: skip` to take the columns by position, or `header: false` if that line is data."
+        f"{name}}}`, or `by_position: true` to take them in the order of `schema`, or `header: false` if that line is data."
     )
 
 

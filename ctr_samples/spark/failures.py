@@ -13,6 +13,7 @@ from ctr_samples import errors
 from ctr_samples.config import Source
 from ctr_samples.errors import CtrSamplesError, InputError
 from ctr_samples.spark.databases import database_error
+from ctr_samples.spark.listing import MICROSECONDS
 
 _OURS = re.compile(r"^ctr_samples\.errors\.(\w+): (.+)$", re.MULTILINE)
 _UNREADABLE = re.compile(
@@ -21,6 +22,10 @@ _UNREADABLE = re.compile(
 _HEADER = re.compile(
     r"(?:CSV header does not conform to the schema|Number of column in CSV header is not equal)[^\n]*\n"
     r"(?P<what>(?: ?(?:Header|Schema|Expected)[^\n]*\n)+)CSV file: (?P<file>\S+)"
+)
+_OTHER_TYPE = re.compile(
+    r"\[FAILED_READ_FILE\.PARQUET_COLUMN_DATA_TYPE_MISMATCH\].* reading file (?P<file>\S+)\. .*column \[(?P<column>.*)\]\. "
+    r"Expected Spark type (?P<expected>.+), actual Parquet type (?P<found>\w+)"
 )
 _VALUE = re.compile(
     r"\[[A-Z0-9_.]+\]\s*(?P<what>[^\n]+)(?=[^\[]*SQLSTATE: 2[23]\w{3})|(?P<range>Illegal sequence boundaries[^\n]+)"
@@ -67,7 +72,17 @@ def as_expected_error(error: Exception) -> CtrSamplesError | None:
     header = _HEADER.search(text)
     if header:
         said = "; ".join(line.strip() for line in header["what"].splitlines())
-        return InputError(f"The first line of {header['file']} does not fit `schema`: {said}. Correct one of them.")
+        return InputError(
+            f"The first line of {header['file']} is not that of the other files of its source: {said}. Give all files the same "
+            "columns in the same order."
+        )
+    other = _OTHER_TYPE.search(text)
+    if other:
+        of_time = "timestamp" in other["expected"] and other["found"] == "INT64"
+        return InputError(
+            f"{other['file']}: `{other['column']}` is {other['found']}, which does not fit {other['expected']}, the type in "
+            f"the first file of its source; {MICROSECONDS if of_time else 'write all files with one type'}."
+        )
     unreadable = _UNREADABLE.search(text)
     if unreadable:
         file = _FILE.search(unreadable["what"])

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.config import Source
+from ctr_samples.spark.columns import quoted
 from ctr_samples.spark.csv_lines import csv_options, delimiter_hint
 from ctr_samples.spark.sources import MALFORMED, SourceFrame
 
@@ -39,8 +40,8 @@ def reasons(found: SourceFrame, source: Source, lines: int) -> str:
     bad = found.frame.where(F.col(MALFORMED).isNotNull()).withColumn("_texts", _texts(found, source, typed))
     counted = _counted(bad, typed, found.csv.first_line if found.csv else "")
     said = [*_wrong_values(typed, counted, lines), *_other_lines(found, source, counted)]
-    if source.header is False and counted["first_line"] and counted["all_wrong"] < lines:
-        said.append("the first line looks like a header: set `header: true`, or `header: skip`")
+    if not source.header and counted["first_line"] and counted["all_wrong"] <= len(found.files or ()) < lines:
+        said.append("the first line looks like a header: set `header: true`")
     return "; ".join(said)
 
 
@@ -66,19 +67,19 @@ def _texts(found: SourceFrame, source: Source, typed: list[StructField]) -> Colu
 
 
 def _as_ddl(schema: StructType) -> str:
-    return ", ".join(f"`{name.replace('`', '``')}` STRING" for name in schema.fieldNames())
+    return ", ".join(f"{quoted(name)} STRING" for name in schema.fieldNames())
 
 
 def _counted(bad: DataFrame, typed: list[StructField], first_line: str) -> Mapping[str, Any]:
     texts, line = F.col("_texts"), F.col(MALFORMED)
     untaken = texts[MALFORMED].isNotNull()
-    wrong = [texts[f.name].isNotNull() & bad[_quoted(f.name)].isNull() & ~untaken for f in typed]
+    wrong = [texts[f.name].isNotNull() & bad[quoted(f.name)].isNull() & ~untaken for f in typed]
     every, some = F.lit(bool(typed)), F.lit(False)
     for one in wrong:
         every, some = every & one, some | one
     counts = {
         "others": F.count_if(~some),
-        "other": F.min(F.when(~some, F.substring(line, 1, 1000))),
+        "other": F.max(F.when(~some, F.substring(line, 1, 1000))),
         "first_line": F.count_if(every & (line == first_line)),
         "all_wrong": F.count_if(every),
     }
@@ -90,10 +91,6 @@ def _counted(bad: DataFrame, typed: list[StructField], first_line: str) -> Mappi
         counts[f"{i}.integers"] = F.count_if(one & text.rlike(_INTEGER))
         counts[f"{i}.numbers"] = F.count_if(one & text.rlike(_NUMBER))
     return bad.agg(*[column.alias(key) for key, column in counts.items()]).collect()[0].asDict()
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _wrong_values(typed: list[StructField], counted: Mapping[str, Any], lines: int) -> Iterator[str]:

@@ -18,6 +18,7 @@ from pyspark.sql.types import DateType, StringType, StructField, StructType, Tim
 
 from ctr_samples.config import Source
 from ctr_samples.errors import ConfigError, InputError
+from ctr_samples.spark.columns import quoted
 from ctr_samples.spark.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.spark.databases import open_database_table, place_of, without_secrets
 from ctr_samples.spark.day import Day
@@ -243,7 +244,7 @@ def _with_day(rows: DataFrame, name: str, source: Source) -> DataFrame:
     if not there:
         rows = rows.withColumn(key, day.cast(kind))
     elif source.format == "json" and isinstance(kind, DateType | StringType | TimestampType):
-        rows = rows.withColumn(key, F.coalesce(F.col(f"`{key}`"), day.cast(kind)))
+        rows = rows.withColumn(key, F.coalesce(F.col(quoted(key)), day.cast(kind)))
     return rows.drop(_PATH_DAY)
 
 

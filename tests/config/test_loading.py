@@ -615,3 +615,39 @@ def test_every_shipped_file_is_valid(name: str) -> None:
         Path(__file__).parents[2] / "conf" / f"{name}.yaml", environ={"TOUTIAO_LOGS": "logs", "BUCKET": "b"}
     )
     assert loaded.config.name.startswith(name)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from: 'user.`age:token`'",
+        "from: '`user`.`age:token`'",
+        "from: user.__index_level_0__",
+        "from: 'user.`a``b.c`'",
+        "expr: 'length(user.`it''s`)'",
+        "expr: 'coalesce(user.`a b.c`, impression.position)'",
+    ],
+)
+def test_names_of_any_characters_stand_between_backticks(tmp_path: Path, source: str) -> None:
+    views = "views:\n  user: {source: log, entity: user, key: k, static: true}\noutput:"
+    text = MINIMAL.replace("output:", views).replace("features:", f"features:\n  n: {{{source}, dtype: int64}}")
+    load_config(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "source", ["from: 'user.age:token'", "from: 'user.`age'", "from: 'user.``'", "from: '`user.age`'"]
+)
+def test_a_name_of_other_characters_without_backticks_is_refused(tmp_path: Path, source: str) -> None:
+    text = MINIMAL.replace("features:", f"features:\n  n: {{{source}, dtype: int64}}")
+    assert "a name of other characters than letters, digits and `_` stands between backticks." in problem(
+        tmp_path, text
+    )
+
+
+def test_a_column_between_backticks_is_looked_for_like_any_other(tmp_path: Path) -> None:
+    text = (
+        MINIMAL.replace("impression.position", "impression.`postion`")
+        .replace("{from: ", "{from: '")
+        .replace("`postion`", "`postion`'")
+    )
+    assert "impressions have no column 'postion'; did you mean 'position'?" in problem(tmp_path, text)
