@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "fitting": LEAVES | {"config", "shards", "spark"},
     "pipeline": LEAVES | {"config", "codec", "descriptions", "fitting", "gate", "shards", "quality", "spark"},
     "progress": {"spark"},
+    "terminal": set(),
     "summary": {"config", "shards"},
     "cli": LEAVES
     | {
@@ -48,6 +49,7 @@ MAY_IMPORT = {
         "progress",
         "reading",
         "summary",
+        "terminal",
         "verdicts",
     },
 }

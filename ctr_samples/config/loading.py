@@ -20,6 +20,7 @@ from ruamel.yaml.reader import ReaderError
 from ctr_samples.config.models import JobConfig
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.config.references import check_references, check_secrets
+from ctr_samples.config.sizes import LARGEST_FILE, too_large
 from ctr_samples.errors import ConfigError
 
 _MOST_PROBLEMS = 8
@@ -79,6 +80,8 @@ def load_config(
     tree = _parse(Path(path))
     for override in overrides:
         _override(tree, override)
+    if problem := too_large(tree):
+        raise ConfigError(f"{path} {problem}.")
     filled = _fill(tree, environ, str(path), tree, ())
     try:
         config = JobConfig.model_validate(filled)
@@ -93,6 +96,8 @@ def load_config(
 
 def _parse(path: Path) -> CommentedMap:
     try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise ConfigError(f"{path} has {path.stat().st_size:,} bytes, expected a configuration of at most 2 MiB.")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"There is no configuration file {path}.") from None

@@ -98,8 +98,8 @@ def _by_name(
     for cell in cells:
         if lower.count(cell.lower()) > 1:
             raise InputError(
-                f"{where}: the first line of {file} names {cell!r} twice; set `by_position: true` to take columns in the order of "
-                "`schema`."
+                f"{where}: the first line of {file} names {cell!r} twice; set `by_position: true` to take "
+                "columns in the order of `schema`."
             )
     for cell in source.rename:
         if cell.lower() not in lower:

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from ctr_samples import errors
 from ctr_samples.config import Source
-from ctr_samples.errors import CtrSamplesError, InputError
+from ctr_samples.errors import NO_TENSORFLOW, CtrSamplesError, InputError, StorageError
 from ctr_samples.spark.databases import database_error
 from ctr_samples.spark.listing import MICROSECONDS
 
@@ -32,6 +32,35 @@ _VALUE = re.compile(
 )
 """Spark's errors about values in the data: classes 22 and 23 of SQL, such as a cast, a division by zero or an index."""
 _ADVICE = re.compile(r"\s*(?:If necessary|To return NULL|Use |SQLSTATE)[^\n]*$")
+_OUTSIDE = (
+    (
+        re.compile(r"No space left on device|Disk quota exceeded"),
+        StorageError,
+        "A disk is full: that of Spark's temporary files, most likely. Free some of it, or set `spark.local.dir` (the "
+        "environment's SPARK_LOCAL_DIRS) to a larger one.",
+    ),
+    (
+        re.compile(r"No module named '(?:tensorflow|keras)'"),
+        CtrSamplesError,
+        f"{NO_TENSORFLOW}, on the executors too.",
+    ),
+    (
+        re.compile(r"String (?:value )?length \(\d+\) exceeds the maximum|StreamConstraintsException"),
+        InputError,
+        "A string in JSON is longer than the 20,000,000 characters that functions such as from_json read; give the column a "
+        "type in `schema` instead, or shorten it in the source.",
+    ),
+    (
+        re.compile(
+            r"OutOfMemoryError|OversizedAllocationException|Cannot grow BufferHolder|NegativeArraySizeException|"
+            r"ArrowCapacityError|capacity error|exceeds the maximum array|Buffer overflow"
+        ),
+        InputError,
+        "A task ran out of memory: a value is very large, most likely. Leave out or shorten the column with values of many "
+        "megabytes, or give Spark more memory (`spark.executor.memory`, locally SPARK_DRIVER_MEMORY).",
+    ),
+)
+"""What has its cause outside of the configuration, by what Java or Python says of it."""
 _FILE = re.compile(r"(?:file|hdfs|s3a?|gs|abfss?):/+[^\s,;)]+|/[^\s,;)]+\.\w+")
 
 
@@ -83,6 +112,9 @@ def as_expected_error(error: Exception) -> CtrSamplesError | None:
             f"{other['file']}: `{other['column']}` is {other['found']}, which does not fit {other['expected']}, the type in "
             f"the first file of its source; {MICROSECONDS if of_time else 'write all files with one type'}."
         )
+    for sign, kind, sentence in _OUTSIDE:
+        if sign.search(text):
+            return kind(sentence)
     unreadable = _UNREADABLE.search(text)
     if unreadable:
         file = _FILE.search(unreadable["what"])

@@ -651,3 +651,37 @@ def test_a_column_between_backticks_is_looked_for_like_any_other(tmp_path: Path)
         .replace("`postion`", "`postion`'")
     )
     assert "impressions have no column 'postion'; did you mean 'position'?" in problem(tmp_path, text)
+
+
+LISTS = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+LISTS += [f"a{i}: &a{i} [{', '.join(10 * [f'*a{i - 1}'])}]" for i in range(1, 10)]
+KEYS = ["a0: &a0 {x: 1, y: 1}", *[f"a{i}: &a{i} {{x: *a{i - 1}, y: *a{i - 1}}}" for i in range(1, 60)]]
+
+
+@pytest.mark.parametrize("bomb", [LISTS, KEYS])
+def test_aliases_that_stand_for_billions_of_values_are_refused(tmp_path: Path, bomb: list[str]) -> None:
+    message = problem(tmp_path, MINIMAL + "\n".join(bomb) + "\n")
+    assert re.fullmatch(
+        r"c\.yaml stands for [\d,]+ values once its aliases are filled in, expected at most 200,000\.", message
+    )
+
+
+@pytest.mark.parametrize("value", ["&x [*x]", "&x {y: [1, *x]}"])
+def test_an_alias_of_a_part_of_itself_is_refused(tmp_path: Path, value: str) -> None:
+    message = problem(tmp_path, MINIMAL, f"x={value}")
+    assert message == "c.yaml has an alias that stands for a part of itself; write the part out."
+
+
+def test_aliases_of_ordinary_size_are_filled_in(tmp_path: Path) -> None:
+    text = MINIMAL.replace("position: {from", "position: &p {from").replace("output:", "  again: *p\noutput:")
+    assert load_config(written(tmp_path, text)).config.features["again"].from_ == "impression.position"
+
+
+def test_a_bomb_in_an_override_is_refused(tmp_path: Path) -> None:
+    parts = ["&a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    parts += [f"&a{i} [{', '.join(10 * [f'*a{i - 1}'])}]" for i in range(1, 10)]
+    assert "values once its aliases are filled in" in problem(tmp_path, MINIMAL, f"x=[{', '.join(parts)}]")
+
+
+def test_a_file_of_megabytes_is_refused_unread(tmp_path: Path) -> None:
+    assert problem(tmp_path, MINIMAL + "#" * (2 << 20)).endswith("expected a configuration of at most 2 MiB.")
