@@ -22,6 +22,8 @@ from a Python worker to the driver.
 
 from __future__ import annotations
 
+NO_TENSORFLOW = "TensorFlow is not installed here; install it with `pip install 'ctr-samples[tensorflow]'`"
+
 
 class CtrSamplesError(Exception):
     """Base of all expected errors; ``exit_code`` is what the command line returns."""

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
+from ctr_samples.config.problems import end_sentence
 from ctr_samples.contract import ExampleContract
 from ctr_samples.descriptions import contract_json, schema_pbtxt
 from ctr_samples.errors import DamagedFile, InputError, StorageError, UsageError
@@ -54,6 +55,7 @@ from ctr_samples.spark.features import HOUR, USER, contract_of
 from ctr_samples.spark.impressions import NO_ARTICLE, NO_TIME, SKIP_ABOVE, UNREADABLE
 from ctr_samples.spark.joining import ViewJoiner
 from ctr_samples.spark.labels import flips_since, labels_counted, plan_labels
+from ctr_samples.spark.malformed import reasons
 from ctr_samples.spark.samples import SampleBuilder
 from ctr_samples.spark.sampling import drops_of_sampling, sampling_counted
 from ctr_samples.spark.session import make_active, run_session
@@ -163,7 +165,7 @@ def _run(
 
     told.stage("checking and publishing")
     accounting = account(witnesses, receipts)
-    check_malformed(config, witnesses)
+    check_malformed(config, witnesses, sources)
     check_clocks(config, witnesses.counts("clocks"))
     check_impressions(config, accounting, run_date)
     check_receipts(receipts, output.partitions)
@@ -335,16 +337,17 @@ def account(witnesses: Witnesses, receipts: list[Receipt]) -> Accounting:
     return Accounting(impressions, counted, witnesses.counts("joined").get("rows", 0), written)
 
 
-def check_malformed(config: JobConfig, witnesses: Witnesses) -> None:
-    """Refuse a run whose text sources have more malformed lines than their configuration allows."""
+def check_malformed(config: JobConfig, witnesses: Witnesses, sources: Mapping[str, SourceFrame]) -> None:
+    """Refuse a run whose text sources have more malformed lines than their configuration allows, and say what is wrong."""
     for name, source in config.sources.items():
         counted = witnesses.counts(f"source {name}")
         lines, malformed = counted.get("lines", 0), counted.get("malformed", 0)
         allowed = source.bad_records.max_rate
         if malformed > allowed * lines:
+            why = reasons(sources[name], source, lines)
             raise InputError(
                 f"sources.{name}: {malformed:,} of {lines:,} lines are malformed ({malformed / lines:.2%}), more than "
-                f"`bad_records.max_rate: {allowed:g}` allows. Look at the file, or raise the rate."
+                f"`bad_records.max_rate: {allowed:g}` allows: {end_sentence(why)} Look at the file, or raise the rate."
             )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,29 +19,6 @@ if TYPE_CHECKING:
     from ctr_samples.spark.sink import Progress as Written
 
 _POLL_SECONDS = 0.3
-
-
-def stderr_console() -> Console:
-    """Where progress, summaries and errors go; stdout is for output that other programs read."""
-    terminal = None if sys.stderr.isatty() else _terminal_behind_spark_submit()
-    if terminal is not None:
-        return Console(file=open(terminal, "w"), highlight=False)  # lives as long as the console
-    return Console(stderr=True, highlight=False)
-
-
-def _terminal_behind_spark_submit() -> str | None:
-    """The terminal that spark-submit's own stderr is, if it is one.
-
-    spark-submit runs Python as its child and copies both of its outputs to stdout, so that Python sees no terminal. Where
-    there is no /proc, as on macOS, a run under spark-submit is quiet until its summary.
-    """
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return None
-    try:
-        target = os.readlink(f"/proc/{os.getppid()}/fd/2")
-    except OSError:
-        return None
-    return target if target.startswith(("/dev/pts/", "/dev/tty")) and os.access(target, os.W_OK) else None
 
 
 class RunProgress:
@@ -72,7 +47,7 @@ class RunProgress:
 
     def warn(self, text: str) -> None:
         """Print a warning above the progress."""
-        self._progress.console.print(f"[yellow]warning:[/yellow] {escape(masked(text))}", soft_wrap=True)
+        self._progress.console.print(f"[yellow]warning:[/yellow] {escape(masked(text))}", markup=True, soft_wrap=True)
 
     def follow(self, spark: SparkSession) -> None:
         """Show the tasks of this session's running stages from now on."""

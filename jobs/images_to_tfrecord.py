@@ -39,7 +39,8 @@ def images_to_tfrecord(
     """Write image folders as train and validation records, published once. Prints the path of the manifest."""
     from ctr_samples.addresses import check_address, check_apart
     from ctr_samples.cli import errors_in_words
-    from ctr_samples.progress import RunProgress, stderr_console
+    from ctr_samples.progress import RunProgress
+    from ctr_samples.terminal import say, stderr_console
 
     console = stderr_console()
     with errors_in_words(console, debug):
@@ -69,7 +70,7 @@ def images_to_tfrecord(
                     progress=written,
                 )
         console.print(report.render(), soft_wrap=True)
-        typer.echo(report.manifest)
+        say(report.manifest)
 
 
 if __name__ == "__main__":

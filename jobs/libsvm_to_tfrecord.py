@@ -28,9 +28,12 @@ def libsvm_to_tfrecord(
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
     """Write lines as records with label, indices and values, published once. Prints how to parse them."""
+    from rich.text import Text
+
     from ctr_samples.addresses import check_address, check_apart
     from ctr_samples.cli import errors_in_words
-    from ctr_samples.progress import RunProgress, stderr_console
+    from ctr_samples.progress import RunProgress
+    from ctr_samples.terminal import say, stderr_console
 
     console = stderr_console()
     with errors_in_words(console, debug):
@@ -47,9 +50,11 @@ def libsvm_to_tfrecord(
                 rows = read_libsvm(spark, input_, size, zero_based=zero_based)
                 progress.stage("writing")
                 write_tfrecord(rows, output, mode=mode.value, compression=compression, shard_size=shard_size)
-        console.print(f"[bold green]Published[/bold green] {output}, features: {size_of(rows):,}", soft_wrap=True)
+        console.print(
+            Text.assemble(("Published", "bold green"), f" {output}, features: {size_of(rows):,}"), soft_wrap=True
+        )
         console.print("Parse them in batches with", markup=False)
-        typer.echo(f"tf.io.SparseFeature('indices', 'values', tf.float32, {size_of(rows)})")
+        say(f"tf.io.SparseFeature('indices', 'values', tf.float32, {size_of(rows)})")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def train(
     """Read with tf.data, train, go on from a checkpoint, score, export. For several workers set TF_CONFIG."""
     from ctr_samples.cli import errors_in_words
     from ctr_samples.errors import UsageError
-    from ctr_samples.progress import stderr_console
+    from ctr_samples.terminal import stderr_console
 
     console = stderr_console()
     with errors_in_words(console, debug):

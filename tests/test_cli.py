@@ -117,11 +117,11 @@ def test_a_missing_configuration_file_is_named() -> None:
     assert "There is no configuration file nowhere.yaml." in sentence(result)
 
 
-def test_debug_shows_the_stack_trace(here: None) -> None:
+def test_debug_shows_the_stack_trace_and_keeps_the_exit_code(here: None) -> None:
     result = call("config", "--config", CONFIG, "--set", "nam=x", "--debug")
     assert result.exit_code == 2
-    assert "Traceback (most recent call last)" in result.stderr
-    assert "ConfigError" in result.stderr
+    assert result.stderr.startswith("Traceback (most recent call last):")
+    assert "ctr_samples.errors.ConfigError: " in result.stderr
 
 
 @pytest.mark.parametrize("debug", [(), ("--debug",)])

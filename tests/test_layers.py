@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "fitting": LEAVES | {"config", "shards", "spark"},
     "pipeline": LEAVES | {"config", "codec", "descriptions", "fitting", "gate", "shards", "quality", "spark"},
     "progress": {"config", "spark"},
+    "terminal": set(),
     "summary": {"config", "shards"},
     "cli": LEAVES
     | {
@@ -50,6 +51,7 @@ MAY_IMPORT = {
         "progress",
         "reading",
         "summary",
+        "terminal",
         "verdicts",
     },
 }

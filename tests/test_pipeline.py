@@ -545,3 +545,47 @@ def test_a_value_of_the_environment_that_spark_would_log_is_warned_of_by_name(en
         (warning,) = told.warn.call_args.args
         assert "will hold what ${LOGS}, ${WORD} was filled with" in warning
         assert "hush" not in warning
+
+
+def test_headers_and_columns_of_any_name_become_features(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(
+        ",item:token,user:token,when it was\n0,7,u1,2019-06-05 10:00:00\n1,8,u2,2019-06-05 11:00:00\n"
+    )
+    users = pd.DataFrame({"user:token": ["u1", "u2"], "age:token": [31, 32], "a`b.c": [5, 6]}, index=[3, 4])
+    for day in ("2019-06-04", "2019-06-05"):
+        (tmp_path / f"users/dt={day}").mkdir(parents=True)
+        users.to_parquet(tmp_path / f"users/dt={day}/x.parquet")
+    (tmp_path / "c.yaml").write_text(f"""
+name: names
+timezone: UTC
+sources:
+  log:
+    {{format: csv, path: "{tmp_path}/log.csv", header: true, schema: "at STRING, who STRING, what INT",
+      rename: {{"user:token": who, "item:token": what, "when it was": at}}}}
+  users: {{format: parquet, path: "{tmp_path}/users/dt={{date}}", days_before: 2}}
+impressions: {{source: log, time: at, user: who, article: what}}
+labels: {{clicked: {{source: log, where: "false", window: 0s}}}}
+views: {{user: {{source: users, entity: user, key: "`user:token`", snapshot: dt, ttl: 1d}}}}
+features:
+  age: {{from: "user.`age:token`", dtype: int64}}
+  odd: {{expr: "user.`a``b.c` + 1", dtype: int64}}
+  row: {{from: user.__index_level_0__, dtype: int64}}
+output: {{path: {tmp_path}/out, partitions: 1}}
+""")
+    manifest = pipeline.run(spark, load_config(tmp_path / "c.yaml"), date(2019, 6, 5)).manifest
+    found = examples(tmp_path / "out", manifest)
+    assert sorted(map(tuple, found[["age", "odd", "row"]].to_numpy().tolist())) == [(31, 6, 3), (32, 7, 4)]
+
+
+def test_a_malformed_value_is_named_when_a_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("item_id,item_feature_0\n1,0.5\n10000169349117863715,1.5\nx,2.5\n")
+    schema = "item_id BIGINT, item_feature_0 DOUBLE"
+    items = f"sources.items={{format: csv, path: '{tmp_path}/items.csv', header: true, schema: '{schema}'}}"
+    rest = [f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
+    with pytest.raises(InputError) as caught:
+        pipeline.run(spark, open_bandit(tmp_path / "out", items, *rest), TUESDAY)
+    assert str(caught.value) == (
+        "sources.items: 2 of 3 lines are malformed (66.67%), more than `bad_records.max_rate: 0` allows: `item_id` = "
+        "'10000169349117863715' is not a BIGINT in 2 of 3 lines; use STRING. Look at the file, or raise the rate."
+    )
+    assert nothing_published(tmp_path / "out")

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ctr_samples import progress
-from ctr_samples.progress import RunProgress, stderr_console
+from ctr_samples import terminal
+from ctr_samples.progress import RunProgress
+from ctr_samples.terminal import stderr_console
 
 
 @dataclass
@@ -55,7 +56,7 @@ def test_the_terminal_of_spark_submit_is_found_behind_it(
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setattr(os, "readlink", lambda path: behind)
     monkeypatch.setattr(os, "access", lambda path, mode: True)
-    assert progress._terminal_behind_spark_submit() == found
+    assert terminal._terminal_behind_spark_submit() == found
 
 
 def test_outside_spark_submit_errors_go_to_stderr(

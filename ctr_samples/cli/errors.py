@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,9 +10,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from ctr_samples.config.masking import masked, masking
-from ctr_samples.errors import CtrSamplesError
+from ctr_samples.errors import NO_TENSORFLOW, CtrSamplesError
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")]
 
@@ -26,10 +28,7 @@ def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
         try:
             yield
         except CtrSamplesError as error:
-            if debug:
-                _print_trace(console, error)
-            else:
-                _print_error(console, str(error))
+            _tell(console, error, str(error), debug)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             console.print("Stopped. What is published stays; run it again to go on.")
@@ -37,20 +36,36 @@ def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
         except typer.Exit:
             raise
         except Exception as error:
-            if debug:
-                _print_trace(console, error)
-            else:
-                # Masked before it is cut: a value may have several lines.
-                first_line = (masked(str(error)).strip().splitlines() or [""])[0]
-                _print_error(console, f"{type(error).__name__}: {first_line}")
+            cause = cause_of(error)
+            # Masked before it is cut: a value may have several lines.
+            first_line = (masked(str(error)).strip().splitlines() or [""])[0]
+            _tell(console, error, cause or f"{type(error).__name__}: {first_line}", debug)
+            if not (cause or debug):
                 console.print("This was not expected. Run again with --debug to see where it happened.")
             raise typer.Exit(1) from None
 
 
-def _print_error(console: Console, message: str) -> None:
-    console.print("[bold red]error:[/bold red]", end=" ")
-    console.print(masked(message), markup=False, soft_wrap=True)
+def cause_of(error: Exception) -> str | None:
+    """What to do about an error that is not ours but that has a cause outside: something is not installed, or full."""
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in ("tensorflow", "keras"):
+        return f"{NO_TENSORFLOW}."
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        place = f" that holds {error.filename}" if error.filename else ""
+        return f"The disk{place} is full; free some of it, or set TMPDIR and `spark.local.dir` to a larger one."
+    if isinstance(error, ConnectionRefusedError | ConnectionResetError) or type(error).__name__ == "Py4JNetworkError":
+        return (
+            "Spark's JVM has ended, most likely for want of memory: a value or a partition is very large. Leave out or shorten "
+            "that column, or give it more, as in SPARK_DRIVER_MEMORY=8g."
+        )
+    if isinstance(error, MemoryError):
+        return "There is not enough memory; give the machine more, or read less at once."
+    return None
 
 
-def _print_trace(console: Console, error: Exception) -> None:
-    console.print(masked("".join(traceback.format_exception(error))), markup=False, soft_wrap=True, end="")
+def _tell(console: Console, error: Exception, sentence: str, debug: bool) -> None:
+    if debug:
+        trace = "".join(traceback.format_exception(error))
+        console.print(masked(trace), markup=False, end="", soft_wrap=True)
+        return
+    console.print(Text("error:", style="bold red"), end=" ")
+    console.print(masked(sentence), markup=False, soft_wrap=True)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from ctr_samples.cli.errors import Debug, errors_in_words
 from ctr_samples.cli.generation import ConfigPath, Day, Overrides, spark_for
 from ctr_samples.config import load_config
 from ctr_samples.errors import UsageError
-from ctr_samples.progress import stderr_console
+from ctr_samples.terminal import stderr_console, stdout_console
 from ctr_samples.verdicts import FeatureRow, PastAction, Verdict, judge_actions, judge_history, judge_rows
 
 if TYPE_CHECKING:
@@ -54,9 +53,9 @@ def explain(
 
             sought = Sought(impression_id, user, article, when)
             evidence = pipeline.evidence_of(spark, loaded.config, run_date, sought, reporter=progress)
-        out = Console(highlight=False, soft_wrap=True)
+        out = stdout_console()
         for line in report(evidence, zone):
-            out.print(loaded.masked(line))
+            out.print(loaded.masked(line), markup=True, soft_wrap=True)
 
 
 def _instant(text: str, zone: ZoneInfo) -> datetime:
@@ -91,7 +90,7 @@ def _label(name: str, label: LabelEvidence, evidence: Evidence, zone: ZoneInfo) 
     if label.others:
         yield f"  The same was shown {len(label.others)} more time(s) near this day."
     for verdict in verdicts:
-        yield f"  {_mark(verdict)} {_time(verdict.what.time, zone)}: {verdict.why}"
+        yield f"  {_mark(verdict)} {_time(verdict.what.time, zone)}: {escape(verdict.why)}"
 
 
 def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
@@ -108,7 +107,7 @@ def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: ZoneInfo) -> 
     for verdict in verdicts[first : first + _SHOWN_ROWS]:
         row: FeatureRow = verdict.what
         known = "" if row.available_time == row.event_time else f", known {_time(row.available_time, zone)}"
-        yield f"  {_mark(verdict)} {_time(row.event_time, zone)}{known}: {verdict.why}"
+        yield f"  {_mark(verdict)} {_time(row.event_time, zone)}{known}: {escape(verdict.why)}"
         if verdict.taken:
             yield f"      {_value(row.values)}"
     hidden = len(verdicts) - _SHOWN_ROWS
@@ -128,7 +127,7 @@ def _history(name: str, history: HistoryEvidence, evidence: Evidence, zone: Zone
         if verdict.taken or id(verdict) in printed:
             action: PastAction = verdict.what
             more = f" {_value(dict(action.values))}" if verdict.taken and action.values else ""
-            yield f"  {_mark(verdict)} {_time(action.time, zone)} {_value(action.item)}: {verdict.why}{more}"
+            yield f"  {_mark(verdict)} {_time(action.time, zone)} {_value(action.item)}: {escape(verdict.why)}{more}"
     if len(others) > len(near):
         yield f"  … and {len(others) - len(near)} further away"
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from ctr_samples.cli.errors import Debug, errors_in_words
 from ctr_samples.cli.generation import ConfigPath, Overrides, spark_for
 from ctr_samples.config import load_config
-from ctr_samples.progress import stderr_console
+from ctr_samples.terminal import say, stderr_console
 from ctr_samples.vocabulary import FittedState
 
 
@@ -41,7 +41,7 @@ def fit(
             state = fitting.fit(spark, loaded, last, days=days, afresh=afresh)
         console.print(growth_report(state))
         fitted = loaded.config.fitted
-        typer.echo(f"{fitted.path if fitted else ''}/versions/{state.version:08d}.json")
+        say(f"{fitted.path if fitted else ''}/versions/{state.version:08d}.json")
 
 
 def growth_report(state: FittedState) -> RenderableType:

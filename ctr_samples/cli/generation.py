@@ -12,7 +12,8 @@ from rich.console import Console
 
 from ctr_samples.cli.errors import Debug, errors_in_words
 from ctr_samples.config import JobConfig, explain, load_config
-from ctr_samples.progress import RunProgress, stderr_console
+from ctr_samples.progress import RunProgress
+from ctr_samples.terminal import say, stderr_console
 
 ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="The YAML file of the sample set.")]
 Overrides = Annotated[list[str] | None, typer.Option("--set", help="Change one key, as in output.path=/tmp/x.")]
@@ -59,7 +60,7 @@ def generate(
 
         storage = open_storage(loaded.config.output.path)
         console.print(run_summary(result.manifest, storage, published=result.published), soft_wrap=True)
-        typer.echo(storage.locate(manifest_path(run_date, result.manifest.generation)))
+        say(storage.locate(manifest_path(run_date, result.manifest.generation)))
 
 
 def config_command(
@@ -77,15 +78,13 @@ def config_command(
         loaded = load_config(config, set_ or ())
         loaded.refuse_secrets()
         if not explain_:
-            typer.echo(f"{config} is valid.")
+            say(f"{config} is valid.")
             return
-        typer.echo(loaded.masked(explain(loaded.config, run_date)))
+        say(loaded.masked(explain(loaded.config, run_date)))
         if loaded.config.views:
             from ctr_samples.spark.as_of import described, plan_joins
             from ctr_samples.spark.joining import declared_facts
 
-            typer.echo(
-                "\nIt joins the views in these steps; small ones are broadcast instead, once a run has seen their size"
-            )
+            say("\nIt joins the views in these steps; small ones are broadcast instead, once a run has seen their size")
             facts = [declared_facts(name, view) for name, view in loaded.config.views.items()]
-            typer.echo(loaded.masked("\n".join(f"  {line}" for line in described(plan_joins(facts)))))
+            say(loaded.masked("\n".join(f"  {line}" for line in described(plan_joins(facts)))))

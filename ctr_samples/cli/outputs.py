@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import secrets
-import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
-from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Column, Table
+from rich.text import Text
 
 from ctr_samples.cli.errors import Debug, errors_in_words
 from ctr_samples.config.units import format_size, parse_duration
 from ctr_samples.errors import DamagedFile, UsageError
-from ctr_samples.progress import bytes_progress, stderr_console
+from ctr_samples.progress import bytes_progress
+from ctr_samples.terminal import say, stderr_console, stdout_console, visible
 
 OutputPath = Annotated[str, typer.Argument(help="The output directory of a sample set, or a table.")]
 LatestDay = Annotated[str | None, typer.Option("--date", "-d", help="A day; default: the latest that is published.")]
 EveryDay = Annotated[str | None, typer.Option("--date", "-d", help="A day; default: all that are published.")]
 SplitName = Annotated[str | None, typer.Option("--split", help="train or eval; default: all.")]
 
-_WIDE = 160
-"""Columns of a table that goes to a file or a pipe."""
+_WIDEST = 1_000_000
+"""Wider than any table, to measure how wide one would be."""
+
+_LONGEST = 1000
+"""Characters of a text that are shown: more than any id has."""
 
 
 def verify(output: OutputPath, date: LatestDay = None, debug: Debug = False) -> None:
@@ -41,8 +45,10 @@ def verify(output: OutputPath, date: LatestDay = None, debug: Debug = False) -> 
             raise DamagedFile("\n".join(found))
         records = sum(shard.records for shard in published.shards)
         console.print(
-            f"[green]Intact[/green]: {published.title}: "
-            f"{len(published.shards):,} shard(s), {records:,} records, {size:,} bytes."
+            Text.assemble(
+                ("Intact", "green"),
+                f": {published.title}: {len(published.shards):,} shard(s), {records:,} records, {size:,} bytes.",
+            )
         )
         if not published.sealed:
             console.print(
@@ -57,7 +63,7 @@ def show(
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="How many examples.")] = 5,
     debug: Debug = False,
 ) -> None:
-    """Show the first examples as a table, one column for each example."""
+    """Show the first examples: as a table, one column for each, or one below the other where it would be too wide."""
     with errors_in_words(stderr_console(), debug):
         storage, published = _open(output, date)
         from ctr_samples.contract import ExampleContract
@@ -65,7 +71,11 @@ def show(
 
         contract = ExampleContract.from_dict(dict(published.contract))
         rows = first_examples(storage, published.of_split(split), contract, count)
-        Console(highlight=False).print(_examples_table(rows))
+        console = stdout_console()
+        table = _examples_table(rows)
+        fits = Measurement.get(console, console.options.update_width(_WIDEST), table).maximum <= console.width
+        for part in [table] if fits else _examples_below_each_other(rows):
+            console.print(part, soft_wrap=not fits)
 
 
 def paths(output: OutputPath, date: LatestDay = None, split: SplitName = None, debug: Debug = False) -> None:
@@ -73,7 +83,7 @@ def paths(output: OutputPath, date: LatestDay = None, split: SplitName = None, d
     with errors_in_words(stderr_console(), debug):
         storage, published = _open(output, date)
         for shard in published.of_split(split):
-            typer.echo(storage.locate(shard.path))
+            say(storage.locate(shard.path))
 
 
 def history(output: OutputPath, date: LatestDay = None, debug: Debug = False) -> None:
@@ -91,10 +101,8 @@ def history(output: OutputPath, date: LatestDay = None, debug: Debug = False) ->
         for found in generations_of(open_storage(output), _day(date)):
             records, shards = ("" if count is None else f"{count:,}" for count in (found.records, found.shards))
             size = format_size(found.bytes) if found.bytes is not None else ""
-            table.add_row(
-                str(found.generation), found.created_at, found.run_id, records, shards, size, escape(found.note)
-            )
-        Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(table)
+            table.add_row(str(found.generation), found.created_at, found.run_id, records, shards, size, found.note)
+        stdout_console().print(table)
 
 
 def clean(
@@ -121,7 +129,7 @@ def clean(
         count = freed = 0
         for cleanup in cleanups_of(storage, _day(date), retention):
             for path in (*cleanup.directories, *cleanup.files):
-                typer.echo(storage.locate(path))
+                say(storage.locate(path))
             if not dry_run:
                 carry_out(storage, cleanup)
             count += len(cleanup.directories) + len(cleanup.files)
@@ -170,8 +178,17 @@ def _day(text: str | None) -> Any:
 def _examples_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(Column("feature", no_wrap=True), *[f"#{i}" for i in range(len(rows))])
     for name in rows[0] if rows else ():
-        table.add_row(name, *[_cell(row[name]) for row in rows])
+        table.add_row(visible(name), *[_cell(row[name]) for row in rows])
     return table
+
+
+def _examples_below_each_other(rows: list[dict[str, Any]]) -> Iterator[Text]:
+    """Each value on a line of its own, whole, however wide that is."""
+    for i, row in enumerate(rows):
+        yield Text(f"#{i}", style="bold")
+        width = max(map(len, row), default=0)
+        for name, value in row.items():
+            yield Text(f"  {visible(name):<{width}}  {_cell(value)}")
 
 
 def _cell(value: Any) -> str:
@@ -181,5 +198,14 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, bytes):
-        return value[:40].decode("utf-8", "replace")
-    return "" if value is None else str(value)
+        return _text(value)
+    return "null" if value is None else visible(str(value))
+
+
+def _text(value: bytes) -> str:
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        start = value[:16].hex(" ")
+        return f"{len(value):,} bytes: {start} …" if len(value) > 16 else f"{len(value):,} bytes: {start}"
+    return visible(text) if len(text) <= _LONGEST else f"{visible(text[:_LONGEST])} … {len(text):,} characters"

@@ -14,7 +14,7 @@ import typer
 from ctr_samples.cli.errors import Debug, errors_in_words
 from ctr_samples.cli.outputs import LatestDay
 from ctr_samples.errors import DamagedFile, InputError, UsageError
-from ctr_samples.progress import stderr_console
+from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
     from ctr_samples.shards import Manifest, Storage
@@ -44,15 +44,15 @@ def report(
             return
         storage, manifest = _manifest(output, date, generation)
         if metrics:
-            typer.echo(_read(storage, manifest, METRICS), nl=False)
+            say(_read(storage, manifest, METRICS), end="")
             return
         if prometheus:
             from ctr_samples.quality.prometheus import prometheus_text
 
-            typer.echo(prometheus_text(_metrics(storage, manifest)), nl=False)
+            say(prometheus_text(_metrics(storage, manifest)), end="")
             return
         page = _place(storage, manifest, REPORT)
-        typer.echo(page)
+        say(page)
         for day, refused in () if generation is not None else _later(storage, manifest, of_its_day=date is not None):
             console.print(f"A later run of {day} was not published; its report is {refused}", soft_wrap=True)
         if open_ and not _opened(page):
@@ -82,7 +82,7 @@ def compare(
             place.write_text(page, "utf-8")
         except OSError as error:
             raise UsageError(f"Cannot write {place}: {error.strerror}. Give another --output.") from None
-        typer.echo(place)
+        say(place)
 
 
 def _for_prometheus(output: str) -> str:

@@ -18,14 +18,15 @@ def _one_value(value: Any) -> Any:
 Scalar = Annotated[int | float | str, BeforeValidator(_one_value)]
 
 
-def _as_text(value: Any) -> Any:
+def as_text(value: Any) -> Any:
+    """A plain value of YAML as the text that was meant."""
     # YAML reads `where: true` as a boolean and `key: 1` as a number; as SQL they are the same text.
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
 
 
-Expression = Annotated[str, BeforeValidator(_as_text), Field(min_length=1)]
+Expression = Annotated[str, BeforeValidator(as_text), Field(min_length=1)]
 """A Spark SQL expression over the columns of one source, from an allow-list of functions."""
 
 

@@ -19,6 +19,10 @@ from ctr_samples.config.problems import Problem, nearest
 
 LEGACY_SIZE = 121
 
+_PART = r"`(?:[^`]|``)+`|[^\W\d]\w*"
+"""A name of SQL; one of other characters stands between backticks, in which a backtick is doubled."""
+_QUOTED = "; a name of other characters than letters, digits and `_` stands between backticks"
+
 
 def feature_problems(config: JobConfig) -> Iterator[Problem]:
     """All problems of features that can be seen without reading any data."""
@@ -60,13 +64,15 @@ def ids_of(config: JobConfig, feature: Feature) -> int | None:
 
 def _sources(config: JobConfig, name: str, feature: Feature, used: set[str]) -> Iterator[Problem]:
     where = ("features", name, "from" if feature.from_ else "expr")
-    if feature.from_ and not re.fullmatch(r"\w+\.\w+(\.\w+)*", feature.from_):
-        yield Problem(where, f"{feature.from_!r} is not of the form `<view>.<column>` or `impression.<column>`")
+    if feature.from_ and not re.fullmatch(rf"(?:{_PART})(?:\.(?:{_PART}))+", feature.from_):
+        yield Problem(
+            where, f"{feature.from_!r} is not of the form `<view>.<column>` or `impression.<column>`{_QUOTED}"
+        )
         return
     for place, text in ((where, feature.from_ or feature.expr or ""), (("features", name, "at"), feature.at or "")):
         code = _without_strings(text)
         parameters = _lambda_parameters(code) - set(config.views) - set(config.histories)
-        for view, column in re.findall(r"(?<![\w.`'])([A-Za-z]\w*)\.([A-Za-z]\w*)", code):
+        for view, column in _paths(code):
             if view in parameters:
                 continue
             used.add(view)
@@ -154,7 +160,17 @@ def _not_in_a_vector(layout: str, feature: Feature) -> str | None:
 
 
 def _without_strings(text: str) -> str:
-    return re.sub(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", "''", text)
+    quoted = r"(`(?:[^`]|``)*`)|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+    return re.sub(quoted, lambda found: found[1] or "''", text)
+
+
+def _paths(code: str) -> Iterator[tuple[str, str]]:
+    """The first two parts of each name in ``user.`age:token` + item.price.eur``: ("user", "age:token"), ("item", "price")."""
+    for dot, path in re.findall(rf"(?<!\w)(\.?)((?:{_PART})(?:\.(?:{_PART}))*)", code):
+        parts = re.findall(_PART, path)
+        if not dot and len(parts) > 1:
+            view, column = (part[1:-1].replace("``", "`") if part[0] == "`" else part for part in parts[:2])
+            yield view, column
 
 
 def _lambda_parameters(code: str) -> set[str]:

@@ -56,7 +56,9 @@ class Feature(Model):
     apply in this order, to each item of a list.
     """
 
-    from_: str | None = Field(None, alias="from", description="`<view>.<column>` or `impression.<column>`.")
+    from_: str | None = Field(
+        None, alias="from", description="`<view>.<column>` or `impression.<column>`, as in `` user.`age:token` ``."
+    )
     expr: Expression | None = Field(None, description="Instead: an SQL expression over `<view>.<column>`s.")
     cross: tuple[Name, ...] | None = Field(
         None, description="Instead: other features with one integer or text each, hashed together; with `hash_buckets`."

@@ -25,6 +25,7 @@ from ctr_samples.config.masking import mask, remember
 from ctr_samples.config.models import JobConfig
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.config.references import check_references, check_secrets
+from ctr_samples.config.sizes import LARGEST_FILE, too_large
 from ctr_samples.errors import ConfigError, CtrSamplesError
 
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
@@ -113,6 +114,8 @@ def load_config(
     tree = _parse(Path(path))
     for override in overrides:
         _override(tree, override)
+    if problem := too_large(tree):
+        raise ConfigError(f"{path} {problem}.")
     filled = _fill(tree, environ, str(path), tree, ())
     values = {name: environ[name] for name in _names(_plain(tree)) if name in environ}
     remember(values)
@@ -129,6 +132,8 @@ def load_config(
 
 def _parse(path: Path) -> CommentedMap:
     try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise ConfigError(f"{path} has {path.stat().st_size:,} bytes, expected a configuration of at most 2 MiB.")
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(f"There is no configuration file {path}.") from None

@@ -9,12 +9,12 @@ import math
 import os
 import re
 from datetime import timedelta
-from typing import Literal
+from typing import Annotated, Literal
 from zoneinfo import available_timezones
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from ctr_samples.config.base import Expression, Model, Name, Scalar
+from ctr_samples.config.base import Expression, Model, Name, Scalar, as_text
 from ctr_samples.config.features import Feature, Fitted, Vocabulary
 from ctr_samples.config.quality import Quality
 from ctr_samples.config.units import Duration, Size, format_duration
@@ -53,7 +53,10 @@ class Source(Model):
 
     format: Literal["json", "csv", "parquet", "orc", "table", "jdbc"] = Field(description="How the input is stored.")
     path: str | None = Field(
-        None, min_length=1, description="A file or directory; `{date}` stands for each day that is read."
+        None,
+        min_length=1,
+        description="A file or directory; `{date}` stands for each day that is read. A directory `dt={date}` gives the rows a "
+        "column `dt`, a date, where the files have none of that name.",
     )
     table: str | None = Field(
         None,
@@ -85,7 +88,19 @@ class Source(Model):
         description="If nothing is there at all, read it as empty with the columns of `schema`, and warn: a feature table that "
         "is not made yet. What is there is read as always.",
     )
-    header: bool = Field(False, description="csv: the first line holds the names.")
+    header: bool = Field(
+        False,
+        description="csv: the first line holds the names, by which the columns of `schema` are found, in any order.",
+    )
+    by_position: bool = Field(
+        False,
+        description="csv with `header: true`: pass over the names; the columns are those of `schema` in their order.",
+    )
+    rename: dict[Annotated[str, BeforeValidator(as_text)], Annotated[str, Field(min_length=1)]] = Field(
+        {},
+        description='csv with `header: true`: name in the first line -> column of `schema`, as in `{"user:token": user, '
+        '"": row}`; `""` is a column without a name.',
+    )
     delimiter: str = Field(",", min_length=1, description="csv: what separates the columns.")
     days_before: int = Field(0, ge=0, le=3660, description="Days before the run date that are read too.")
     days_after: int = Field(0, ge=0, le=366, description="Days after the run date that are read too (late clicks).")
@@ -112,6 +127,10 @@ class Source(Model):
             raise ValueError(f"`format: {self.format}` needs `path` and no `table`")
         elif self.date_column is not None:
             raise ValueError("`date_column` is for `table` and `jdbc`; for files put `{date}` into the path")
+        if (self.rename or self.by_position) and (self.format != "csv" or not self.header):
+            raise ValueError("`rename` and `by_position` are for `format: csv` with `header: true`")
+        if self.rename and self.by_position:
+            raise ValueError("`rename` has no effect with `by_position`; remove one")
         if self.format in ("json", "csv") and self.schema_ is None:
             raise ValueError(f"`format: {self.format}` needs `schema`, so that types never depend on one day's data")
         if self.optional and self.schema_ is None:
@@ -126,6 +145,11 @@ class Source(Model):
         if self.optional:
             raise ValueError("`optional` is for files and for `format: table`; let a `query` give no rows instead")
         return self
+
+    @property
+    def by_name(self) -> bool:
+        """Whether the columns of CSV are those that the first line names."""
+        return self.header and not self.by_position
 
     @property
     def is_dated(self) -> bool:

@@ -37,6 +37,11 @@ def micros_of(span: timedelta) -> int:
     return span // timedelta(microseconds=1)
 
 
+def quoted(name: str) -> str:
+    """A column's name as SQL writes it, whatever it is made of."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def later(time: Column, span: timedelta) -> Column:
     """The instant ``span`` of elapsed time after another; before it if ``span`` is negative.
 
@@ -129,7 +134,7 @@ def pair_key(user: Column, article: Column) -> Column:
 def content_hash(rows: DataFrame) -> Column:
     """A hash of a whole row, the last resort that makes an order total. Null and its place count too."""
     return hash_of_fields(
-        [F.col(f"`{field.name}`") for field in rows.schema], [field.dataType for field in rows.schema]
+        [F.col(quoted(field.name)) for field in rows.schema], [field.dataType for field in rows.schema]
     )
 
 

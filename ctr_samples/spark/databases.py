@@ -15,6 +15,7 @@ from pyspark.sql.types import TimestampNTZType
 
 from ctr_samples.config import Source
 from ctr_samples.errors import InputError
+from ctr_samples.spark.columns import quoted
 
 _EXCEPTION = re.compile(r"(?<![\w.$])(?P<kind>(?:[a-z]\w*\.)+[\w$]*(?:Exception|Error)): (?=(?P<said>[^\n]+))")
 """An exception of Java and what it says, which may be another one of the same line."""
@@ -92,7 +93,7 @@ def _with_wall_clocks(spark: SparkSession, frame: DataFrame, url: str) -> DataFr
         return frame
     zone = F.lit(jvm.java.util.TimeZone.getDefault().getID())
     moved = [f.name for f in frame.schema if isinstance(f.dataType, TimestampNTZType)]
-    return frame.withColumns({name: F.convert_timezone(F.lit("UTC"), zone, F.col(f"`{name}`")) for name in moved})
+    return frame.withColumns({name: F.convert_timezone(F.lit("UTC"), zone, F.col(quoted(name))) for name in moved})
 
 
 def _relation(source: Source) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, cast
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -18,6 +19,7 @@ from pyspark.sql.types import DataType
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import ExpressionError, InputError
 from ctr_samples.spark.moments import check_literal, without_today
+from ctr_samples.spark.sizes import DEEPEST, Sizes, check_text, shown, too_deep
 
 _NODES = frozenset(
     "Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat CreateNamedStruct Divide EqualNullSafe "
@@ -84,16 +86,18 @@ def referenced_columns(spark: SparkSession, text: str, where: str) -> list[str]:
 def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[str, ...]]:
     """Each name as its parts: ``log1p(item.clicks)`` -> ``[("item", "clicks")]``."""
     paths = []
-    for node, parameters in _walk(_parse(spark, text, where)):
+    sizes = Sizes(where)
+    for node, parameters in _walk(_parse(spark, text, where), where):
         kind = node.getClass().getSimpleName()
         if kind not in _NODES:
-            raise ExpressionError(f"{where}: {text!r} uses {kind}, which is not allowed in a configuration.")
+            raise ExpressionError(f"{where}: {shown(text)} uses {kind}, which is not allowed in a configuration.")
         if kind == "Literal":
             check_literal(node, where)
         if kind == "UnresolvedFunction":
             name = ".".join(_parts(node)).lower()
             if name not in _FUNCTIONS:
                 raise ExpressionError(end_sentence(f"{where}: the function {name} is not allowed{_near(name)}"))
+            sizes.check(name, node)
             if name == "unix_timestamp" and node.children().isEmpty():
                 raise ExpressionError(f"{where}: unix_timestamp() without a time is now, which is not allowed.")
         # Spark's parser takes every name in the body of a lambda for one of its parameters.
@@ -111,22 +115,35 @@ def _near(name: str) -> str:
 
 
 def _parse(spark: SparkSession, text: str, where: str) -> Any:
+    check_text(text, where)
     try:
         # Spark's own parser, of the session: the only way to see what Spark would run.
         return cast(Any, spark)._jsparkSession.sessionState().sqlParser().parseExpression(text)
     except ParseException as error:
-        raise ExpressionError(f"{where}: {text!r} is not a Spark SQL expression ({first_sentence(error)})") from None
+        if error.getCondition() == "FAILED_TO_PARSE_TOO_COMPLEX":
+            raise too_deep(where) from None
+        raise ExpressionError(
+            f"{where}: {shown(text)} is not a Spark SQL expression ({first_sentence(error)})"
+        ) from None
+    except Py4JJavaError as error:
+        if "StackOverflowError" in str(error):
+            raise too_deep(where) from None
+        raise
 
 
-def _walk(node: Any, parameters: frozenset[str] = frozenset()) -> Iterator[tuple[Any, frozenset[str]]]:
+def _walk(
+    node: Any, where: str, parameters: frozenset[str] = frozenset(), depth: int = 1
+) -> Iterator[tuple[Any, frozenset[str]]]:
     """A node and all below it, each with the parameters of the lambdas around it."""
+    if depth > DEEPEST:
+        raise too_deep(where)
     if node.getClass().getSimpleName() == "LambdaFunction":
         names = node.arguments()
         parameters |= {_parts(names.apply(i))[0].lower() for i in range(names.size())}
     yield node, parameters
     children = node.children().iterator()
     while children.hasNext():
-        yield from _walk(children.next(), parameters)
+        yield from _walk(children.next(), where, parameters, depth + 1)
 
 
 def _parts(node: Any) -> list[str]:

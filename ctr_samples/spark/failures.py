@@ -11,8 +11,9 @@ from pyspark.errors import PySparkException
 
 from ctr_samples import errors
 from ctr_samples.config import Source
-from ctr_samples.errors import CtrSamplesError, InputError
+from ctr_samples.errors import NO_TENSORFLOW, CtrSamplesError, InputError, StorageError
 from ctr_samples.spark.databases import database_error
+from ctr_samples.spark.listing import MICROSECONDS
 
 _OURS = re.compile(r"^ctr_samples\.errors\.(\w+): (.+)$", re.MULTILINE)
 _UNREADABLE = re.compile(
@@ -22,11 +23,44 @@ _HEADER = re.compile(
     r"(?:CSV header does not conform to the schema|Number of column in CSV header is not equal)[^\n]*\n"
     r"(?P<what>(?: ?(?:Header|Schema|Expected)[^\n]*\n)+)CSV file: (?P<file>\S+)"
 )
+_OTHER_TYPE = re.compile(
+    r"\[FAILED_READ_FILE\.PARQUET_COLUMN_DATA_TYPE_MISMATCH\].* reading file (?P<file>\S+)\. .*column \[(?P<column>.*)\]\. "
+    r"Expected Spark type (?P<expected>.+), actual Parquet type (?P<found>\w+)"
+)
 _VALUE = re.compile(
     r"\[[A-Z0-9_.]+\]\s*(?P<what>[^\n]+)(?=[^\[]*SQLSTATE: 2[23]\w{3})|(?P<range>Illegal sequence boundaries[^\n]+)"
 )
 """Spark's errors about values in the data: classes 22 and 23 of SQL, such as a cast, a division by zero or an index."""
 _ADVICE = re.compile(r"\s*(?:If necessary|To return NULL|Use |SQLSTATE)[^\n]*$")
+_OUTSIDE = (
+    (
+        re.compile(r"No space left on device|Disk quota exceeded"),
+        StorageError,
+        "A disk is full: that of Spark's temporary files, most likely. Free some of it, or set `spark.local.dir` (the "
+        "environment's SPARK_LOCAL_DIRS) to a larger one.",
+    ),
+    (
+        re.compile(r"No module named '(?:tensorflow|keras)'"),
+        CtrSamplesError,
+        f"{NO_TENSORFLOW}, on the executors too.",
+    ),
+    (
+        re.compile(r"String (?:value )?length \(\d+\) exceeds the maximum|StreamConstraintsException"),
+        InputError,
+        "A string in JSON is longer than the 20,000,000 characters that functions such as from_json read; give the column a "
+        "type in `schema` instead, or shorten it in the source.",
+    ),
+    (
+        re.compile(
+            r"OutOfMemoryError|OversizedAllocationException|Cannot grow BufferHolder|NegativeArraySizeException|"
+            r"ArrowCapacityError|capacity error|exceeds the maximum array|Buffer overflow"
+        ),
+        InputError,
+        "A task ran out of memory: a value is very large, most likely. Leave out or shorten the column with values of many "
+        "megabytes, or give Spark more memory (`spark.executor.memory`, locally SPARK_DRIVER_MEMORY).",
+    ),
+)
+"""What has its cause outside of the configuration, by what Java or Python says of it."""
 _FILE = re.compile(r"(?:file|hdfs|s3a?|gs|abfss?):/+[^\s,;)]+|/[^\s,;)]+\.\w+")
 
 
@@ -67,7 +101,20 @@ def as_expected_error(error: Exception) -> CtrSamplesError | None:
     header = _HEADER.search(text)
     if header:
         said = "; ".join(line.strip() for line in header["what"].splitlines())
-        return InputError(f"The first line of {header['file']} does not fit `schema`: {said}. Correct one of them.")
+        return InputError(
+            f"The first line of {header['file']} is not that of the other files of its source: {said}. Give all files the same "
+            "columns in the same order."
+        )
+    other = _OTHER_TYPE.search(text)
+    if other:
+        of_time = "timestamp" in other["expected"] and other["found"] == "INT64"
+        return InputError(
+            f"{other['file']}: `{other['column']}` is {other['found']}, which does not fit {other['expected']}, the type in "
+            f"the first file of its source; {MICROSECONDS if of_time else 'write all files with one type'}."
+        )
+    for sign, kind, sentence in _OUTSIDE:
+        if sign.search(text):
+            return kind(sentence)
     unreadable = _UNREADABLE.search(text)
     if unreadable:
         file = _FILE.search(unreadable["what"])

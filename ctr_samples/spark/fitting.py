@@ -49,7 +49,7 @@ class Counted:
 def only_fitted(config: JobConfig) -> JobConfig:
     """The configuration with the features that are fitted, and the views and histories that they need."""
     features = {name: feature for name, feature in config.features.items() if feature.is_fitted}
-    texts = " ".join(text for f in features.values() for text in (f.from_, f.expr, f.at) if text)
+    texts = " ".join(text for f in features.values() for text in (f.from_, f.expr, f.at) if text).replace("`", "")
     views = {name: view for name, view in config.views.items() if f"{name}." in texts}
     histories = {name: history for name, history in config.histories.items() if f"{name}." in texts}
     return config.model_copy(update={"features": features, "views": views, "histories": histories, "sampling": None})

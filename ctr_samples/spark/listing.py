@@ -16,6 +16,11 @@ from pyspark.sql import functions as F
 
 from ctr_samples.errors import InputError
 
+MICROSECONDS = (
+    "write times in microseconds, in pandas with "
+    "`to_parquet(path, coerce_timestamps='us', allow_truncated_timestamps=True)`"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
@@ -116,6 +121,8 @@ def _reason(error: PySparkException | Py4JJavaError) -> str:
     if isinstance(error, Py4JJavaError):
         message = str(error.java_exception.getMessage())
         text = message if message.startswith("[") else error.java_exception.toString()
+    if "(TIMESTAMP(NANOS," in text:
+        return f"its times are in nanoseconds, which Spark does not read; {MICROSECONDS}"
     line = (text.strip().splitlines() or [""])[0]
     line = re.sub(r"^\[[A-Z0-9_.]+\]\s*|^(?:[a-z]\w*\.)+(?=\w+: )", "", line)
     return re.split(r"\.\s|\s*SQLSTATE: ", line)[0].rstrip(".; ")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+
+from ctr_samples.errors import CtrSamplesError
 
 _SETTINGS = {
     # A value that cannot be cast is an error or an explicit try_cast, never a silent null.
@@ -52,6 +55,7 @@ def session_of_command(name: str, *, hive: bool = False) -> Iterator[SparkSessio
     if hive:
         builder = builder.enableHiveSupport()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit, which brings settings of its own
+        _need_java()
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a laptop need not know its own name
         for key, value in _local_settings().items():
             builder = builder.config(key, value)
@@ -60,6 +64,14 @@ def session_of_command(name: str, *, hive: bool = False) -> Iterator[SparkSessio
         yield session
     finally:
         session.stop()
+
+
+def _need_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else "java"
+    if shutil.which(java) is None:
+        found = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is no `java` on the PATH"
+        raise CtrSamplesError(f"Spark needs Java 17 or newer, and {found}; install it, or set JAVA_HOME.")
 
 
 def _local_settings() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -13,10 +14,12 @@ from zoneinfo import ZoneInfo
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, StringType, StructField, StructType
+from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampType
 
 from ctr_samples.config import Source
 from ctr_samples.errors import ConfigError, InputError
+from ctr_samples.spark.columns import quoted
+from ctr_samples.spark.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.spark.databases import open_database_table, place_of, without_secrets
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import first_sentence
@@ -37,6 +40,7 @@ class SourceFrame:
 
     ``missing_days`` are neighbours of the run date that are not there. ``files`` is None for tables, whose content the driver
     cannot tell apart by name. ``absent`` names the place of an optional source where nothing is: its frame has no rows.
+    ``csv`` is what a line of CSV holds.
     """
 
     name: str
@@ -44,6 +48,7 @@ class SourceFrame:
     missing_days: tuple[date, ...]
     files: tuple[InputFile, ...] | None
     absent: str | None = None
+    csv: CsvColumns | None = None
 
     @property
     def bytes(self) -> int | None:
@@ -81,7 +86,8 @@ def read_source(spark: SparkSession, name: str, source: Source, run_date: date) 
     if not found:
         return _absent(spark, name, source, cast(str, source.path), run_date)
     files = tuple(file for of_path in found.values() for file in of_path.files)
-    return SourceFrame(name, _read_files(spark, name, source, found), missing, files)
+    frame, csv = _read_files(spark, name, source, found)
+    return SourceFrame(name, frame, missing, files, csv=csv)
 
 
 def days_needed(source: Source, run_date: date, zone: str) -> list[date]:
@@ -102,7 +108,11 @@ def _days(spark: SparkSession, source: Source, run_date: date) -> list[date]:
 
 def _absent(spark: SparkSession, name: str, source: Source, place: str, run_date: date) -> SourceFrame:
     """An optional source where nothing is. Spark sees that it is empty while it plans, and joins nothing."""
-    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in _schema(name, source)]
+    schema = _schema(name, source)
+    key = _key_of_day(source)
+    if key is not None and key.lower() not in _lower(schema.fieldNames()):
+        schema = schema.add(key, DateType())
+    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
     missing = tuple(_days(spark, source, run_date)) if source.is_dated else ()
     return SourceFrame(name, spark.range(1).where(F.lit(False)).select(*columns), missing, (), place)
 
@@ -166,21 +176,80 @@ def _find_days(
     return with_data, tuple(day for day, path in paths.items() if path not in with_data)
 
 
-def _read_files(spark: SparkSession, name: str, source: Source, found: Mapping[str, Found]) -> DataFrame:
+def _read_files(
+    spark: SparkSession, name: str, source: Source, found: Mapping[str, Found]
+) -> tuple[DataFrame, CsvColumns | None]:
     """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not."""
     paths = list(found)
     keys = _common_keys(name, source, found)
-    reader = _reader(spark, name, source, keys)
     with told(f"sources.{name}: cannot read {paths[0]} as {source.format}"):
-        rows = _of_one_root(reader, paths) if keys else reader.option("recursiveFileLookup", True).load(paths)
-        return objects_of(rows, _schema(name, source), MALFORMED) if source.format == "json" else rows
+        columns = _csv_columns(spark, name, source, paths, keys) if source.format == "csv" else None
+        reader = _reader(spark, name, source, keys, columns)
+        rows = _of_one_root(reader, paths, source) if keys else _loaded(_in_any_directory(reader), paths, source)
+        if source.format == "json":
+            rows = objects_of(rows, _schema(name, source), MALFORMED)
+        if columns is not None:
+            rows = columns.named(rows)
+        return _with_day(rows, name, source), columns
 
 
-def _of_one_root(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
+def _csv_columns(
+    spark: SparkSession, name: str, source: Source, paths: Sequence[str], keys: Sequence[str]
+) -> CsvColumns:
+    """What the lines of a CSV source hold; the column of the day may be in them or not."""
+    schema, day = _schema(name, source), _key_of_day(source)
+    in_lines = [field.name for field in schema if field.name != MALFORMED and field.name not in keys]
+    return columns_of(spark, f"sources.{name}", source, in_lines, paths, day)
+
+
+def _in_any_directory(reader: DataFrameReader) -> DataFrameReader:
+    return reader.option("recursiveFileLookup", True)
+
+
+def _of_one_root(reader: DataFrameReader, paths: Sequence[str], source: Source) -> DataFrame:
     """``key=value`` directories, of which Spark takes one root at a time. The first one's columns and types hold for all."""
-    frames = [reader.load(paths[0])]
-    frames += [reader.schema(frames[0].schema).load(path) for path in paths[1:]]
+    first = reader.load(paths[0])
+    frames = [_loaded(reader, [paths[0]], source)]
+    frames += [_loaded(reader.schema(first.schema), [path], source) for path in paths[1:]]
     return reduce(DataFrame.unionByName, frames)
+
+
+_PATH_DAY = "_day_of_path"
+
+
+def _key_of_day(source: Source) -> str | None:
+    """The name in front of the day in the path: ``dt`` of ``users/dt={date}``."""
+    found = re.search(r"(?:^|/)([A-Za-z_][\w-]*)=\{date\}(?:/|$)", source.path or "", re.ASCII)
+    return found[1] if found else None
+
+
+def _loaded(reader: DataFrameReader, paths: list[str], source: Source) -> DataFrame:
+    """The rows of some files, with the day of their directory where the path names it."""
+    rows, key = reader.load(paths), _key_of_day(source)
+    if key is None:
+        return rows
+    day = F.regexp_extract("_metadata.file_path", rf"^.*/{key}=(\d{{4}}-\d\d-\d\d)(?:/|$)", 1)
+    return rows.select("*", day.cast("date").alias(_PATH_DAY))
+
+
+def _with_day(rows: DataFrame, name: str, source: Source) -> DataFrame:
+    """The day of the directory as a column of its name. What the files themselves say goes before."""
+    key = _key_of_day(source)
+    if key is None:
+        return rows
+    day, there = F.col(_PATH_DAY), key.lower() in _lower(rows.columns)
+    declared = _schema(name, source) if source.format in ("json", "csv") else StructType()
+    kinds = {field.name.lower(): field.dataType for field in declared}
+    kind = kinds.get(key.lower(), DateType())
+    if not there:
+        rows = rows.withColumn(key, day.cast(kind))
+    elif source.format == "json" and isinstance(kind, DateType | StringType | TimestampType):
+        rows = rows.withColumn(key, F.coalesce(F.col(quoted(key)), day.cast(kind)))
+    return rows.drop(_PATH_DAY)
+
+
+def _lower(names: Sequence[str]) -> set[str]:
+    return {name.lower() for name in names}
 
 
 def _common_keys(name: str, source: Source, found: Mapping[str, Found]) -> tuple[str, ...]:
@@ -194,16 +263,16 @@ def _common_keys(name: str, source: Source, found: Mapping[str, Found]) -> tuple
     return next(iter(layouts))
 
 
-def _reader(spark: SparkSession, name: str, source: Source, keys: Sequence[str]) -> DataFrameReader:
+def _reader(
+    spark: SparkSession, name: str, source: Source, keys: Sequence[str], columns: CsvColumns | None
+) -> DataFrameReader:
     reader = spark.read.format("text" if source.format == "json" else source.format)
     if source.format == "json":
         typed = [field for field in _schema(name, source) if field.name in keys]
         reader = reader.schema(StructType([StructField("value", StringType()), *typed]))
-    if source.format == "csv":
-        reader = reader.schema(_schema(name, source)).option("columnNameOfCorruptRecord", MALFORMED)
-        reader = reader.option("header", source.header).option("sep", source.delimiter)
-        # Quotes within quotes are doubled (RFC 4180), and a header that names other columns is an error.
-        reader = reader.option("escape", '"').option("enforceSchema", False)
+    if columns is not None:
+        schema = columns.line_schema(_schema(name, source), (MALFORMED, *keys))
+        reader = csv_reader(reader, source, MALFORMED).schema(schema)
     return reader
 
 

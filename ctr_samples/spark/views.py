@@ -15,7 +15,7 @@ from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import InputError
 from ctr_samples.spark.aggregates import daily_rows, windowed_rows
 from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE
-from ctr_samples.spark.columns import boolean_column, key_column, later, order_column, pair_key, time_column
+from ctr_samples.spark.columns import boolean_column, key_column, later, order_column, pair_key, quoted, time_column
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import typed_expression
 from ctr_samples.spark.impressions import matching_rows
@@ -126,4 +126,4 @@ def _payload(source: DataFrame, columns: Sequence[str], where: str) -> Column:
         if column.lower() not in there:
             valid = [*source.columns, *VIEW_METADATA]
             raise InputError(end_sentence(f"{where}: its source has no column {column!r}{nearest(column, valid)}"))
-    return F.struct(*[F.col(f"`{c}`") for c in columns])
+    return F.struct(*[F.col(quoted(c)) for c in columns])

@@ -803,3 +803,73 @@ def test_an_output_that_overlaps_with_an_input_is_refused(
     read, written_to = (text.replace("{here}", str(tmp_path)) for text in (read, written_to))
     message = problem(tmp_path, MINIMAL, f"sources.log.path='{read}'", f"output.path='{written_to}'")
     assert f"output.path: found '{written_to}', which {how} `sources.log.path: {read}`; choose another" in message
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from: 'user.`age:token`'",
+        "from: '`user`.`age:token`'",
+        "from: user.__index_level_0__",
+        "from: 'user.`a``b.c`'",
+        "expr: 'length(user.`it''s`)'",
+        "expr: 'coalesce(user.`a b.c`, impression.position)'",
+    ],
+)
+def test_names_of_any_characters_stand_between_backticks(tmp_path: Path, source: str) -> None:
+    views = "views:\n  user: {source: log, entity: user, key: k, static: true}\noutput:"
+    text = MINIMAL.replace("output:", views).replace("features:", f"features:\n  n: {{{source}, dtype: int64}}")
+    load_config(written(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    "source", ["from: 'user.age:token'", "from: 'user.`age'", "from: 'user.``'", "from: '`user.age`'"]
+)
+def test_a_name_of_other_characters_without_backticks_is_refused(tmp_path: Path, source: str) -> None:
+    text = MINIMAL.replace("features:", f"features:\n  n: {{{source}, dtype: int64}}")
+    assert "a name of other characters than letters, digits and `_` stands between backticks." in problem(
+        tmp_path, text
+    )
+
+
+def test_a_column_between_backticks_is_looked_for_like_any_other(tmp_path: Path) -> None:
+    text = (
+        MINIMAL.replace("impression.position", "impression.`postion`")
+        .replace("{from: ", "{from: '")
+        .replace("`postion`", "`postion`'")
+    )
+    assert "impressions have no column 'postion'; did you mean 'position'?" in problem(tmp_path, text)
+
+
+LISTS = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+LISTS += [f"a{i}: &a{i} [{', '.join(10 * [f'*a{i - 1}'])}]" for i in range(1, 10)]
+KEYS = ["a0: &a0 {x: 1, y: 1}", *[f"a{i}: &a{i} {{x: *a{i - 1}, y: *a{i - 1}}}" for i in range(1, 60)]]
+
+
+@pytest.mark.parametrize("bomb", [LISTS, KEYS])
+def test_aliases_that_stand_for_billions_of_values_are_refused(tmp_path: Path, bomb: list[str]) -> None:
+    message = problem(tmp_path, MINIMAL + "\n".join(bomb) + "\n")
+    assert re.fullmatch(
+        r"c\.yaml stands for [\d,]+ values once its aliases are filled in, expected at most 200,000\.", message
+    )
+
+
+@pytest.mark.parametrize("value", ["&x [*x]", "&x {y: [1, *x]}"])
+def test_an_alias_of_a_part_of_itself_is_refused(tmp_path: Path, value: str) -> None:
+    message = problem(tmp_path, MINIMAL, f"x={value}")
+    assert message == "c.yaml has an alias that stands for a part of itself; write the part out."
+
+
+def test_aliases_of_ordinary_size_are_filled_in(tmp_path: Path) -> None:
+    text = MINIMAL.replace("position: {from", "position: &p {from").replace("output:", "  again: *p\noutput:")
+    assert load_config(written(tmp_path, text)).config.features["again"].from_ == "impression.position"
+
+
+def test_a_bomb_in_an_override_is_refused(tmp_path: Path) -> None:
+    parts = ["&a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    parts += [f"&a{i} [{', '.join(10 * [f'*a{i - 1}'])}]" for i in range(1, 10)]
+    assert "values once its aliases are filled in" in problem(tmp_path, MINIMAL, f"x=[{', '.join(parts)}]")
+
+
+def test_a_file_of_megabytes_is_refused_unread(tmp_path: Path) -> None:
+    assert problem(tmp_path, MINIMAL + "#" * (2 << 20)).endswith("expected a configuration of at most 2 MiB.")

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.errors import ExpressionError, InputError
-from ctr_samples.spark.expressions import compile_expression, referenced_paths
+from ctr_samples.spark.expressions import compile_expression, referenced_paths, typed_expression
 
 Frame = Callable[..., DataFrame]
 
@@ -188,3 +188,67 @@ def test_text_in_a_list_is_read_as_a_time_with_its_format_only(frame: Frame) -> 
         compile_expression(rows, "transform(list, x -> to_timestamp(x))", "here")
     dated = compile_expression(rows, "transform(list, x -> year(to_timestamp(x, 'yyyy-MM-dd')))", "here")
     assert rows.select(dated).first()[0] == [2019]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rpad(b, 2000000000, 'y')",
+        "lpad(b, 2000000000, 'y')",
+        "RPAD(b, 1 + 2000000000)",
+        "rpad(b, a, 'y')",
+        "array_repeat(a, 1000000000)",
+        "array_repeat(array_repeat(array_repeat(a, 1000), 1000), 1000)",
+        "sequence(1, 1000000000)",
+        "sequence(1, a)",
+        "sequence(-1000000000, 5, 2)",
+        "sequence(date'2019-01-01', date'9999-01-01', interval 1 day)",
+        "transform(sequence(1, 100000), x -> rpad('y', 100000))",
+        "format_string('%2000000000s', b)",
+        "format_string('%-2000000000d', a)",
+        "format_string('%.2000000000f', 1.5D)",
+        "format_string(b, a)",
+        "round(1.5BD, 2000000000)",
+        "ceil(1.5BD, a)",
+    ],
+)
+def test_a_function_that_makes_a_value_of_any_size_is_refused(frame: Frame, text: str) -> None:
+    with pytest.raises(ExpressionError, match=r"^features\.f: .*; expected "):
+        typed_expression(frame("a int, b string", [(1, "x")]), text, "features.f")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("rpad(b, 3, 'y')", "xyy"),
+        ("lpad(b, -1)", ""),
+        ("concat(lpad(a, 2, '0'), lpad(a, 2, '0'), lpad(a, 2, '0'))", "010101"),
+        ("array_join(array_repeat(b, 3), '')", "xxx"),
+        ("array_join(sequence(0, 9, 3), ' ')", "0 3 6 9"),
+        ("array_join(sequence(2, -2), ' ')", "2 1 0 -1 -2"),
+        ("format_string('%05d %s', a, b)", "00001 x"),
+        ("cast(round(1.25D, 1) as string)", "1.3"),
+        ("concat('" + "(" * 64 + "', b)", "(" * 64 + "x"),
+    ],
+)
+def test_sizes_that_stand_there_and_are_small_pass(frame: Frame, text: str, expected: str) -> None:
+    rows = frame("a int, b string", [(1, "x")])
+    column, _ = typed_expression(rows, text, "features.f")
+    assert rows.select(column.alias("v")).collect()[0].v == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(" * 2000 + "a" + ")" * 2000, "2,000 brackets stand in one another, expected at most 50."),
+        ("abs(" * 60 + "a" + ")" * 60, "60 brackets stand in one another, expected at most 50."),
+        ("a" + " + a" * 300, "is nested more than 250 levels deep; split it, or write it with fewer operators."),
+        ("a" + "+a" * 9000, "is nested more than 250 levels deep; split it, or write it with fewer operators."),
+        ("not " * 4000 + "true", "is nested more than 250 levels deep; split it, or write it with fewer operators."),
+        ("a in (" + "1, " * 10_000 + "1)", "has 30,008 characters, expected at most 20,000; make columns"),
+    ],
+)
+def test_an_expression_that_would_overflow_a_stack_is_refused(frame: Frame, text: str, message: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        typed_expression(frame("a int", [(1,)]), text, "features.f")
+    assert message in str(caught.value)

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from ctr_samples.spark.columns import hash_of_fields, later
+from ctr_samples.spark.columns import hash_of_fields, later, quoted
 
 KEY, EVENT_TIME, AVAILABLE_TIME, PAYLOAD = "key", "event_time", "available_time", "payload"
 SEQUENCE, GONE = "sequence", "gone"
@@ -97,7 +97,7 @@ def view_struct(join: Join, best: str, impression_time: Column, latest: Column |
         valid &= event_time == latest
     matched = F.coalesce(valid, F.lit(False))
     age = (F.unix_micros(impression_time) - F.unix_micros(event_time)) / F.lit(1e6)
-    fields = [F.when(matched, F.col(f"{best}.{PAYLOAD}.`{field}`")).alias(field) for field in join.fields]
+    fields = [F.when(matched, F.col(f"{best}.{PAYLOAD}.{quoted(field)}")).alias(field) for field in join.fields]
     return F.struct(*fields, F.when(matched, age).alias("age_s"), matched.alias("matched")).alias(how.name)
 
 

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ctr_samples.spark.as_of.rows import KEY, PAYLOAD, content_of
-from ctr_samples.spark.columns import same_key_type
+from ctr_samples.spark.columns import quoted, same_key_type
 
 
 def join_static(impressions: DataFrame, features: DataFrame, name: str, on: str) -> DataFrame:
@@ -21,6 +21,6 @@ def join_static(impressions: DataFrame, features: DataFrame, name: str, on: str)
     left_key, right_key = same_key_type(impressions, on, one_each, KEY)
     right = one_each.select(right_key.alias("_key"), "_row")
     joined = impressions.withColumn("_on", left_key).join(right, F.col("_on") == F.col("_key"), how="left")
-    fields = [F.col(f"_row.`{field}`").alias(field) for field in payload.fieldNames()]
+    fields = [F.col(f"_row.{quoted(field)}").alias(field) for field in payload.fieldNames()]
     view = F.struct(*fields, F.lit(None).cast("double").alias("age_s"), F.col("_row").isNotNull().alias("matched"))
     return joined.select(*[F.col(c) for c in impressions.columns], view.alias(name))
