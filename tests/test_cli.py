@@ -16,7 +16,8 @@ from ctr_samples.cli import app
 from ctr_samples.config import LoadedConfig
 from ctr_samples.config.masking import masking, remember
 from ctr_samples.errors import InputError
-from ctr_samples.progress import RunProgress, stderr_console
+from ctr_samples.progress import RunProgress
+from ctr_samples.terminal import stderr_console
 
 PROJECT = Path(__file__).parent.parent
 CONFIG = str(PROJECT / "conf/open_bandit.yaml")
