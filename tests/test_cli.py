@@ -107,7 +107,8 @@ def test_bad_input_gives_one_sentence_and_its_exit_code_and_publishes_nothing(
 
 
 def test_an_empty_directory_is_told_from_a_missing_one(spark: SparkSession, here: None, tmp_path: Path) -> None:
-    result = generate(tmp_path / "out", "--set", f"sources.log.path={tmp_path}")
+    (tmp_path / "empty").mkdir()
+    result = generate(tmp_path / "out", "--set", f"sources.log.path={tmp_path}/empty")
     assert result.exit_code == 3
     assert "is there but holds no data file" in sentence(result)
 
