@@ -13,6 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from ctr_samples.config import Source
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import InputError
+from ctr_samples.spark.moments import TIME_FORMAT
 
 _DELIMITERS = (",", ";", "\t", "|", ":", " ")
 _MOST_NAMES = 20
@@ -74,7 +75,7 @@ def csv_reader(reader: DataFrameReader, source: Source, malformed: str) -> DataF
 
 def csv_options(source: Source) -> dict[str, str]:
     """How a line is taken apart. Quotes within quotes are doubled (RFC 4180)."""
-    return {"sep": source.delimiter, "escape": '"'}
+    return {"sep": source.delimiter, "escape": '"', "timestampFormat": TIME_FORMAT}
 
 
 def delimiter_hint(line: str, delimiter: str, columns: int | None = None) -> str:

@@ -18,7 +18,7 @@ from pyspark.sql.types import DataType
 
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import ExpressionError, InputError
-from ctr_samples.spark.moments import check_literal, without_today
+from ctr_samples.spark.moments import check_literal, check_parsed_json, without_today
 from ctr_samples.spark.sizes import DEEPEST, Sizes, check_text, shown, too_deep
 
 _NODES = frozenset(
@@ -98,6 +98,8 @@ def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[s
             if name not in _FUNCTIONS:
                 raise ExpressionError(end_sentence(f"{where}: the function {name} is not allowed{_near(name)}"))
             sizes.check(name, node)
+            if name == "from_json":
+                check_parsed_json(node, where)
             if name == "unix_timestamp" and node.children().isEmpty():
                 raise ExpressionError(f"{where}: unix_timestamp() without a time is now, which is not allowed.")
         # Spark's parser takes every name in the body of a lambda for one of its parameters.

@@ -6,6 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from ctr_samples.spark.moments import TIME_FORMAT
+
 _MARKS = 3
 """Elements that are put behind a line's object; more make it less likely that a damaged line has them itself."""
 
@@ -16,7 +18,11 @@ def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFram
     ``schema`` has the text column ``malformed``: the line, unless it is one object whose fields have these types, and nothing
     else. Blank lines are no rows.
     """
-    options = {"columnNameOfCorruptRecord": malformed, "maxStringLen": str(2**31 - 1)}
+    options = {
+        "columnNameOfCorruptRecord": malformed,
+        "maxStringLen": str(2**31 - 1),
+        "timestampFormat": TIME_FORMAT,
+    }
     line = F.col("value")
     keys = [name for name in lines.columns if name != "value"]
     known = {key.lower() for key in keys}

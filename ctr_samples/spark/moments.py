@@ -19,6 +19,8 @@ from ctr_samples.errors import ExpressionError
 _DATED = re.compile(r"\s*[+-]?\d{4,7}(?:-.*)?\s*", re.DOTALL)
 """Text that says its day: Spark takes all other text for a time of today, for a special moment, or for no time."""
 _PLAIN_LITERAL = re.compile(r"\w+\s*(?:'([^'\\]*)'|\"([^\"\\]*)\")")
+TIME_FORMAT = "yyyy-M-d[['T'][' ']H:m[:s][.SSSSSSSSS][[' ']VV][XXX][XX][X]]"
+"""For timestamps in the schema of a text source: what Spark reads without a format, but for text that does not say its day."""
 _WITHOUT_DATE = r"^\s*(?:[Tt]|\d{1,2}:)"
 _DEPENDS = "depends on when the run is, which is not allowed"
 _TIMES = ("timestamp", "timestamp_ntz", "timestamp_ltz")
@@ -28,8 +30,7 @@ def check_literal(literal: Any, where: str) -> None:
     """ExpressionError for a literal of the parsed expression that is a time or date, but does not say which one."""
     if literal.dataType().simpleString() not in ("date", *_TIMES):
         return
-    origin = literal.origin()
-    text = origin.sqlText().get()[origin.startIndex().get() : origin.stopIndex().get() + 1]
+    text = _written(literal)
     plain = _PLAIN_LITERAL.fullmatch(text)
     if plain is None or not _DATED.fullmatch(plain[1] or plain[2] or ""):
         raise ExpressionError(f"{where}: {text} {_DEPENDS}; write it as in timestamp '2019-06-05 00:00:00'.")
@@ -41,15 +42,18 @@ def without_today(frame: DataFrame, column: Column, where: str) -> Column:
     Planning only. ExpressionError for constant text that says no date, and for text in lists, which cannot be looked at.
     """
     plan = cast(Any, frame.select(column))._jdf.queryExecution().analyzed()
-    if not re.search("date|timestamp", plan.projectList().head().sql(), re.IGNORECASE):
+    catalyst = cast(Any, frame.sparkSession)._jvm.org.apache.spark.sql.catalyst
+    replaced = catalyst.optimizer.ReplaceExpressions.apply(plan).projectList().head()
+    if not replaced.containsPattern(catalyst.trees.TreePattern.CAST()):
         return column
-    jvm = cast(Any, frame.sparkSession)._jvm
-    (replaced,) = _all(jvm.org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions.apply(plan).projectList())
     for node in _nodes(replaced):
-        if node.getClass().getSimpleName() != "Cast" or node.child().dataType().simpleString() != "string":
+        if node.getClass().getSimpleName() != "Cast":
             continue
-        kind = node.dataType().simpleString()
-        if node.child().foldable() and kind in ("date", *_TIMES):
+        of, kind = node.child().dataType().simpleString(), node.dataType().simpleString()
+        if of != "string":
+            if "string" in of and "timestamp" in kind:
+                raise _needs_format(where)
+        elif node.child().foldable() and kind in ("date", *_TIMES):
             _check_constant(node.child(), kind, where)
         elif kind in _TIMES:
             undated = F.coalesce(_text_of_row(frame, node.child(), where).rlike(_WITHOUT_DATE), F.lit(False))
@@ -75,11 +79,29 @@ def _text_of_row(frame: DataFrame, text: Any, where: str) -> Column:
     try:
         frame.select(column)
     except PySparkException:
-        raise ExpressionError(
-            f"{where} reads text as a time, and text without a date would be a time of the day of the run; give the format, "
-            "as in to_timestamp(x, 'yyyy-MM-dd HH:mm:ss')."
-        ) from None
+        raise _needs_format(where) from None
     return column
+
+
+def check_parsed_json(call: Any, where: str) -> None:
+    """ExpressionError for a call of ``from_json`` in the parsed expression that reads timestamps without a format."""
+    text = _written(call).lower()
+    if "timestamp" in text and "timestampformat" not in text:
+        raise _needs_format(where, "from_json(x, 'at TIMESTAMP', map('timestampFormat', 'yyyy-MM-dd HH:mm:ss'))")
+
+
+def _needs_format(where: str, example: str = "to_timestamp(x, 'yyyy-MM-dd HH:mm:ss')") -> ExpressionError:
+    return ExpressionError(
+        f"{where} reads text as a time, and text without a date would be a time of the day of the run; give the format, as in "
+        f"{example}."
+    )
+
+
+def _written(node: Any) -> str:
+    """The part of the expression that the parser made a node of."""
+    origin = node.origin()
+    text: str = origin.sqlText().get()
+    return text[origin.startIndex().get() : origin.stopIndex().get() + 1]
 
 
 def _nodes(node: Any) -> Iterator[Any]:

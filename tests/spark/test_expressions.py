@@ -134,6 +134,7 @@ def test_a_column_that_is_not_there_is_named_also_inside_a_lambda(frame: Frame) 
         "cast(concat('n', 'ow') as timestamp)",
         "cast(reverse('yadretsey') as date)",
         "year('tomorrow')",
+        "extract(year from 'now')",
         "at > 'now'",
         "to_timestamp('12:30')",
         "date_trunc('day', 'T1:2:3')",
@@ -178,6 +179,30 @@ def test_text_that_is_read_as_a_time_unasked_is_looked_at_too(frame: Frame) -> N
     rows = frame("at string", [("2019-06-05 10:00:00",), ("12:30",)])
     hours = rows.select(compile_expression(rows, "hour(at)", "here")).collect()
     assert [hour for (hour,) in hours] == [10, None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cast(list as array<timestamp>)",
+        "cast(array('12:30') as array<timestamp>)",
+        "cast(map('a', at) as map<string, timestamp>)",
+        "cast(named_struct('a', at) as struct<a: timestamp>)",
+        "from_json(at, 'a TIMESTAMP')",
+    ],
+)
+def test_text_inside_of_a_value_needs_a_format_to_become_a_time(frame: Frame, text: str) -> None:
+    rows = frame("list array<string>, at string", [(["12:30"], "12:30")])
+    with pytest.raises(
+        ExpressionError, match="here reads text as a time, and text without a date would be a time of the day"
+    ):
+        compile_expression(rows, text, "here")
+
+
+def test_json_in_a_column_may_hold_times_of_a_format(frame: Frame) -> None:
+    rows = frame("at string", [('{"a": "2019-06-05"}',), ('{"a": "12:30"}',)])
+    text = "year(from_json(at, 'a TIMESTAMP', map('timestampFormat', 'yyyy-MM-dd')).a)"
+    assert [year for (year,) in rows.select(compile_expression(rows, text, "here")).collect()] == [2019, None]
 
 
 def test_text_in_a_list_is_read_as_a_time_with_its_format_only(frame: Frame) -> None:

@@ -106,6 +106,22 @@ def test_a_line_that_is_more_than_one_object_is_malformed_and_hides_none(spark: 
     assert {r.a for r in rows[len(GLUED) :]} == {1}
 
 
+TIMES = ["2019-06-05", "2019-06-05 10:00:00.5", "2019-06-05T10:00:00+08:00", "2019-06-05 10:00 Asia/Shanghai"]
+NO_TIMES = ["12:30", "T12:30:01", "7:05", "now"]
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_a_time_without_a_date_is_malformed_and_no_time_of_today(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    texts = [*TIMES, *NO_TIMES]
+    lines(tmp_path / f"x.{kind}", *[json.dumps({"at": text}) if kind == "json" else text for text in texts])
+    source = Source.model_validate({"format": kind, "path": str(tmp_path / f"x.{kind}"), "schema": "at TIMESTAMP"})
+    rows = read_source(spark, "log", source, DAY).frame.select(F.year("at"), MALFORMED).collect()
+    assert [year for year, _ in rows] == [2019] * 4 + [None] * 4
+    assert [malformed is None for _, malformed in rows] == [True] * 4 + [False] * 4
+
+
 def test_a_string_of_21_million_characters_is_read(spark: SparkSession, tmp_path: Path) -> None:
     lines(tmp_path / "dt=2019-06-05/x.json", json.dumps({"a": 1, "b": "x" * 21_000_000}))
     (row,) = read_source(spark, "log", json_source(tmp_path), DAY).frame.selectExpr("length(b)", MALFORMED).collect()
