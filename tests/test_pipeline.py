@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -49,6 +50,7 @@ def tuesday(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
     killed = output / "dt=2019-11-26/data/20191127T020000-aaaaaaaa/train"
     killed.mkdir(parents=True)
     (killed / "part-00000-0-00000001.tfrecord").write_bytes(b"half a day")
+    os.utime(killed / "part-00000-0-00000001.tfrecord", (0, 0))
     return output, pipeline.run(spark, open_bandit(output), TUESDAY).manifest
 
 
@@ -262,8 +264,10 @@ def test_malformed_lines_of_a_table_without_times_are_refused_too(spark: SparkSe
 
 
 @pytest.mark.slow
-def test_a_csv_header_of_another_order_is_refused_and_not_read_by_position(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "items.csv").write_text("item_feature_0,item_id\n0.5,1\n")
+def test_a_csv_header_without_a_column_of_the_schema_is_refused_and_not_read_by_position(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "items.csv").write_text("item_feature_0,item\n0.5,1\n")
     items = (
         f"sources.items={{format: csv, header: true, path: '{tmp_path}/items.csv', "
         "schema: 'item_id INT, item_feature_0 DOUBLE'}"
@@ -271,9 +275,7 @@ def test_a_csv_header_of_another_order_is_refused_and_not_read_by_position(spark
     loaded = open_bandit(
         tmp_path / "out", items, *[f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
     )
-    with pytest.raises(
-        InputError, match=r"The first line of .*items.csv does not fit `schema`: .*Expected: item_id but"
-    ):
+    with pytest.raises(InputError, match=r"sources\.items: .*item_id"):
         pipeline.run(spark, loaded, TUESDAY)
 
 
