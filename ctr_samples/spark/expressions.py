@@ -66,14 +66,14 @@ def typed_expression(frame: DataFrame, text: str, where: str) -> tuple[Column, D
         what = f"{where}: there is no column {root!r}{nearest(root, frame.columns)}"
         raise InputError(end_sentence(what))
     column = F.expr(text)
-    kind = _type_of(frame, column, where)
-    return without_today(frame, column, where), kind
+    selected = _selected(frame, column, where)
+    return without_today(frame, column, selected, where), selected.schema["value"].dataType
 
 
-def _type_of(frame: DataFrame, column: Column, where: str) -> DataType:
-    """The Spark type of a column expression; InputError when types do not fit. Analysis only, nothing runs."""
+def _selected(frame: DataFrame, column: Column, where: str) -> DataFrame:
+    """The expression as the only column, ``value``; InputError when types do not fit. Analysis only, nothing runs."""
     try:
-        return frame.select(column.alias("value")).schema["value"].dataType
+        return frame.select(column.alias("value"))
     except AnalysisException as error:
         raise InputError(f"{where}: {first_sentence(error)}") from None
 

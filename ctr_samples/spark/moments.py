@@ -36,12 +36,13 @@ def check_literal(literal: Any, where: str) -> None:
         raise ExpressionError(f"{where}: {text} {_DEPENDS}; write it as in timestamp '2019-06-05 00:00:00'.")
 
 
-def without_today(frame: DataFrame, column: Column, where: str) -> Column:
+def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: str) -> Column:
     """A column of ``frame``, null where it would read text without a date as a time of the day of the run.
 
-    Planning only. ExpressionError for constant text that says no date, and for text in lists, which cannot be looked at.
+    ``selected`` is the frame with that column alone, analysed already. Planning only. ExpressionError for constant text that
+    says no date, and for text in lists, which cannot be looked at.
     """
-    plan = cast(Any, frame.select(column))._jdf.queryExecution().analyzed()
+    plan = cast(Any, selected)._jdf.queryExecution().analyzed()
     catalyst = cast(Any, frame.sparkSession)._jvm.org.apache.spark.sql.catalyst
     replaced = catalyst.optimizer.ReplaceExpressions.apply(plan).projectList().head()
     if not replaced.containsPattern(catalyst.trees.TreePattern.CAST()):
