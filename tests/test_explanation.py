@@ -19,10 +19,10 @@ from ctr_samples.config import Sampling, load_config
 from ctr_samples.errors import InputError
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.evidence import Sought, Witness
-from ctr_samples.spark.joining import ViewJoiner
+from ctr_samples.spark.inputs import Inputs
 from ctr_samples.spark.samples import SampleBuilder
 from ctr_samples.spark.sources import SourceFrame
-from ctr_samples.spark.witnesses import Witnesses
+from ctr_samples.spark.watches import Watches
 
 pytestmark = pytest.mark.slow
 
@@ -99,7 +99,8 @@ def witness(frame: Frame, spark: SparkSession, tmp_path: Path) -> Witness:
         "items": frame("article string, topic string", [("a", "sport")]),
     }
     sources = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
-    return Witness(load_config(path).config, sources, Day.of(date(2019, 6, 5), "Europe/Stockholm"))
+    config, day = load_config(path).config, Day.of(date(2019, 6, 5), "Europe/Stockholm")
+    return Witness(Inputs(config, day, sources, Watches.of(config, day, active=False)))
 
 
 Made = dict[tuple[str | None, str], tuple[int, int, int, str]]
@@ -107,10 +108,9 @@ Made = dict[tuple[str | None, str], tuple[int, int, int, str]]
 
 def samples(witness: Witness) -> Made:
     """What a run makes: (user, local time) -> (impression id, score, clicked, recent items)."""
-    steps = ViewJoiner(witness.config, witness.sources, witness.day).plan()
-    builder = SampleBuilder(witness.config, witness.sources, witness.day, Witnesses())
+    builder = SampleBuilder(witness.inputs)
     ids = {r.impression.impression_id: r.impression for r in builder.labelled_impressions().collect()}
-    made = builder.build(steps).collect()
+    made = builder.build().samples.collect()
     return {
         (ids[r.impression_id].user, f"{ids[r.impression_id].impression_time:%H:%M}"): (
             r.impression_id,

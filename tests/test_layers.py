@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "descriptions": {"contract"},
     "gate": LEAVES | {"config", "shards", "quality"},
     "fitting": LEAVES | {"config", "shards", "spark"},
-    "pipeline": LEAVES | {"config", "codec", "descriptions", "fitting", "gate", "shards", "quality", "spark"},
+    "job": LEAVES | {"config", "descriptions", "fitting", "gate", "shards", "quality", "spark"},
     "progress": {"config", "spark"},
     "terminal": set(),
     "summary": {"config", "shards"},
@@ -47,7 +47,7 @@ MAY_IMPORT = {
         "quality",
         "shards",
         "spark",
-        "pipeline",
+        "job",
         "progress",
         "reading",
         "summary",
@@ -57,7 +57,7 @@ MAY_IMPORT = {
 }
 
 LIBRARIES = {
-    "pyspark": {"spark", "fitting", "pipeline", "progress"},
+    "pyspark": {"spark", "fitting", "job", "progress"},
     "py4j": {"spark"},
     "tensorflow": {"training", "codec/reference"},
     "keras": {"training"},

@@ -8,7 +8,6 @@ import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import ClassVar
 from unittest.mock import MagicMock
 
 import pandas as pd
@@ -18,14 +17,17 @@ import pytest
 from jsonschema import validate
 from pyspark.sql import SparkSession
 
-from ctr_samples import pipeline
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ConfigError, EncodeError, InputError, StorageError, UsageError
+from ctr_samples.job import run as job
 from ctr_samples.reading import damage_of, first_examples
-from ctr_samples.shards import Manifest, StoredFile, latest_manifest, open_storage, publish
+from ctr_samples.shards import DayOutput, Manifest, StoredFile, day_output, latest_manifest, open_storage, publish
+from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.rollback import rollback
+from ctr_samples.shards.storage import LocalStorage
 from ctr_samples.simulator import SimulationSpec, simulate
+from ctr_samples.spark.inputs import Inputs
 from ctr_samples.spark.session import run_session
 
 PROJECT = Path(__file__).parent.parent
@@ -51,7 +53,7 @@ def tuesday(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tu
     killed.mkdir(parents=True)
     (killed / "part-00000-0-00000001.tfrecord").write_bytes(b"half a day")
     os.utime(killed / "part-00000-0-00000001.tfrecord", (0, 0))
-    return output, pipeline.run(spark, open_bandit(output), TUESDAY).manifest
+    return output, job.run(spark, open_bandit(output), TUESDAY).manifest
 
 
 @pytest.mark.slow
@@ -59,7 +61,7 @@ def test_a_week_of_real_logs_has_exactly_38_clicks_in_10000_impressions(
     spark: SparkSession, tuesday: tuple[Path, Manifest]
 ) -> None:
     output, _ = tuesday
-    week = [pipeline.run(spark, open_bandit(output), date(2019, 11, day)).manifest for day in range(24, 31)]
+    week = [job.run(spark, open_bandit(output), date(2019, 11, day)).manifest for day in range(24, 31)]
     assert sum(m.accounting["impressions"] for m in week) == 10_000
     assert sum(m.records for m in week) == 10_000
     assert sum(m.label_sum("clicked") for m in week) == 38
@@ -91,26 +93,23 @@ def test_another_sample_set_is_not_put_behind_the_generations_of_this_one(
 ) -> None:
     output, _ = tuesday
     with pytest.raises(UsageError) as caught:
-        pipeline.run(spark, open_bandit(output, "name=another"), TUESDAY)
+        job.run(spark, open_bandit(output, "name=another"), TUESDAY)
     assert str(caught.value) == (
         f"{output} holds the samples of 'open_bandit' on 2019-11-26, and this configuration is 'another'; "
         "give each sample set an `output.path` of its own."
     )
 
 
-def test_a_store_that_lets_nothing_be_removed_is_a_warning_and_no_reason_to_stop(tmp_path: Path) -> None:
-    class Told(pipeline.Silent):
-        warnings: ClassVar[list[str]] = []
+def test_a_store_that_lets_nothing_be_removed_is_a_warning_and_no_reason_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot_be_listed(storage: LocalStorage, directory: str) -> list[StoredFile]:
+        raise StorageError("Cannot read it: Permission denied.")
 
-        def warn(self, text: str) -> None:
-            self.warnings.append(text)
-
-    class ReadOnly:
-        def files(self, directory: str) -> list[StoredFile]:
-            raise StorageError("Cannot read it: Permission denied.")
-
-    pipeline.clean_up(ReadOnly(), TUESDAY, open_bandit(tmp_path).config, Told())
-    assert Told.warnings == ["Could not clean up after earlier runs of 2019-11-26: Cannot read it: Permission denied."]
+    warnings: list[str] = []
+    monkeypatch.setattr(LocalStorage, "files", cannot_be_listed)
+    DayOutput.open(open_storage(tmp_path), TUESDAY, "open_bandit", Retention(), warnings.append)
+    assert warnings == ["Could not clean up after earlier runs of 2019-11-26: Cannot read it: Permission denied."]
 
 
 def test_the_click_rate_of_an_item_counts_only_the_days_before(tuesday: tuple[Path, Manifest]) -> None:
@@ -134,7 +133,7 @@ def test_the_click_rate_of_an_item_counts_only_the_days_before(tuesday: tuple[Pa
 
 def test_the_same_inputs_and_config_are_published_once(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:
     output, manifest = tuesday
-    again = pipeline.run(spark, open_bandit(output), TUESDAY)
+    again = job.run(spark, open_bandit(output), TUESDAY)
     assert not again.published
     assert again.manifest.run_id == manifest.run_id
 
@@ -144,7 +143,7 @@ def test_a_forced_run_publishes_the_next_generation_with_the_same_bytes(
 ) -> None:
     output, first = tuesday
     copy = shutil.copytree(output, tmp_path / "copy")
-    again = pipeline.run(spark, open_bandit(copy), TUESDAY, force=True)
+    again = job.run(spark, open_bandit(copy), TUESDAY, force=True)
     assert again.published
     assert again.manifest.generation == 2
     contents = [[(s.split, s.partition, s.records, s.crc32c) for s in m.shards] for m in (first, again.manifest)]
@@ -159,7 +158,7 @@ def test_a_run_after_a_rollback_has_nothing_to_do_if_it_would_make_the_same_samp
     bad = replace(first, generation=2, run_id="20191127T020000-0000bad0", fingerprint="0" * 64, shards=())
     publish(storage, replace(bad, accounting={"impressions": 0, "samples": 0}, views={}))
     back = rollback(storage, TUESDAY, 1, datetime.now(UTC), "0000600d")
-    again = pipeline.run(spark, open_bandit(tmp_path / "copy"), TUESDAY)
+    again = job.run(spark, open_bandit(tmp_path / "copy"), TUESDAY)
     assert (again.published, again.manifest) == (False, back)
 
 
@@ -167,17 +166,17 @@ def test_a_run_after_a_rollback_has_nothing_to_do_if_it_would_make_the_same_samp
 def test_a_run_that_took_longer_than_its_files_are_kept_publishes_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    check_store = pipeline.check_store
-    monkeypatch.setattr(pipeline, "check_store", lambda *place: check_store(*place) - timedelta(days=2))
+    check_store = day_output.check_store
+    monkeypatch.setattr(day_output, "check_store", lambda *place: check_store(*place) - timedelta(days=2))
     with pytest.raises(ConfigError, match="longer than `output.retention.longest_run: 1 day, 0:00:00`"):
-        pipeline.run(spark, open_bandit(tmp_path), TUESDAY)
+        job.run(spark, open_bandit(tmp_path), TUESDAY)
     assert latest_manifest(open_storage(tmp_path), TUESDAY) is None
 
 
 @pytest.mark.slow
 def test_another_config_is_another_generation(spark: SparkSession, tmp_path: Path) -> None:
-    pipeline.run(spark, open_bandit(tmp_path), TUESDAY)
-    other = pipeline.run(spark, open_bandit(tmp_path, "split.eval=0"), TUESDAY).manifest
+    job.run(spark, open_bandit(tmp_path), TUESDAY)
+    other = job.run(spark, open_bandit(tmp_path, "split.eval=0"), TUESDAY).manifest
     assert other.generation == 2
     assert other.splits == ["train"]
 
@@ -185,7 +184,7 @@ def test_another_config_is_another_generation(spark: SparkSession, tmp_path: Pat
 @pytest.mark.slow
 def test_shards_roll_once_they_have_the_target_size(spark: SparkSession, tmp_path: Path) -> None:
     small = open_bandit(tmp_path, "output.shard_size=64KiB", "output.partitions=1")
-    manifest = pipeline.run(spark, small, TUESDAY).manifest
+    manifest = job.run(spark, small, TUESDAY).manifest
     assert [s.records for s in manifest.of_split("train")] == [90] * 11 + [66]
     assert list(damage_of(open_storage(tmp_path), manifest.shards)) == []
     assert len(examples(tmp_path, manifest)) == 1300
@@ -195,7 +194,7 @@ def test_shards_roll_once_they_have_the_target_size(spark: SparkSession, tmp_pat
 @pytest.mark.parametrize(("compression", "suffix"), [("gzip", ".tfrecord.gz"), ("zlib", ".tfrecord.zlib")])
 def test_shards_may_be_compressed(spark: SparkSession, tmp_path: Path, compression: str, suffix: str) -> None:
     loaded = open_bandit(tmp_path, f"output.compression={compression}")
-    manifest = pipeline.run(spark, loaded, TUESDAY).manifest
+    manifest = job.run(spark, loaded, TUESDAY).manifest
     assert all(s.path.endswith(suffix) for s in manifest.shards)
     assert list(damage_of(open_storage(tmp_path), manifest.shards)) == []
     assert examples(tmp_path, manifest).clicked.sum() == 6
@@ -205,7 +204,7 @@ def test_shards_may_be_compressed(spark: SparkSession, tmp_path: Path, compressi
 def test_the_engine_of_tensorflow_writes_the_same_bytes(
     spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path
 ) -> None:
-    manifest = pipeline.run(spark, open_bandit(tmp_path, "output.engine=tensorflow"), TUESDAY).manifest
+    manifest = job.run(spark, open_bandit(tmp_path, "output.engine=tensorflow"), TUESDAY).manifest
     assert [(s.split, s.records, s.crc32c) for s in manifest.shards] == [
         (s.split, s.records, s.crc32c) for s in tuesday[1].shards
     ]
@@ -216,7 +215,7 @@ def test_more_partitions_than_samples_give_no_empty_shard(spark: SparkSession, t
     few = open_bandit(
         tmp_path, "impressions.where=row < 1490 and row >= 1484", "output.partitions=8", "labels.clicked.where=false"
     )
-    manifest = pipeline.run(spark, few, date(2019, 11, 25)).manifest
+    manifest = job.run(spark, few, date(2019, 11, 25)).manifest
     assert manifest.records == 6
     assert all(shard.records > 0 for shard in manifest.shards)
 
@@ -228,7 +227,7 @@ def nothing_published(output: Path) -> bool:
 @pytest.mark.slow
 def test_a_day_without_impressions_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="sources.log has no impressions on 2019-12-24; check the date, the time zone"):
-        pipeline.run(spark, open_bandit(tmp_path), date(2019, 12, 24))
+        job.run(spark, open_bandit(tmp_path), date(2019, 12, 24))
     assert nothing_published(tmp_path)
 
 
@@ -236,15 +235,15 @@ def test_a_day_without_impressions_is_refused(spark: SparkSession, tmp_path: Pat
 def test_a_day_whose_impressions_cannot_be_read_is_refused_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
     nothing = open_bandit(tmp_path, "impressions.time='concat(position, timestamp)'")
     with pytest.raises(InputError, match=r"10,?000 have no readable time and 0 no readable article, more than"):
-        pipeline.run(spark, nothing, TUESDAY)
+        job.run(spark, nothing, TUESDAY)
     some = open_bandit(tmp_path, "impressions.article='nullif(item_id, 7)'")
     with pytest.raises(
         InputError, match=r"1300 impressions on 2019-11-26, of which 0 have no readable time and \d+ no"
     ):
-        pipeline.run(spark, some, TUESDAY)
+        job.run(spark, some, TUESDAY)
     assert nothing_published(tmp_path)
     tolerant = open_bandit(tmp_path, "impressions.article='nullif(item_id, 7)'", "sources.log.bad_records.max_rate=0.1")
-    manifest = pipeline.run(spark, tolerant, TUESDAY).manifest
+    manifest = job.run(spark, tolerant, TUESDAY).manifest
     assert manifest.accounting["no_article"] > 0
     assert manifest.records + manifest.accounting["no_article"] == 1300
 
@@ -259,7 +258,7 @@ def test_malformed_lines_of_a_table_without_times_are_refused_too(spark: SparkSe
         tmp_path / "out", items, *[f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
     )
     with pytest.raises(InputError, match="sources.items: 2 of 2 lines are malformed"):
-        pipeline.run(spark, loaded, TUESDAY)
+        job.run(spark, loaded, TUESDAY)
     assert nothing_published(tmp_path / "out")
 
 
@@ -276,13 +275,13 @@ def test_a_csv_header_without_a_column_of_the_schema_is_refused_and_not_read_by_
         tmp_path / "out", items, *[f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
     )
     with pytest.raises(InputError, match=r"sources\.items: .*item_id"):
-        pipeline.run(spark, loaded, TUESDAY)
+        job.run(spark, loaded, TUESDAY)
 
 
 def test_a_label_cannot_be_a_feature(spark: SparkSession, tmp_path: Path) -> None:
     cheat = open_bandit(tmp_path, "features.cheat={expr: clicked, dtype: int64}")
     with pytest.raises(InputError, match="features.cheat: there is no column 'clicked'"):
-        pipeline.run(spark, cheat, TUESDAY)
+        job.run(spark, cheat, TUESDAY)
 
 
 @pytest.mark.slow
@@ -296,19 +295,19 @@ def test_an_expression_that_fails_on_a_value_is_one_sentence_without_a_stack_tra
     ):
         loaded = open_bandit(tmp_path, f"features.bad={{expr: '{expression}', dtype: float32}}")
         with pytest.raises(InputError, match=f"fails on a value in the data: .*{said}") as caught:
-            pipeline.run(spark, loaded, TUESDAY)
+            job.run(spark, loaded, TUESDAY)
         assert "\n" not in str(caught.value)
     with pytest.raises(InputError):
-        pipeline.run(spark, open_bandit(tmp_path, "features.hour.expr='impression.affinity + 1'"), TUESDAY)
+        job.run(spark, open_bandit(tmp_path, "features.hour.expr='impression.affinity + 1'"), TUESDAY)
     assert "at org.apache" not in "".join(capfd.readouterr())
     assert nothing_published(tmp_path)
 
 
 @pytest.mark.slow
 def test_a_day_whose_shards_are_gone_is_made_again(spark: SparkSession, tmp_path: Path) -> None:
-    first = pipeline.run(spark, open_bandit(tmp_path), TUESDAY).manifest
+    first = job.run(spark, open_bandit(tmp_path), TUESDAY).manifest
     (tmp_path / first.shards[0].path).unlink()
-    again = pipeline.run(spark, open_bandit(tmp_path), TUESDAY)
+    again = job.run(spark, open_bandit(tmp_path), TUESDAY)
     assert again.published
     assert again.manifest.generation == 2
 
@@ -326,7 +325,7 @@ def test_settings_that_would_hide_damage_are_not_taken_from_the_cluster(spark: S
 def test_a_vector_of_another_length_is_refused_by_the_task_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     wrong = open_bandit(tmp_path, "features.affinity.shape=[81]")
     with pytest.raises(EncodeError, match="'affinity'") as caught:
-        pipeline.run(spark, wrong, TUESDAY)
+        job.run(spark, wrong, TUESDAY)
     assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 3
     assert nothing_published(tmp_path)
@@ -337,7 +336,7 @@ def test_a_damaged_input_file_is_named(spark: SparkSession, tmp_path: Path) -> N
     damaged = tmp_path / "log.parquet"
     damaged.write_bytes(data[:5000] + b"\0" * 100_000 + data[105_000:])
     with pytest.raises(InputError, match=r"log\.parquet cannot be read"):
-        pipeline.run(spark, open_bandit(tmp_path / "out", f"sources.log.path={damaged}"), TUESDAY)
+        job.run(spark, open_bandit(tmp_path / "out", f"sources.log.path={damaged}"), TUESDAY)
     assert nothing_published(tmp_path)
 
 
@@ -368,7 +367,7 @@ def simulated(world: Path, output: Path, *overrides: str) -> LoadedConfig:
 @pytest.fixture(scope="module")
 def simulated_day(spark: SparkSession, world: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
     output = tmp_path_factory.mktemp("simulated")
-    return output, pipeline.run(spark, simulated(world, output), SIMULATED_DAY).manifest
+    return output, job.run(spark, simulated(world, output), SIMULATED_DAY).manifest
 
 
 def truth_of(world: Path) -> pd.DataFrame:
@@ -432,7 +431,7 @@ def test_too_many_malformed_lines_are_refused(spark: SparkSession, world: Path, 
     with pytest.raises(
         InputError, match=r"sources.actions: \d+ of [\d,]+ lines are malformed .* Look at the file, or raise"
     ):
-        pipeline.run(spark, strict, SIMULATED_DAY)
+        job.run(spark, strict, SIMULATED_DAY)
     assert nothing_published(tmp_path)
 
 
@@ -440,11 +439,8 @@ def test_a_day_whose_label_windows_reach_into_missing_logs_is_not_mature(
     spark: SparkSession, world: Path, tmp_path: Path
 ) -> None:
     def missing_tomorrow(loaded: LoadedConfig, now: datetime) -> bool:
-        from ctr_samples.spark.sources import read_source
-
-        config = loaded.config
-        read = {n: read_source(spark, n, s, SIMULATED_DAY) for n, s in config.sources.items()}
-        return pipeline.labels_are_mature(config, read, SIMULATED_DAY, now)
+        inputs = Inputs.read(spark, loaded.config, SIMULATED_DAY)
+        return job.labels_are_mature(inputs, SIMULATED_DAY, now)
 
     later = datetime(2019, 7, 1, tzinfo=UTC)
     assert missing_tomorrow(simulated(world, tmp_path), later)
@@ -457,7 +453,7 @@ def test_a_day_whose_label_windows_reach_into_missing_logs_is_not_mature(
 def test_a_missing_column_is_refused_before_anything_is_written(spark: SparkSession, tmp_path: Path) -> None:
     wrong = open_bandit(tmp_path, "impressions.article=item")
     with pytest.raises(InputError, match="impressions.article: there is no column 'item'; did you mean 'item_id'?"):
-        pipeline.run(spark, wrong, TUESDAY)
+        job.run(spark, wrong, TUESDAY)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -467,14 +463,14 @@ def test_names_of_a_configuration_never_meet_names_of_the_job(spark: SparkSessio
     columns = [f"impressions.columns.{name}=position" for name in names]
     features = [f"features.{name}={{from: impression.{name}, dtype: int64}}" for name in names]
     features += ["features.split={from: impression.position, dtype: int64}"]
-    manifest = pipeline.run(spark, open_bandit(tmp_path, *columns, *features), TUESDAY).manifest
+    manifest = job.run(spark, open_bandit(tmp_path, *columns, *features), TUESDAY).manifest
     found = examples(tmp_path, manifest)
     assert all((found[name] == found.position).all() for name in [*names, "split"])
 
 
 def test_the_callers_session_is_the_active_one_after_a_run(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:
     output, _ = tuesday
-    pipeline.run(spark, open_bandit(output), TUESDAY)
+    job.run(spark, open_bandit(output), TUESDAY)
     assert SparkSession.getActiveSession() is spark
 
 
@@ -501,7 +497,7 @@ output: {path: OUT, partitions: 1}
 """
     (tmp_path / "c.yaml").write_text(text.replace("OUT", str(tmp_path / "out")))
     loaded = load_config(tmp_path / "c.yaml")
-    runs = [pipeline.run(spark, loaded, TUESDAY) for _ in range(2)]
+    runs = [job.run(spark, loaded, TUESDAY) for _ in range(2)]
     assert [run.published for run in runs] == [True, True]
     assert runs[1].manifest.label_sum("clicked") == 1
 
@@ -515,7 +511,7 @@ def test_every_exposure_of_the_tutorials_logs_is_accounted_for(spark: SparkSessi
     loaded = load_config(
         PROJECT / "conf/toutiao.yaml", [f"output.path={tmp_path}"], {"TOUTIAO_LOGS": str(TUTORIAL_LOGS)}
     )
-    week = [pipeline.run(spark, loaded, date(2019, 3, day)).manifest for day in range(12, 18)]
+    week = [job.run(spark, loaded, date(2019, 3, day)).manifest for day in range(12, 18)]
     assert sum(m.accounting["impressions"] for m in week) == 2_536
     for m in week:  # no exposure is repeated, and none has a time or a list that cannot be read
         assert m.accounting["impressions"] == m.accounting["samples"] == m.records
@@ -541,7 +537,7 @@ def test_a_value_of_the_environment_that_spark_would_log_is_warned_of_by_name(en
     session = MagicMock()
     session.sparkContext.getConf().get.side_effect = lambda key, default: {"spark.eventLog.enabled": enabled}[key]
     told = MagicMock()
-    pipeline.warn_of_event_log(session, loaded, told)
+    job.warn_of_event_log(session, loaded, told)
     assert told.warn.call_count == expected
     if expected:
         (warning,) = told.warn.call_args.args
@@ -574,7 +570,7 @@ features:
   row: {{from: user.__index_level_0__, dtype: int64}}
 output: {{path: {tmp_path}/out, partitions: 1}}
 """)
-    manifest = pipeline.run(spark, load_config(tmp_path / "c.yaml"), date(2019, 6, 5)).manifest
+    manifest = job.run(spark, load_config(tmp_path / "c.yaml"), date(2019, 6, 5)).manifest
     found = examples(tmp_path / "out", manifest)
     assert sorted(map(tuple, found[["age", "odd", "row"]].to_numpy().tolist())) == [(31, 6, 3), (32, 7, 4)]
 
@@ -585,7 +581,7 @@ def test_a_malformed_value_is_named_when_a_run_is_refused(spark: SparkSession, t
     items = f"sources.items={{format: csv, path: '{tmp_path}/items.csv', header: true, schema: '{schema}'}}"
     rest = [f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
     with pytest.raises(InputError) as caught:
-        pipeline.run(spark, open_bandit(tmp_path / "out", items, *rest), TUESDAY)
+        job.run(spark, open_bandit(tmp_path / "out", items, *rest), TUESDAY)
     assert str(caught.value) == (
         "sources.items: 2 of 3 lines are malformed (66.67%), more than `bad_records.max_rate: 0` allows: `item_id` = "
         "'10000169349117863715' is not a BIGINT in 2 of 3 lines; use STRING. Look at the file, or raise the rate."

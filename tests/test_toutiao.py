@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from ctr_samples import pipeline
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract
+from ctr_samples.job import run as job
+from ctr_samples.job.reporting import Silent
 from ctr_samples.reading import first_examples
 from ctr_samples.shards import Manifest, open_storage
+from ctr_samples.spark.features import contract_of
 
 CONF = Path(__file__).parent.parent / "conf"
 DAY = date(2019, 3, 13)  # a Wednesday
@@ -93,7 +95,7 @@ def write(folder: Path, **columns: Any) -> None:
     pq.write_table(pa.table(columns), folder / "part-00000.parquet")
 
 
-class Told(pipeline.Silent):
+class Told(Silent):
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
@@ -107,7 +109,7 @@ def made(spark: SparkSession, logs: Path, out: Path, file: str, *overrides: str)
     loaded = load_config(
         CONF / file, [f"output.path={out}", "output.partitions=1", *overrides], {"TOUTIAO_LOGS": str(logs)}
     )
-    manifest = pipeline.run(spark, loaded, DAY, reporter=told).manifest
+    manifest = job.run(spark, loaded, DAY, reporter=told).manifest
     return manifest, [text for text in told.warnings if text.startswith("sources.")]
 
 
@@ -144,7 +146,7 @@ def some(row: dict[str, Any], *names: str) -> dict[str, Any]:
 def test_the_channel_is_that_of_the_article_and_25_has_an_id_of_its_own(modern: dict[str, dict[str, Any]]) -> None:
     assert {article: row["channel_id"] for article, row in modern.items()} == {"10": 25, "11": 3, "12": 0}
     loaded = load_config(CONF / "toutiao.yaml", environ={"TOUTIAO_LOGS": "logs"})
-    contract = pipeline.contract_of(loaded.config, None)
+    contract = contract_of(loaded.config, None)
     assert [f.buckets for f in contract.features if f.name == "channel_id"] == [26]
 
 

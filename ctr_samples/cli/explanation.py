@@ -48,11 +48,11 @@ def explain(
         zone = ZoneInfo(loaded.config.timezone)
         when = None if at is None else _instant(at, zone)
         with spark_for(loaded.config, "ctr-samples explain", console) as (spark, progress):
-            from ctr_samples import pipeline
+            from ctr_samples.job import run as job
             from ctr_samples.spark.evidence import Sought
 
             sought = Sought(impression_id, user, article, when)
-            evidence = pipeline.evidence_of(spark, loaded.config, run_date, sought, reporter=progress)
+            evidence = job.evidence_of(spark, loaded.config, run_date, sought, reporter=progress)
         out = stdout_console()
         for line in report(evidence, zone):
             out.print(loaded.masked(line), markup=True, soft_wrap=True)

@@ -50,9 +50,9 @@ def generate(
         run_date = parse_day(date)
         loaded = load_config(config, set_ or ())
         with spark_for(loaded.config, f"ctr-samples {loaded.config.name} {run_date}", console) as (spark, progress):
-            from ctr_samples import pipeline
+            from ctr_samples.job import run as job
 
-            result = pipeline.run(spark, loaded, run_date, force=force, accept=accept or (), reporter=progress)
+            result = job.run(spark, loaded, run_date, force=force, accept=accept or (), reporter=progress)
 
         from ctr_samples.shards import open_storage
         from ctr_samples.shards.naming import manifest_path

@@ -1,5 +1,6 @@
 """Shards, receipts, manifests and how they are published. No Spark, no TensorFlow, no codec."""
 
+from ctr_samples.shards.day_output import DayOutput, DayRun
 from ctr_samples.shards.manifest import Manifest, Receipt, Shard, check_receipts
 from ctr_samples.shards.publish import (
     check_age,
@@ -21,6 +22,8 @@ from ctr_samples.shards.writer import ShardWriter
 
 __all__ = [
     "CheckedFile",
+    "DayOutput",
+    "DayRun",
     "Manifest",
     "NameTaken",
     "Receipt",

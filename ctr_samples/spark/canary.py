@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
@@ -25,8 +25,9 @@ from ctr_samples.spark.as_of.hot_keys import HotKeys
 from ctr_samples.spark.columns import pair_key, stable_hash
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import IMPRESSION
-from ctr_samples.spark.joining import as_of
-from ctr_samples.spark.versions import observed, sample_by
+from ctr_samples.spark.observations import Observations
+from ctr_samples.spark.versions import sample_by
+from ctr_samples.spark.views import as_of
 
 MOST = 256
 """How many impressions are looked at, whatever the size of the day; fewer before Spark 4.2."""
@@ -34,6 +35,8 @@ MOST = 256
 _APART = 1_000
 """Microseconds that lie between two of them, so that the canaries of one are no snapshots of the other."""
 _SLICES = 24
+_ONE_HOT_OF = 16
+_SAMPLE = "sample"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +55,14 @@ class Canary:
         return None if self.user is None or self.article is None else (self.user, self.article)
 
 
-class CanaryWitness:
-    """Takes the day's sample of impressions as the rows pass. Lives on the driver."""
+class LeakCanary:
+    """Takes a sample of the day's impressions as the rows pass, and joins canaries to it afterwards. Lives on the driver."""
 
-    def __init__(self) -> None:
-        self._observation = Observation("canaries")
+    def __init__(self, *, active: bool = True) -> None:
+        self._observations = Observations(active=active)
         self._types: dict[str, DataType] = {}
 
-    def watch(self, labelled: DataFrame) -> DataFrame:
+    def on(self, labelled: DataFrame) -> DataFrame:
         """The impressions, of which the first by hash are remembered."""
         kinds = labelled.schema[IMPRESSION].dataType
         assert isinstance(kinds, StructType)
@@ -67,11 +70,11 @@ class CanaryWitness:
         own = F.col(f"{IMPRESSION}.impression_id")
         row = F.struct(own, F.unix_micros(f"{IMPRESSION}.impression_time"), *[f"{IMPRESSION}.{e}" for e in self._types])
         sample = sample_by(row, stable_hash("canary", [own]), MOST)
-        return labelled.observe(self._observation, sample.alias("sample"))
+        return self._observations.on(labelled, {_SAMPLE: sample})
 
     def sample(self) -> tuple[list[Canary], Mapping[str, DataType]]:
         """What was remembered, and the types of the keys; call it after the action."""
-        return [Canary(*row) for row in observed(self._observation).get("sample") or []], self._types
+        return [Canary(*row) for row in self._observations.lists().get(_SAMPLE, [])], self._types
 
 
 def apart(sample: Sequence[Canary], entities: Collection[str]) -> list[Canary]:
@@ -87,13 +90,13 @@ def apart(sample: Sequence[Canary], entities: Collection[str]) -> list[Canary]:
 
 
 def check_canaries(
-    spark: SparkSession, config: JobConfig, day: Day, steps: Sequence[JoinStep], witness: CanaryWitness
+    spark: SparkSession, config: JobConfig, day: Day, steps: Sequence[JoinStep], canary: LeakCanary
 ) -> dict[str, dict[str, int]]:
     """For each view how many canaries were looked at (``canaries``); AccountingError if one came out that must not.
 
     Runs one small Spark job. Tables without times make no promise and have no canary.
     """
-    sample, types = witness.sample()
+    sample, types = canary.sample()
     timed = [step for step in steps if step.method != "static"]
     chosen = apart(sample, {step.entity for step in timed})
     if not chosen or not timed:
@@ -132,10 +135,10 @@ def _joined(
 
 
 def _hot_keys(step: JoinStep, chosen: Sequence[Canary], day: Day) -> HotKeys | None:
-    """Every key is hot where one may be, so that the rows that are carried from slice to slice are looked at too."""
+    """Some keys are hot where one may be, so that the rows that are carried from slice to slice are looked at too."""
     if step.method != "union" or step.entity == "user_article":
         return None
-    keys = tuple(str(one.key(step.entity)) for one in chosen)
+    keys = tuple(str(one.key(step.entity)) for one in chosen[::_ONE_HOT_OF])
     return HotKeys(keys, day.start, (day.end - day.start) / _SLICES, _SLICES)
 
 

@@ -26,6 +26,7 @@ from ctr_samples.spark.columns import boolean_column, key_column, time_column
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import typed_expression
 from ctr_samples.spark.labels import label_reach, plan_labels
+from ctr_samples.spark.observations import Observations
 from ctr_samples.spark.sources import MALFORMED
 
 Use = Literal["impressions", "labels", "views", "histories"]
@@ -78,21 +79,63 @@ def of_interest(clocks: Sequence[Clock]) -> Column:
     return reduce(Column.__or__, [clock.applies & clock.looked_at for clock in clocks])
 
 
+@dataclass(frozen=True, slots=True)
+class ClockCounts:
+    """The rows that have a time: how many, those that are of no use, and those whose time is too early or too late.
+
+    ``latest_early`` and ``latest_late`` are the greatest such times, in microseconds since 1970.
+    """
+
+    rows: int = 0
+    unusable: int = 0
+    early: int = 0
+    late: int = 0
+    latest_early: int = 0
+    latest_late: int = 0
+
+    @property
+    def implausible(self) -> int:
+        """How many times cannot be right."""
+        return self.early + self.late
+
+
+class ClocksWatch:
+    """Counts the times of all sources that cannot be right. Lives on the driver."""
+
+    def __init__(self, *, active: bool = True) -> None:
+        self._observations = Observations(active=active)
+
+    def on(self, rows: DataFrame, clocks: Sequence[Clock]) -> DataFrame:
+        """The rows of a source, of which some clocks are counted."""
+        return self._observations.on(rows, clock_counts(clocks))
+
+    def result(self) -> dict[str, ClockCounts]:
+        """What was counted, by the name of the clock; call it after the action."""
+        return by_clock(self._observations.counts())
+
+
 def clock_counts(clocks: Sequence[Clock]) -> dict[str, Column]:
-    """Aggregates over the rows of a source: for each clock the rows that have it, those without a use, and those too early
-    and too late with the greatest time of each kind in microseconds."""
-    counts: dict[str, Column] = {}
-    for clock in clocks:
-        early, late = is_early(clock.time), is_late(clock.time)
-        counts |= {
-            f"{clock.name}|rows": F.count_if(clock.applies),
-            f"{clock.name}|unusable": F.count_if(clock.applies & clock.is_missing),
-            f"{clock.name}|early": F.count_if(clock.applies & early),
-            f"{clock.name}|late": F.count_if(clock.applies & late),
-            f"{clock.name}|latest early": F.max(F.when(clock.applies & early, F.unix_micros(clock.time))),
-            f"{clock.name}|latest late": F.max(F.when(clock.applies & late, F.unix_micros(clock.time))),
-        }
-    return counts
+    """Aggregates over the rows of a source: for each clock one for each field of :class:`ClockCounts`."""
+    return {f"{clock.name}|{field}": count for clock in clocks for field, count in _counts_of(clock).items()}
+
+
+def by_clock(counts: Mapping[str, int]) -> dict[str, ClockCounts]:
+    """The values of :func:`clock_counts`, by the name of the clock."""
+    names = dict.fromkeys(key.partition("|")[0] for key in counts)
+    fields = ClockCounts.__dataclass_fields__
+    return {name: ClockCounts(**{f: counts[f"{name}|{f}"] for f in fields}) for name in names}
+
+
+def _counts_of(clock: Clock) -> dict[str, Column]:
+    early, late = clock.applies & is_early(clock.time), clock.applies & is_late(clock.time)
+    return {
+        "rows": F.count_if(clock.applies),
+        "unusable": F.count_if(clock.applies & clock.is_missing),
+        "early": F.count_if(early),
+        "late": F.count_if(late),
+        "latest_early": F.max(F.when(early, F.unix_micros(clock.time))),
+        "latest_late": F.max(F.when(late, F.unix_micros(clock.time))),
+    }
 
 
 def is_early(time: Column) -> Column:
@@ -105,42 +148,26 @@ def is_late(time: Column) -> Column:
     return time >= F.lit(_LATE)
 
 
-def by_clock(counts: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """``{"impressions.time|rows": 3}`` -> ``{"impressions.time": {"rows": 3}}``."""
-    found: dict[str, dict[str, int]] = {}
-    for key, value in counts.items():
-        clock, _, what = key.partition("|")
-        found.setdefault(clock, {})[what] = value
-    return found
-
-
-def implausible(counts: Mapping[str, int]) -> int:
-    """How many times of one clock cannot be right."""
-    return counts.get("early", 0) + counts.get("late", 0)
-
-
-def check_clocks(config: JobConfig, counts: Mapping[str, int]) -> None:
+def check_clocks(config: JobConfig, counts: Mapping[str, ClockCounts]) -> None:
     """Refuse a run in which more times cannot be right, or more rows of a view cannot be used, than their source may have
     bad records."""
-    found = by_clock(counts)
     for name, (text, source) in _clocks_by_name(config).items():
-        _check_times(name, text, found.get(name, {}), config.sources[source].bad_records.max_rate, source)
+        _check_times(name, text, counts.get(name, ClockCounts()), config.sources[source].bad_records.max_rate, source)
     for name, view in config.views.items():
-        counted = found.get(f"views.{name}.event_time", {})
-        rows, unusable = counted.get("rows", 0), counted.get("unusable", 0)
+        counted = counts.get(f"views.{name}.event_time", ClockCounts())
         allowed = config.sources[view.source].bad_records.max_rate
-        if unusable > allowed * rows:
+        if counted.unusable > allowed * counted.rows:
             raise InputError(
-                f"views.{name}: {unusable:,} of {rows:,} rows have no key or no time, more than `bad_records.max_rate: "
-                f"{allowed:g}` of sources.{view.source} allows. Leave them out with `where`, or raise the rate."
+                f"views.{name}: {counted.unusable:,} of {counted.rows:,} rows have no key or no time, more than "
+                f"`bad_records.max_rate: {allowed:g}` of sources.{view.source} allows. Leave them out with `where`, or raise "
+                "the rate."
             )
 
 
-def counts_of_view(counts: Mapping[str, int], name: str) -> dict[str, int]:
+def counts_of_view(counts: Mapping[str, ClockCounts], name: str) -> dict[str, int]:
     """What the manifest keeps of a view's rows: how many could not be used, and how many had impossible times."""
-    found = by_clock(counts)
-    clocks = [found.get(f"views.{name}.{clock}", {}) for clock in ("event_time", "available_time")]
-    return {"unusable": clocks[0].get("unusable", 0), "implausible": sum(map(implausible, clocks))}
+    clocks = [counts.get(f"views.{name}.{clock}", ClockCounts()) for clock in ("event_time", "available_time")]
+    return {"unusable": clocks[0].unusable, "implausible": sum(clock.implausible for clock in clocks)}
 
 
 def _clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
@@ -162,16 +189,15 @@ def _histories(config: JobConfig) -> dict[str, History]:
     return {name: inherited(history, config.impressions) for name, history in config.histories.items()}
 
 
-def _check_times(name: str, text: str, counts: Mapping[str, int], allowed: float, source: str) -> None:
-    rows = counts.get("rows", 0)
-    if implausible(counts) <= allowed * rows:
+def _check_times(name: str, text: str, counts: ClockCounts, allowed: float, source: str) -> None:
+    if counts.implausible <= allowed * counts.rows:
         return
-    kind = "early" if counts["early"] >= counts["late"] else "late"
-    latest = counts[f"latest {kind}"]
-    when = f"in {_year(latest)}" if kind == "early" else f"in years such as {_year(latest)}"
+    early = counts.early >= counts.late
+    latest = counts.latest_early if early else counts.latest_late
+    when = f"in {_year(latest)}" if early else f"in years such as {_year(latest)}"
     raise InputError(
-        f"{name}: {counts[kind]:,} of {rows:,} times lie {when}{_hint(text, latest)} Correct the expression or, if only those "
-        f"rows are wrong, raise `sources.{source}.bad_records.max_rate` ({allowed:g})."
+        f"{name}: {counts.early if early else counts.late:,} of {counts.rows:,} times lie {when}{_hint(text, latest)} Correct "
+        f"the expression or, if only those rows are wrong, raise `sources.{source}.bad_records.max_rate` ({allowed:g})."
     )
 
 

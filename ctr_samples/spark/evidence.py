@@ -22,12 +22,11 @@ from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import IMPRESSION, view_columns
 from ctr_samples.spark.history import actions_of_history
 from ctr_samples.spark.impressions import DROPPED, SKIP_ABOVE, cut_impressions, on_day
+from ctr_samples.spark.inputs import Inputs
 from ctr_samples.spark.labels import ACTION, LabelPlan, actions_of, longest_window, plan_label
 from ctr_samples.spark.samples import SampleBuilder
-from ctr_samples.spark.sampling import sampled
-from ctr_samples.spark.sources import SourceFrame
+from ctr_samples.spark.sampling import DOWN_SAMPLED
 from ctr_samples.spark.views import usable, view_rows
-from ctr_samples.spark.witnesses import Witnesses
 from ctr_samples.verdicts import Action, FeatureRow, HistoryRules, LabelRules, PastAction, Shown, ViewRules
 
 MOST = 1000
@@ -119,15 +118,23 @@ _NAMED = 5
 class Witness:
     """Gathers the evidence. Runs on the driver; a few Spark jobs, each of which collects the rows of one key."""
 
-    config: JobConfig
-    sources: Mapping[str, SourceFrame]
-    day: Day
+    inputs: Inputs
+
+    @property
+    def config(self) -> JobConfig:
+        """The configuration that the impression is explained by."""
+        return self.inputs.config
+
+    @property
+    def day(self) -> Day:
+        """The day of the impression."""
+        return self.inputs.day
 
     def gather(self, sought: Sought) -> Evidence:
         """InputError if the day has no such impression, or several."""
         plans = [plan_label(name, label, self.config.impressions) for name, label in self.config.labels.items()]
         impressions = cut_impressions(
-            self._frame(self.config.impressions.source),
+            self.inputs.plain(self.config.impressions.source),
             self.config.impressions,
             self.day,
             max(longest_window(plans), self.config.impressions.dedup or timedelta()),
@@ -150,12 +157,12 @@ class Witness:
         """Why an impression that the log shows becomes no sample, once its labels are known."""
         if self.config.impressions.skip_above is None and self.config.sampling is None:
             return None
-        builder = SampleBuilder(self.config, self.sources, self.day, Witnesses())
         mine = F.col(f"{IMPRESSION}.impression_id") == impression_id
-        labelled = builder.labelled_impressions()
+        labelled = SampleBuilder(self.inputs).labelled_impressions()
         if labelled.where(mine).isEmpty():
             return SKIP_ABOVE
-        return "down_sampled" if sampled(labelled, self.config, self.day, Witnesses()).where(mine).isEmpty() else None
+        kept = self.inputs.watches.sampling.on(labelled)
+        return DOWN_SAMPLED if kept.where(mine).isEmpty() else None
 
     def _label(self, plan: LabelPlan, shown: Shown, impressions: DataFrame) -> LabelEvidence:
         rules = LabelRules(plan.label.window, plan.label.skew, plan.tried, self._zone)
@@ -165,7 +172,7 @@ class Witness:
         same_key = [_same(F.col(columns[kind]), key) for kind, key in mine.items()]
         if article is None or not same_key:
             return LabelEvidence((), (), rules)
-        actions = actions_of(self._frame(plan.label.source), [plan])
+        actions = actions_of(self.inputs.plain(plan.label.source), [plan])
         time = F.col(f"{ACTION}.time")
         near = self.day.reaches(time, plan.label.window, plan.label.window) | time.isNull()
         rows = (
@@ -197,7 +204,7 @@ class Witness:
     def _view(self, name: str, columns: Sequence[str], shown: Shown) -> ViewEvidence:
         view = self.config.views[name]
         key, same = _key_of(shown, view.entity)
-        rows = usable(view_rows(self._frame(view.source), name, view, columns))
+        rows = usable(view_rows(self.inputs.plain(view.source), name, view, columns))
         mine = rows.where(same)
         if view.static:
             found = [FeatureRow(shown.time, shown.time, r[PAYLOAD].asDict()) for r in mine.limit(MOST).collect()]
@@ -221,16 +228,13 @@ class Witness:
         if user is None:
             return HistoryEvidence((), rules)
         of_any_age = history.model_copy(update={"within": "unbounded"})
-        actions = actions_of_history(self._frame(history.source), name, of_any_age, self.day)
+        actions = actions_of_history(self.inputs.plain(history.source), name, of_any_age, self.day)
         if isinstance(user, str):  # as the job compares them, and hashes what is compared
             actions = actions.withColumn(USER, F.col(USER).cast("string"))
         before = F.col(TIME) < F.lit(shown.time)
         mine = actions.where(_same(F.col(USER), user)).withColumn(TIE, content_hash(actions))
         nearest = mine.orderBy(before.desc(), F.when(before, F.col(TIME)).desc(), TIME).limit(MOST)
         return HistoryEvidence([_past_action(r, list(history.columns)) for r in nearest.collect()], rules)
-
-    def _frame(self, source: str) -> DataFrame:
-        return self.sources[source].frame
 
 
 def _key_of(shown: Shown, entity: str) -> tuple[Any, Column]:

@@ -19,14 +19,11 @@ from pyspark.sql import functions as F
 from ctr_samples.config import Feature, JobConfig
 from ctr_samples.config import Vocabulary as VocabularyConfig
 from ctr_samples.errors import InputError
-from ctr_samples.spark.day import Day
 from ctr_samples.spark.features.columns import fitted_value
 from ctr_samples.spark.features.samples import IMPRESSION
-from ctr_samples.spark.joining import ViewJoiner
+from ctr_samples.spark.inputs import Inputs
 from ctr_samples.spark.samples import SampleBuilder
 from ctr_samples.spark.sampling import split_column
-from ctr_samples.spark.sources import read_source
-from ctr_samples.spark.witnesses import Unwatched
 from ctr_samples.vocabulary import FittedState, Moments, TokenCounts, Vocabulary
 
 ACCURACY = 10_000
@@ -88,11 +85,13 @@ def days_through(last: date, count: int) -> list[date]:
 
 
 def _training_rows(spark: SparkSession, config: JobConfig, run_date: date) -> DataFrame:
-    sources = {name: read_source(spark, name, source, run_date) for name, source in config.sources.items()}
-    day = Day.of(run_date, config.timezone)
-    steps = ViewJoiner(config, sources, day).plan()
-    joined = SampleBuilder(config, sources, day, Unwatched()).joined(steps)
-    return joined.where(split_column(config, day) == "train").select(IMPRESSION, *config.views, *config.histories)
+    inputs = Inputs.read(spark, config, run_date, watched=False)
+    return (
+        SampleBuilder(inputs)
+        .joined()
+        .where(split_column(config, inputs.day) == "train")
+        .select(IMPRESSION, *config.views, *config.histories)
+    )
 
 
 def _token_counts(

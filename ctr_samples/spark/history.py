@@ -14,7 +14,16 @@ from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    MapType,
+    StructField,
+    StructType,
+)
 
 from ctr_samples.config import History
 from ctr_samples.errors import InputError
@@ -83,6 +92,14 @@ def join_history(impressions: DataFrame, actions: DataFrame, plan: HistoryPlan, 
         *[F.col(f"shown.`{c}`") for c in impressions.columns],
         _history_struct(F.col("listed"), F.col("shown.impression.impression_time"), plan),
     )
+
+
+def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:
+    """The type of the struct that :func:`join_history` adds, known before anything is joined."""
+    lists = {"items": actions.schema[ITEM].dataType, "ages_s": DoubleType()}
+    lists |= {column: actions.schema[column].dataType for column in plan.columns}
+    kind = StructType([StructField(name, ArrayType(item)) for name, item in lists.items()])
+    return kind.add("length", IntegerType()).add("matched", BooleanType())
 
 
 def _entries(actions: DataFrame, plan: HistoryPlan) -> DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame, Window
@@ -20,6 +22,7 @@ from ctr_samples.spark.columns import (
 )
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import compile_expression
+from ctr_samples.spark.observations import Observations
 from ctr_samples.spark.sources import MALFORMED
 
 SKIP_ABOVE = "skip_above"
@@ -29,6 +32,8 @@ DROPPED = "_dropped"
 """Column with the reason why an impression becomes no sample; null for those that do."""
 
 NO_TIME, NO_ARTICLE, REPEATED = DROP_REASONS = ("no_time", "no_article", "repeated")
+_IMPRESSIONS = "impressions"
+
 UNREADABLE = (NO_TIME, NO_ARTICLE)
 """Reasons that speak of a broken log; a repeat is ordinary."""
 
@@ -65,11 +70,35 @@ def on_day(day: Day) -> Column:
     return day.contains(time) | time.isNull()
 
 
-def drop_counts(day: Day) -> dict[str, Column]:
-    """Aggregates over impressions: how many the day has, and how many are dropped for each reason."""
-    mine = on_day(day)
-    reasons = {reason: F.count_if(mine & (F.col(DROPPED) == reason)) for reason in DROP_REASONS}
-    return {"impressions": F.count_if(mine), **reasons}
+@dataclass(frozen=True, slots=True)
+class ImpressionCounts:
+    """The impressions of a day, and how many of them become no sample, by reason."""
+
+    impressions: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+class ImpressionsWatch:
+    """Counts the impressions of a day and those that are dropped. Lives on the driver."""
+
+    def __init__(self, day: Day, *, active: bool = True) -> None:
+        self._day = day
+        self._cut, self._marked = Observations(active=active), Observations(active=active)
+
+    def on(self, impressions: DataFrame) -> DataFrame:
+        """Impressions of :func:`cut_impressions`, counted."""
+        mine = on_day(self._day)
+        reasons = {reason: F.count_if(mine & (F.col(DROPPED) == reason)) for reason in DROP_REASONS}
+        return self._cut.on(impressions, {_IMPRESSIONS: F.count_if(mine), **reasons})
+
+    def on_marked(self, labelled: DataFrame) -> DataFrame:
+        """Labelled impressions of which a column ``_dropped`` says whether :func:`is_below` drops them, counted."""
+        return self._marked.on(labelled, {SKIP_ABOVE: F.count_if(DROPPED)})
+
+    def result(self) -> ImpressionCounts:
+        """What was counted; call it after the action."""
+        dropped = {**self._cut.counts(), **self._marked.counts()}
+        return ImpressionCounts(dropped.pop(_IMPRESSIONS, 0), dropped)
 
 
 def _select(log: DataFrame, shown: Impressions) -> DataFrame:

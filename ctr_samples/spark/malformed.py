@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame
@@ -24,14 +25,51 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.config import Source
+from ctr_samples.config.problems import end_sentence
+from ctr_samples.errors import InputError
 from ctr_samples.spark.columns import quoted
 from ctr_samples.spark.csv_lines import csv_options, delimiter_hint
+from ctr_samples.spark.observations import Observations
 from ctr_samples.spark.sources import MALFORMED, SourceFrame
 
 _MOST_COLUMNS = 3
 _LONGEST = 60
 _INTEGER = r"^\s*[+-]?\d+\s*$"
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+
+
+@dataclass(frozen=True, slots=True)
+class LineCounts:
+    """The lines of a source of text that a run read, and how many of them are malformed."""
+
+    lines: int = 0
+    malformed: int = 0
+
+
+class LinesWatch:
+    """Counts the lines of one source of text. Lives on the driver."""
+
+    def __init__(self, *, active: bool = True) -> None:
+        self._observations = Observations(active=active)
+
+    def on(self, lines: DataFrame) -> DataFrame:
+        """All lines of the source, counted."""
+        return self._observations.on(lines, {"lines": F.count(F.lit(1)), "malformed": F.count(MALFORMED)})
+
+    def result(self) -> LineCounts:
+        """What was counted; call it after the action."""
+        return LineCounts(**self._observations.counts())
+
+
+def check_lines(name: str, counts: LineCounts, source: Source, frame: SourceFrame) -> None:
+    """Refuse a source with more malformed lines than the configuration allows, and say what is wrong with them."""
+    lines, malformed, allowed = counts.lines, counts.malformed, source.bad_records.max_rate
+    if malformed > allowed * lines:
+        raise InputError(
+            f"sources.{name}: {malformed:,} of {lines:,} lines are malformed ({malformed / lines:.2%}), more than "
+            f"`bad_records.max_rate: {allowed:g}` allows: {end_sentence(reasons(frame, source, lines))} Look at the file, or "
+            "raise the rate."
+        )
 
 
 def reasons(found: SourceFrame, source: Source, lines: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from functools import reduce
 from typing import Any
@@ -15,7 +15,7 @@ from ctr_samples.config import JobConfig
 from ctr_samples.spark.columns import stable_hash
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import IMPRESSION
-from ctr_samples.spark.witnesses import Witnesses
+from ctr_samples.spark.observations import Observations
 
 FORMULAS = {
     "weight": "1 / rate for a negative of train, else 1",
@@ -43,17 +43,42 @@ def split_column(config: JobConfig, day: Day) -> Column:
     return chosen.otherwise("train")
 
 
-def sampled(labelled: DataFrame, config: JobConfig, day: Day, witnesses: Witnesses) -> DataFrame:
-    """The labelled impressions without the negatives that are left out, which are counted as ``down_sampled``."""
-    sampling = config.sampling
-    if sampling is None:
-        return labelled
-    dropped = _may_be_dropped(config, day) & (_place_of_negative(config) >= sampling.negatives)
-    counts = {
-        "down_sampled": F.count_if(dropped),
-        "negatives": F.count_if(_may_be_dropped(config, day)),
-    }
-    return witnesses.watch(labelled, "sampling", counts).where(~dropped)
+DOWN_SAMPLED = "down_sampled"
+"""The reason why a negative of train is left out."""
+
+_NEGATIVES = "negatives"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingCounts:
+    """The negatives of train, and how many of them are left out."""
+
+    negatives: int = 0
+    dropped: int = 0
+
+
+class SamplingWatch:
+    """Leaves out negatives, and counts them. Lives on the driver."""
+
+    def __init__(self, config: JobConfig, day: Day, *, active: bool = True) -> None:
+        self._config, self._day = config, day
+        self._observations = Observations(active=active)
+
+    def on(self, labelled: DataFrame) -> DataFrame:
+        """The labelled impressions without the negatives that are left out; all of them where nothing is sampled."""
+        if self._config.sampling is None:
+            return labelled
+        negative = _may_be_dropped(self._config, self._day)
+        dropped = negative & (_place_of_negative(self._config) >= self._config.sampling.negatives)
+        counts = {DOWN_SAMPLED: F.count_if(dropped), _NEGATIVES: F.count_if(negative)}
+        return self._observations.on(labelled, counts).where(~dropped)
+
+    def result(self) -> SamplingCounts | None:
+        """What was counted; None where nothing is sampled. Call it after the action."""
+        if self._config.sampling is None:
+            return None
+        counts = self._observations.counts()
+        return SamplingCounts(counts.get(_NEGATIVES, 0), counts.get(DOWN_SAMPLED, 0))
 
 
 def weight_column(config: JobConfig, day: Day) -> Column | None:
@@ -64,23 +89,16 @@ def weight_column(config: JobConfig, day: Day) -> Column | None:
     return weight.cast("float")
 
 
-def drops_of_sampling(counts: Mapping[str, int]) -> dict[str, int]:
-    """What the accounting has to know."""
-    return {key: counts[key] for key in ("down_sampled",) if key in counts}
-
-
-def sampling_counted(config: JobConfig, counts: Mapping[str, int]) -> dict[str, Any]:
+def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str, Any]:
     """What the manifest says about sampling; nothing where there was none."""
-    if config.sampling is None:
+    if config.sampling is None or counts is None:
         return {}
-    negatives = counts.get("negatives", 0)
-    kept = negatives - counts.get("down_sampled", 0)
     return {
         "rate": config.sampling.negatives,
         "salt": config.sampling.salt,
-        "negatives": negatives,
-        "kept": kept,
-        "expected": round(negatives * config.sampling.negatives, 1),
+        "negatives": counts.negatives,
+        "kept": counts.negatives - counts.dropped,
+        "expected": round(counts.negatives * config.sampling.negatives, 1),
         "formulas": FORMULAS,
     }
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pyspark.errors.utils
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, Observation, Row
@@ -17,6 +20,9 @@ _MAX_BY_TAKES_K = "k" in inspect.signature(F.max_by).parameters  # since Spark 4
 
 MOST_SAMPLED = 1_000_000 if _MAX_BY_TAKES_K else 16
 """Rows that a sample can have; before Spark 4.2 one of each of so many groups."""
+
+
+_CALL_SITES = "_enable_debugging_cache"  # since Spark 4.1: whether call sites are remembered; None: not yet asked
 
 
 def all_by(values: Column, number: Column, most: int) -> Column:
@@ -36,6 +42,24 @@ def sample_by(row: Column, place: Column, most: int) -> Column:
         return F.max_by(row, place, most)
     groups = [F.pmod(place, F.lit(MOST_SAMPLED)) == group for group in range(min(MOST_SAMPLED, most))]
     return F.array_compact(F.array(*[F.max_by(F.when(mine, row), F.when(mine, place)) for mine in groups]))
+
+
+@contextmanager
+def without_call_sites() -> Iterator[None]:
+    """Plan without asking Spark for its settings at each column operation.
+
+    Since Spark 4.0, PySpark remembers for each operation the line of Python that called it, for the messages of errors. Half of
+    all calls to the JVM that a plan makes are for that, and the messages of a run name keys of the configuration instead.
+    """
+    if not hasattr(pyspark.errors.utils, _CALL_SITES):
+        yield
+        return
+    before = getattr(pyspark.errors.utils, _CALL_SITES)
+    setattr(pyspark.errors.utils, _CALL_SITES, False)
+    try:
+        yield
+    finally:
+        setattr(pyspark.errors.utils, _CALL_SITES, before)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

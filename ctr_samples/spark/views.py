@@ -14,11 +14,18 @@ from ctr_samples.config.names import VIEW_METADATA
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import InputError
 from ctr_samples.spark.aggregates import daily_rows, windowed_rows
-from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE
+from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE, AsOf
 from ctr_samples.spark.columns import boolean_column, key_column, later, order_column, pair_key, quoted, time_column
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.expressions import typed_expression
 from ctr_samples.spark.impressions import matching_rows
+
+
+def as_of(name: str, view: View, on: str) -> AsOf:
+    """How a view is joined on a column of the impressions."""
+    ttl = view.ttl if isinstance(view.ttl, timedelta) else None
+    # Without a clock of its own, a row becomes known a fixed time after it became true.
+    return AsOf(name, on, ttl, view.inclusive, view.snapshot is not None, in_order=view.available_time is None)
 
 
 def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) -> DataFrame:

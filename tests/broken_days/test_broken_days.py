@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ctr_samples import pipeline
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.errors import GateRefused
+from ctr_samples.job import run as job
 from ctr_samples.shards import latest_manifest, open_storage
 from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.simulator.nights import WAYS, spoil
@@ -111,7 +111,7 @@ def published(spark: SparkSession, logs: Path, tmp_path_factory: pytest.TempPath
     """Where the same weekday a week ago and the day before are published."""
     out = tmp_path_factory.mktemp("samples")
     for day in (BEFORE, DAY - timedelta(weeks=1)):  # neither has a day before it to be compared with
-        result = pipeline.run(spark, config_of(logs, out), day)
+        result = job.run(spark, config_of(logs, out), day)
         assert result.manifest.quality["verdict"] == "passed"
     return out
 
@@ -135,7 +135,7 @@ def test_a_broken_day_is_refused(
 ) -> None:
     loaded, out = broken(logs, published, tmp_path, way)
     with pytest.raises(GateRefused) as refusal:
-        pipeline.run(spark, loaded, DAY)
+        job.run(spark, loaded, DAY)
     assert f"--accept {check}" in str(refusal.value), str(refusal.value)
     assert latest_manifest(open_storage(out), DAY) is None
 
@@ -143,7 +143,7 @@ def test_a_broken_day_is_refused(
 def test_the_clean_day_passes(spark: SparkSession, logs: Path, published: Path, tmp_path: Path) -> None:
     out = tmp_path / "samples"
     shutil.copytree(published, out)
-    result = pipeline.run(spark, config_of(logs, out), DAY)
+    result = job.run(spark, config_of(logs, out), DAY)
     assert result.manifest.quality == {"verdict": "passed", "found": [], "accepted": []}
 
 
@@ -152,8 +152,8 @@ def test_the_clean_day_after_a_refused_one_passes(
 ) -> None:
     loaded, out = broken(logs, published, tmp_path, "half_of_the_clicks_missing")
     with pytest.raises(GateRefused):
-        pipeline.run(spark, loaded, DAY)
-    result = pipeline.run(spark, config_of(logs, out), AFTER)
+        job.run(spark, loaded, DAY)
+    result = job.run(spark, config_of(logs, out), AFTER)
     assert result.manifest.quality == {"verdict": "passed", "found": [], "accepted": []}
 
 
@@ -161,7 +161,7 @@ def test_a_broken_day_is_published_when_it_is_accepted(
     spark: SparkSession, logs: Path, published: Path, tmp_path: Path
 ) -> None:
     loaded, _ = broken(logs, published, tmp_path, "half_of_the_clicks_missing")
-    result = pipeline.run(spark, loaded, DAY, accept=["rate"])
+    result = job.run(spark, loaded, DAY, accept=["rate"])
     assert result.manifest.quality["verdict"] == "warned"
     assert result.manifest.quality["accepted"] == ["rate"]
 
@@ -173,6 +173,6 @@ def test_clean_days_pass_one_after_the_other(spark: SparkSession, tmp_path: Path
     loaded = config_of(root, tmp_path / "samples")
     alarms = []
     for n in range(CLEAN_DAYS):
-        result = pipeline.run(spark, loaded, first + timedelta(days=n))
+        result = job.run(spark, loaded, first + timedelta(days=n))
         alarms += [(result.manifest.run_date, found["sentence"]) for found in result.manifest.quality["found"]]
     assert alarms == []

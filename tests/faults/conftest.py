@@ -22,8 +22,8 @@ from rows_to_append import FIRST, append
 from small_day import DAY, write_small_day
 from standalone_cluster import Cluster, running_cluster
 
-from ctr_samples import pipeline
 from ctr_samples.config import load_config
+from ctr_samples.job import run as job
 
 _TAIL = 3_000
 
@@ -61,7 +61,7 @@ def application(long_lived: Application) -> Application:
 def first_day(long_lived: Application, config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("first") / "day"
     long_lived.await_executors()
-    pipeline.run(long_lived.spark, load_config(config, [f"output.path={path}"]), DAY)
+    job.run(long_lived.spark, load_config(config, [f"output.path={path}"]), DAY)
     check_whole_day(path, generation=1)
     return path
 

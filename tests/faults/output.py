@@ -17,8 +17,8 @@ from rows_to_stream import BATCHES, add_file, stream
 from shard_files import Shards, hashes_of_files, manifests_in, numbers_in, orphans_in
 from small_day import DAY
 
-from ctr_samples import pipeline
 from ctr_samples.config import LoadedConfig, load_config
+from ctr_samples.job import run as job
 
 PROJECT = Path(__file__).parent.parent.parent
 
@@ -64,7 +64,7 @@ class DayOutput:
         return [*job, "--force", "--set", f"output.path={self.path}"]
 
     def write(self, spark: SparkSession) -> None:
-        pipeline.run(spark, self.loaded, DAY, force=True)
+        job.run(spark, self.loaded, DAY, force=True)
 
     def check_still_first(self) -> None:
         assert check_whole_day(self.path, generation=1) == self._first

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 from three_nights import write_config, write_logs
 
-from ctr_samples import pipeline
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ConfigError, InputError, PublishConflict, UsageError
 from ctr_samples.fitting import fit
+from ctr_samples.job import run as job
 from ctr_samples.reading import first_examples
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.shards.states import latest_state, publish_state, state_before
@@ -44,7 +44,7 @@ def versions(spark: SparkSession, nights: Path) -> list[FittedState]:
 def runs(spark: SparkSession, nights: Path, versions: list[FittedState]) -> dict[date, Manifest]:
     """Samples of the second and third day, made after all three were fitted."""
     loaded = load_config(nights / "nights.yaml")
-    return {day: pipeline.run(spark, loaded, day).manifest for day in DAYS[1:]}
+    return {day: job.run(spark, loaded, day).manifest for day in DAYS[1:]}
 
 
 def values(folder: Path, manifest: Manifest, split: str, *names: str) -> list[tuple[object, ...]]:
@@ -132,7 +132,7 @@ def test_the_first_day_cannot_be_made_since_nothing_was_fitted_before(
     with pytest.raises(
         InputError, match="has no fitted state from before 2019-06-03; there are only ones that look at days"
     ):
-        pipeline.run(spark, load_config(nights / "nights.yaml"), DAYS[0])
+        job.run(spark, load_config(nights / "nights.yaml"), DAYS[0])
 
 
 def test_no_version_that_saw_a_day_is_given_to_that_day(nights: Path, versions: list[FittedState]) -> None:
@@ -178,7 +178,7 @@ def test_a_state_that_does_not_fit_its_configuration_is_refused(
 ) -> None:
     changed = load_config(write_config(nights, "changed.yaml", **{old: new}))
     with pytest.raises(ConfigError, match=message):
-        pipeline.run(spark, changed, DAYS[2])
+        job.run(spark, changed, DAYS[2])
 
 
 def test_a_day_is_not_fitted_twice(spark: SparkSession, nights: Path, versions: list[FittedState]) -> None:
@@ -190,9 +190,9 @@ def test_a_new_lineage_begins_with_new_ids_and_another_contract(spark: SparkSess
     write_logs(tmp_path / "logs")
     loaded = load_config(write_config(tmp_path))
     fit(spark, loaded, DAYS[0])
-    before = pipeline.run(spark, loaded, DAYS[2]).manifest
+    before = job.run(spark, loaded, DAYS[2]).manifest
     afresh = fit(spark, loaded, DAYS[1], days=1, afresh=True)
-    after = pipeline.run(spark, loaded, DAYS[2]).manifest
+    after = job.run(spark, loaded, DAYS[2]).manifest
     assert afresh.version == 2
     assert afresh.vocabularies["cities"].tokens == ("Lund", "Kiel")
     assert before.contract["fingerprint"] != after.contract["fingerprint"]
@@ -207,7 +207,7 @@ def test_a_vocabulary_that_is_new_begins_with_the_next_version(spark: SparkSessi
     fit(spark, load_config(write_config(tmp_path, **alone)), DAYS[0])
     wider = load_config(write_config(tmp_path))
     with pytest.raises(ConfigError, match=r"features.price_bucket: .* is not in version 1 .* Run `ctr-samples fit`"):
-        pipeline.run(spark, wider, DAYS[1])
+        job.run(spark, wider, DAYS[1])
     state = fit(spark, wider, DAYS[1])
     assert state.vocabularies["cities"].tokens == ("Oslo", "Lund", "Kiel")
     assert state.boundaries == {"price_bucket": (2.0,)}

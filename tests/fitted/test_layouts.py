@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from three_nights import write_config, write_logs
 
-from ctr_samples import pipeline
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ConfigError
 from ctr_samples.fitting import fit
+from ctr_samples.job import run as job
 from ctr_samples.spark.features.layouts import layout_columns
 
 pytestmark = pytest.mark.slow
@@ -43,7 +43,7 @@ def made(spark: SparkSession, folder: Path, layout: str, **changes: str) -> tupl
     out = folder / layout
     changes = {f"path: {folder}/out, partitions: 1": f"path: {out}, partitions: 1, layout: {layout}", **changes}
     loaded = load_config(write_config(folder, f"{layout}.yaml", **changes))
-    manifest = pipeline.run(spark, loaded, DAY).manifest
+    manifest = job.run(spark, loaded, DAY).manifest
     beside = out / f"dt={DAY}/data/{manifest.run_id}"
     records = [
         bytes(record.numpy())
@@ -287,4 +287,4 @@ def test_what_the_schemas_show_to_be_wrong_is_refused_before_any_row_is_read(
     )
     fit(spark, load_config(write_config(tmp_path)), date(2019, 6, 3))
     with pytest.raises(InputError, match=message):
-        pipeline.run(spark, load_config(changed), DAY)
+        job.run(spark, load_config(changed), DAY)

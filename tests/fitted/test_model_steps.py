@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 from three_nights import write_config, write_logs
 
-from ctr_samples import pipeline
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError
 from ctr_samples.fitting import fit
+from ctr_samples.job import run as job
 from ctr_samples.training.model_steps import model_steps
 
 pytestmark = pytest.mark.slow
@@ -37,7 +37,7 @@ def test_the_model_computes_what_the_job_would_have_written(spark: SparkSession,
     write_logs(tmp_path / "logs")
     loaded = load_config(write_config(tmp_path, **{WORDS: IN_THE_MODEL}))
     fit(spark, loaded, date(2019, 6, 4), days=2)
-    manifest = pipeline.run(spark, loaded, date(2019, 6, 5)).manifest
+    manifest = job.run(spark, loaded, date(2019, 6, 5)).manifest
     contract = ExampleContract.from_dict(dict(manifest.contract))
     tokens = (tmp_path / f"out/dt=2019-06-05/data/{manifest.run_id}/vocabularies/cities.txt").read_text().splitlines()
 

@@ -54,8 +54,9 @@ def s3(s3_server: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
         "NO_PROXY": "127.0.0.1",
     }.items():
         monkeypatch.setenv(variable, value)
-    for item in s3_server.list_objects_v2(Bucket=BUCKET).get("Contents", []):
-        s3_server.delete_object(Bucket=BUCKET, Key=item["Key"])
+    for page in s3_server.get_paginator("list_objects_v2").paginate(Bucket=BUCKET):  # a page has at most 1,000 names
+        for item in page.get("Contents", []):
+            s3_server.delete_object(Bucket=BUCKET, Key=item["Key"])
     return s3_server
 
 

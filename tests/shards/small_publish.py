@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -17,26 +16,17 @@ import pyarrow as pa
 from ctr_samples.codec import ExampleDecoder, RecordReader
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.crc32c import crc32c
-from ctr_samples.errors import DamagedFile, PublishConflict, PublishUnknown, StorageError
-from ctr_samples.shards import (
-    Manifest,
-    Shard,
-    Storage,
-    check_age,
-    check_directory,
-    check_receipts,
-    check_shards,
-    check_store,
-    latest_manifest,
-    publish,
-)
-from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
+from ctr_samples.descriptions import contract_json
+from ctr_samples.errors import PublishConflict, PublishUnknown, StorageError
+from ctr_samples.shards import DayOutput, Manifest, Receipt, Shard, Storage, check_receipts, latest_manifest, publish
+from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, manifests_directory, run_directory
 from ctr_samples.shards.table import Table, TableWrite
 from ctr_samples.writing import shard_writer
 
 DAY = date(2019, 6, 5)
 RETENTION = Retention()
+PARTITIONS = 2
 KILLED_RUN = "20190606T010000-000000ff"
 CONTRACT = ExampleContract((FeatureSpec("row", "int64"), FeatureSpec("clicked", "int64", role="label", nulls="fail")))
 ROWS_OF_RUN_1 = [103, 100, 101, 102, 113, 110, 111, 112]
@@ -54,21 +44,12 @@ def run_name(run: int) -> str:
 
 
 def publish_day(storage: Storage, run: int) -> None:
-    """What the pipeline does with a day's samples, in its order, without Spark."""
-    current = latest_manifest(storage, DAY)
-    check_directory(storage, DAY)
-    with suppress(StorageError, DamagedFile):
-        carry_out(storage, cleanup_of_day(storage, DAY, RETENTION))
-    directory = run_directory(DAY, run_name(run))
-    began = check_store(storage, directory)
-    shards = _written(storage, directory, run)
-    check_shards(storage, shards)
-    manifest = Manifest(
-        name="small",
-        run_date=DAY.isoformat(),
-        generation=current.generation + 1 if current else 1,
-        run_id=run_name(run),
-        parent=current.run_id if current else None,
+    """What a run does with a day's samples, by the objects that it uses, without Spark."""
+    output = DayOutput.open(storage, DAY, "small", RETENTION)
+    this_run = output.begin(datetime(2019, 6, 6, 2, tzinfo=UTC), f"{run:08x}")
+    shards = this_run.shards(_receipts(storage, this_run.directory, run), PARTITIONS)
+    this_run.write({"contract.json": contract_json(CONTRACT)})
+    manifest = this_run.manifest(
         created_at="2019-06-06T02:00:00+00:00",
         fingerprint="",
         compression="none",
@@ -82,8 +63,7 @@ def publish_day(storage: Storage, run: int) -> None:
         label_mature=True,
         versions={},
     )
-    check_age(storage, directory, began, RETENTION.longest_run)
-    publish(storage, manifest)
+    this_run.publish(manifest)
 
 
 def by_another_run(manifest: Manifest, run: str, **changes: Any) -> Manifest:
@@ -242,15 +222,20 @@ def _write_table(storage: Storage, run: int, mode: Any) -> None:
 
 
 def _written(storage: Storage, directory: str, run: int) -> tuple[Shard, ...]:
+    receipts = _receipts(storage, directory, run)
+    check_receipts(receipts, PARTITIONS)
+    return tuple(shard for receipt in receipts for shard in receipt.shards)
+
+
+def _receipts(storage: Storage, directory: str, run: int) -> list[Receipt]:
     receipts = []
-    for partition in range(2):
+    for partition in range(PARTITIONS):
         with shard_writer(storage, directory, CONTRACT, partition=partition, attempt=run) as writer:
             first = 100 * run + 10 * partition
             writer.write(_batch([first, first + 1, first + 2]), "train")
             writer.write(_batch([first + 3]), "eval")
         receipts.append(writer.close())
-    check_receipts(receipts, 2)
-    return tuple(shard for receipt in receipts for shard in receipt.shards)
+    return receipts
 
 
 def _batch(rows: list[int]) -> pa.RecordBatch:

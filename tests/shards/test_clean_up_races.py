@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import small_publish
 from small_publish import DAY, append, publish_day, runs_of_day, runs_of_table
 
 from ctr_samples.errors import ConfigError, DamagedFile
-from ctr_samples.shards import Storage, check_age, check_store, publish
+from ctr_samples.shards import Storage, check_age, check_store, day_output, publish
 from ctr_samples.shards import table as tables
 from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day, cleanups_of
 from ctr_samples.shards.clock import time_of
@@ -38,7 +37,7 @@ def clean_before_the_put(monkeypatch: pytest.MonkeyPatch, cleanup: Any) -> None:
         cleanup(storage)
         publish(storage, manifest)
 
-    monkeypatch.setattr(small_publish, "publish", cleaned_before)
+    monkeypatch.setattr(day_output, "publish", cleaned_before)
 
 
 def test_a_run_whose_driver_believes_that_it_is_long_ago_is_left_alone_while_its_files_are_young(

@@ -67,7 +67,10 @@ def seen(
     features = within_reach(usable(view_rows(source, "v", how, how.aggregates.column_names)), DAY, reach(how))
     join = Join(AsOf("v", "impression.article", None), features)
     joined = by(left, [join]) if by is join_by_union else by(left, join)
-    result = joined.withColumn("v", filled(joined, "v", how.aggregates)).collect()
+    whole = joined.withColumn("v", filled(joined, "v", how.aggregates))
+    # The types of features are known before the views are joined.
+    assert whole.schema["v"].dataType.simpleString() == joined.schema["v"].dataType.simpleString()
+    result = whole.collect()
     assert len(result) == len(shown), "an impression was lost or doubled"
     return [row.v for row in sorted(result, key=lambda row: row.impression.impression_id)]
 

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.spark.as_of import AsOf, Join, join_static
+from ctr_samples.spark.as_of import AsOf, Join, join_static, view_type
 from ctr_samples.spark.as_of.hot_keys import HotKeys, measure_hot_keys
 from ctr_samples.spark.as_of.intervals import join_by_intervals
 from ctr_samples.spark.as_of.snapshots import join_snapshots
@@ -188,6 +188,10 @@ def found(joined: DataFrame) -> dict[int, tuple[Any, Any, bool]]:
     return result
 
 
+def types_of(kind: Any) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in kind.fields}
+
+
 def check(frame: Frame, cases: dict[str, Case], how: AsOf, method: str) -> None:
     """All cases in one join, each with a key of its own."""
     shown, known, expected = [], [], {}
@@ -197,7 +201,10 @@ def check(frame: Frame, cases: dict[str, Case], how: AsOf, method: str) -> None:
         for time, value in one.found.items():
             expected[len(shown)] = (name, time, value)
             shown.append((len(shown), moment(time), key))
-    result = found(METHODS[method](impressions(frame, shown), Join(how, features(frame, known))))
+    join = Join(how, features(frame, known))
+    joined = METHODS[method](impressions(frame, shown), join)
+    assert types_of(joined.schema["profile"].dataType) == types_of(view_type(join))
+    result = found(joined)
     assert {i: (name, time, result[i]) for i, (name, time, _) in expected.items()} == expected
 
 
@@ -406,7 +413,9 @@ def test_a_table_without_times_gives_one_row_for_each_key(frame: Frame) -> None:
     seen = set()
     for order in (rows, rows[::-1]):
         right = frame("key string, value string", order).select("key", F.struct("value").alias("payload"))
-        result = found(join_static(left, right, "profile", "impression.user"))
+        joined = join_static(left, right, "profile", "impression.user")
+        assert types_of(joined.schema["profile"].dataType) == types_of(view_type(Join(HOW, right)))
+        result = found(joined)
         assert [result[i][2] for i in (1, 2, 3)] == [True, False, False]
         seen.add(result[1][0])
     assert len(seen) == 1

@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from ctr_samples import pipeline
 from ctr_samples.config import JobConfig, load_config
 from ctr_samples.errors import AccountingError
+from ctr_samples.job import run as job
 from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, AsOf, JoinStep, rows
-from ctr_samples.spark.canary import MOST, Canary, CanaryWitness, apart, check_canaries
+from ctr_samples.spark.canary import MOST, Canary, LeakCanary, apart, check_canaries
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.versions import MOST_SAMPLED
 
@@ -57,14 +57,14 @@ def config(tmp_path: Path) -> JobConfig:
     return load_config(tmp_path / "c.yaml").config
 
 
-def witness(spark: SparkSession, shown: Sequence[tuple[int, int, Any, Any]]) -> CanaryWitness:
-    """A witness that has seen these impressions: id, microseconds after ten, user, article."""
-    found = CanaryWitness()
+def seen_by(spark: SparkSession, shown: Sequence[tuple[int, int, Any, Any]]) -> LeakCanary:
+    """A canary that has seen these impressions: id, microseconds after ten, user, article."""
+    canary = LeakCanary()
     flat = spark.createDataFrame(list(shown), "id bigint, micros bigint, user string, article bigint")
     time = F.timestamp_micros(F.col("micros") + TEN).alias("impression_time")
     row = F.struct(F.col("id").alias("impression_id"), time, "user", "article")
-    found.watch(flat.select(row.alias("impression"))).collect()
-    return found
+    canary.on(flat.select(row.alias("impression"))).collect()
+    return canary
 
 
 MINUTE = 60_000_000
@@ -73,10 +73,10 @@ SHOWN = [(1, 0, "a", 7), (2, MINUTE, "b", 8), (3, 2 * MINUTE, None, 9), (4, 3 * 
 
 @pytest.mark.slow
 def test_no_canary_is_seen_by_any_planned_join(spark: SparkSession, config: JobConfig) -> None:
-    counts = check_canaries(spark, config, DAY, STEPS, witness(spark, SHOWN))
+    counts = check_canaries(spark, config, DAY, STEPS, seen_by(spark, SHOWN))
     assert counts == {name: {"canaries": 3} for name in ("small", "daily", "one", "two")} | {"pair": {"canaries": 2}}
     del counts["pair"]
-    assert check_canaries(spark, config, DAY, SHARED, witness(spark, SHOWN)) == counts
+    assert check_canaries(spark, config, DAY, SHARED, seen_by(spark, SHOWN)) == counts
 
 
 def of_the_same_instant(how: AsOf) -> Column:
@@ -111,7 +111,7 @@ def test_a_clock_that_lets_the_future_through_is_found(
     monkeypatch.setattr(rows, "effective_from", clock)
     seen = 2 if view == "pair" else 3
     with pytest.raises(AccountingError) as caught:
-        check_canaries(spark, config, DAY, steps, witness(spark, SHOWN))
+        check_canaries(spark, config, DAY, steps, seen_by(spark, SHOWN))
     assert str(caught.value) == (
         f"views.{view}: {seen} of {seen} impressions saw a row that only the future knew, so features may hold what happened "
         "after the impression. Nothing was published; report it."
@@ -126,12 +126,12 @@ def test_a_join_that_finds_nothing_is_found_too(
         AccountingError,
         match="views.one: 0 of 3 impressions saw a row that was true before them and known by then, so the",
     ):
-        check_canaries(spark, config, DAY, STEPS[3:], witness(spark, SHOWN))
+        check_canaries(spark, config, DAY, STEPS[3:], seen_by(spark, SHOWN))
 
 
 def test_a_day_without_impressions_or_without_times_has_no_canaries(spark: SparkSession, config: JobConfig) -> None:
-    assert check_canaries(spark, config, DAY, STEPS, witness(spark, [])) == {}
-    assert check_canaries(spark, config, DAY, STEPS[1:2], witness(spark, SHOWN)) == {}
+    assert check_canaries(spark, config, DAY, STEPS, seen_by(spark, [])) == {}
+    assert check_canaries(spark, config, DAY, STEPS[1:2], seen_by(spark, SHOWN)) == {}
 
 
 def test_the_sample_of_impressions_is_small_and_the_same_however_rows_arrive(spark: SparkSession) -> None:
@@ -145,8 +145,8 @@ def test_the_sample_of_impressions_is_small_and_the_same_however_rows_arrive(spa
     )
     samples = []
     for frame in (flat, flat.repartition(5)):
-        found = CanaryWitness()
-        found.watch(frame).write.format("noop").mode("overwrite").save()
+        found = LeakCanary()
+        found.on(frame).write.format("noop").mode("overwrite").save()
         samples.append(sorted(one.id for one in found.sample()[0]))
     assert len(samples[0]) == min(MOST, MOST_SAMPLED)
     assert samples[0] == samples[1]
@@ -174,7 +174,7 @@ def test_a_run_whose_joins_leak_publishes_nothing(
     data = PROJECT / "data/open_bandit"
     inputs = [f"sources.log.path={data / 'log.parquet'}", f"sources.items.path={data / 'items.parquet'}"]
     loaded = load_config(PROJECT / "conf/open_bandit.yaml", [*inputs, f"output.path={tmp_path}"])
-    clicks = pipeline.run(spark, loaded, date(2019, 11, 26)).manifest.views["item_clicks"]
+    clicks = job.run(spark, loaded, date(2019, 11, 26)).manifest.views["item_clicks"]
     assert clicks["canaries"] > 20
     assert clicks["match_rate"] == round(clicks["matched"] / 1300, 6)
     # Counts of a day are known an hour after midnight; before that those of the day before count.
@@ -183,5 +183,5 @@ def test_a_run_whose_joins_leak_publishes_nothing(
     )
     monkeypatch.setattr(rows, "effective_from", of_the_same_instant)
     with pytest.raises(AccountingError, match="views.item_clicks: .* saw a row that only the future knew"):
-        pipeline.run(spark, loaded, date(2019, 11, 25))
+        job.run(spark, loaded, date(2019, 11, 25))
     assert not list(tmp_path.glob("dt=2019-11-25/manifests/*"))

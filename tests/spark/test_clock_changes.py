@@ -16,12 +16,12 @@ from ctr_samples.config import Impressions, JobConfig, Source, View, load_config
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.evidence import Sought, Witness
 from ctr_samples.spark.impressions import DROPPED, cut_impressions
-from ctr_samples.spark.joining import ViewJoiner
+from ctr_samples.spark.inputs import Inputs
 from ctr_samples.spark.samples import SampleBuilder
 from ctr_samples.spark.session import run_session
 from ctr_samples.spark.sources import SourceFrame, days_needed
 from ctr_samples.spark.views import view_rows
-from ctr_samples.spark.witnesses import Witnesses
+from ctr_samples.spark.watches import Watches
 from ctr_samples.verdicts import judge_actions, judge_history, judge_rows
 
 CHANGES = {
@@ -134,18 +134,19 @@ def sources_of(session: SparkSession, change: str) -> dict[str, SourceFrame]:
 
 def witness_of(spark: SparkSession, tmp_path: Path, zone: str, change: str) -> Witness:
     session = run_session(spark, zone)
-    return Witness(config_of(tmp_path, zone), sources_of(session, change), day_of(change, zone))
+    config, day = config_of(tmp_path, zone), day_of(change, zone)
+    return Witness(Inputs(config, day, sources_of(session, change), Watches.of(config, day, active=False)))
 
 
 def samples_of(witness: Witness, change: str) -> dict[tuple[str, float], Mapping[str, Any]]:
     """(article, minutes after the change) -> the sample and its impression's id, for user u."""
-    builder = SampleBuilder(witness.config, witness.sources, witness.day, Witnesses())
+    builder = SampleBuilder(witness.inputs)
     shown = builder.labelled_impressions().select(
         "impression.*", F.unix_micros("impression.impression_time").alias("m")
     )
     ids = {r.impression_id: r for r in shown.where("user = 'u'").collect()}
     zero = instant(change, 0).timestamp() * 1e6
-    made = builder.build(ViewJoiner(witness.config, witness.sources, witness.day).plan()).collect()
+    made = builder.build().samples.collect()
     return {
         (ids[r.impression_id].article, round((ids[r.impression_id].m - zero) / 60e6, 3)): r.asDict()
         for r in made
@@ -226,8 +227,8 @@ def test_a_snapshot_is_known_its_delay_of_elapsed_time_after_midnight(
 
 def test_no_plan_adds_an_interval_to_a_time_or_subtracts_two_times(spark: SparkSession, tmp_path: Path) -> None:
     witness = witness_of(spark, tmp_path, "America/New_York", "2024-11-03 06:00")
-    builder = SampleBuilder(witness.config, witness.sources, witness.day, Witnesses())
-    samples = builder.build(ViewJoiner(witness.config, witness.sources, witness.day).plan())
+    builder = SampleBuilder(witness.inputs)
+    samples = builder.build().samples
     assert "INTERVAL" not in samples._jdf.queryExecution().analyzed().toString().upper()
 
 

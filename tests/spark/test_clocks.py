@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ctr_samples import pipeline
 from ctr_samples.config import JobConfig, LoadedConfig, load_config
 from ctr_samples.errors import InputError
-from ctr_samples.spark.clocks import Use, check_clocks, clock_counts, clocks_of, counts_of_view, of_interest
+from ctr_samples.job import run as job
+from ctr_samples.spark.clocks import ClockCounts, ClocksWatch, Use, check_clocks, clocks_of, counts_of_view, of_interest
 from ctr_samples.spark.columns import time_column
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.session import run_session
@@ -79,7 +79,7 @@ def inputs(tmp_path: Path) -> Path:
 def test_times_of_the_right_unit_are_published_and_nothing_is_said_against_them(
     spark: SparkSession, inputs: Path
 ) -> None:
-    manifest = pipeline.run(spark, loaded(inputs), date(2019, 6, 5)).manifest
+    manifest = job.run(spark, loaded(inputs), date(2019, 6, 5)).manifest
     assert (manifest.records, manifest.label_sum("clicked")) == (2, 1)
     assert {key: manifest.views["profile"][key] for key in ("matched", "unusable", "implausible")} == {
         "matched": 2,
@@ -106,16 +106,19 @@ def test_a_run_with_a_wrong_unit_is_refused_with_the_right_function(spark: Spark
         ),
     ):
         with pytest.raises(InputError) as caught:
-            pipeline.run(spark, loaded(inputs, **wrong), date(2019, 6, 5))
+            job.run(spark, loaded(inputs, **wrong), date(2019, 6, 5))
         assert str(caught.value).startswith(said)
         assert not list(inputs.glob("out/**/manifests/*"))
 
 
-def counted(root: Path, frame: DataFrame, use: Any, source: str, **texts: str) -> tuple[LoadedConfig, dict[str, int]]:
+def counted(
+    root: Path, frame: DataFrame, use: Any, source: str, **texts: str
+) -> tuple[LoadedConfig, dict[str, ClockCounts]]:
     """The counts of the clocks of one source, as a run would take them."""
     config = loaded(root, **texts)
-    row = frame.agg(*[c.alias(k) for k, c in clock_counts(clocks_of(config.config, DAY, source, use, frame)).items()])
-    return config, {key: value or 0 for key, value in row.collect()[0].asDict().items()}
+    watch = ClocksWatch()
+    watch.on(frame, clocks_of(config.config, DAY, source, use, frame)).collect()
+    return config, watch.result()
 
 
 @pytest.mark.parametrize(
@@ -147,7 +150,7 @@ def test_the_right_function_is_found_by_magnitude(spark: SparkSession, inputs: P
 def test_actions_and_both_clocks_of_a_view_are_looked_at_too(frame: Frame, tmp_path: Path) -> None:
     log = frame("kind string, t bigint, who string, what int", [("c", MILLIS, "a", 1), ("s", 5, "a", 1)])
     _, counts = counted(tmp_path, log, "labels", "log")
-    assert {k: v for k, v in counts.items() if v} == {"labels.clicked.time|rows": 1}
+    assert counts == {"labels.clicked.time": ClockCounts(rows=1)}
     config, counts = counted(tmp_path, log, "labels", "log", TIME="timestamp_micros(t)")
     with pytest.raises(
         InputError, match="labels.clicked.time: 1 of 1 times lie in 1970; did you mean timestamp_millis"
@@ -177,10 +180,10 @@ def test_the_actions_of_a_history_are_looked_at_whatever_it_inherits(
         history = {**where_from, "where": "kind = 'c'", "last": 3, "within": "2d"}
         dumped = loaded(tmp_path, **texts).config.model_dump(by_alias=True)
         config = JobConfig.model_validate({**dumped, "histories": {"recent": history}})
-        clocks = clocks_of(config, DAY, history["source"], "histories", log)
-        (row,) = log.agg(*[count.alias(name) for name, count in clock_counts(clocks).items()]).collect()
+        watch = ClocksWatch()
+        watch.on(log, clocks_of(config, DAY, history["source"], "histories", log)).collect()
         with pytest.raises(InputError) as caught:
-            check_clocks(config, {name: value or 0 for name, value in row.asDict().items()})
+            check_clocks(config, watch.result())
         assert str(caught.value).startswith(f"histories.recent.time: 1 of 1 times lie in {said}")
 
 
@@ -219,9 +222,12 @@ def test_malformed_lines_and_keys_of_two_are_looked_at_as_they_are_used(frame: F
     config = JobConfig.model_validate({**text, "views": {"profile": {**pair, "ttl": "1d"}}})
     rows = [("a", 1, None, None), (None, None, None, "{torn"), ("a", None, "2019-06-05 10:00:00", None)]
     table = frame(f"who string, what int, at timestamp, {MALFORMED} string", rows)
-    counts = table.agg(*[c.alias(k) for k, c in clock_counts(clocks_of(config, DAY, "table", "views", table)).items()])
-    (found,) = counts.select("`views.profile.event_time|rows`", "`views.profile.event_time|unusable`").collect()
-    assert tuple(found) == (2, 2), "the malformed line is no row, and a row without an article has no key"
+    watch = ClocksWatch()
+    watch.on(table, clocks_of(config, DAY, "table", "views", table)).collect()
+    counts = watch.result()["views.profile.event_time"]
+    assert (counts.rows, counts.unusable) == (2, 2), (
+        "the malformed line is no row, and one without an article has no key"
+    )
 
 
 def test_as_many_bad_times_and_rows_pass_as_the_source_may_have_bad_records(frame: Frame, tmp_path: Path) -> None:

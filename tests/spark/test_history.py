@@ -18,7 +18,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.spark.carry import HistoryPlan
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.features import feature_column
-from ctr_samples.spark.history import actions_of_history, join_history
+from ctr_samples.spark.history import actions_of_history, history_type, join_history
 from ctr_samples.verdicts import HistoryRules, PastAction, judge_history
 
 Frame = Callable[..., DataFrame]
@@ -128,6 +128,7 @@ def joined(
     actions = actions_of_history(log(frame, rows), "clicks", CONFIGURED, DAY)
     result = join_history(shown, actions, plan, actions)
     assert result.columns == ["impression", "label", "clicks"]
+    assert result.schema["clicks"].dataType.simpleString() == history_type(actions, plan).simpleString()
     found = result.collect()
     histories = {row.impression.impression_id: row.clicks for row in found}
     assert len(histories) == len(found), "an impression came out twice"

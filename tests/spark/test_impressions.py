@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import Impressions
 from ctr_samples.spark.day import Day
-from ctr_samples.spark.impressions import DROPPED, cut_impressions, drop_counts
+from ctr_samples.spark.impressions import DROPPED, ImpressionCounts, ImpressionsWatch, cut_impressions
 
 Frame = Callable[..., DataFrame]
 DAY = Day.of(date(2019, 6, 5), "UTC")
@@ -142,10 +142,9 @@ def test_a_row_without_a_readable_time_is_dropped_and_counted(frame: Frame) -> N
         "at string, user_id string, article_id string, action string",
         [("not yet", "u1", "a", "exposure"), ("2019-06-05 10:00:00", "u1", "b", "exposure")],
     )
-    rows = cut_impressions(log, SHOWN, DAY, timedelta())
-    counts = rows.agg(*[column.alias(name) for name, column in drop_counts(DAY).items()]).first()
-    assert counts is not None
-    assert counts.asDict() == {"impressions": 2, "no_time": 1, "no_article": 0, "repeated": 0}
+    watch = ImpressionsWatch(DAY)
+    watch.on(cut_impressions(log, SHOWN, DAY, timedelta())).collect()
+    assert watch.result() == ImpressionCounts(2, {"no_time": 1, "no_article": 0, "repeated": 0})
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,13 @@ from pyspark.sql import DataFrame
 from ctr_samples.config import Impressions, Label
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.labels import (
-    action_counts,
+    LabelsWatch,
     actions_by_key,
     attribute,
     delay_ends,
-    labels_counted,
     plan_label,
-    with_numbers,
 )
 from ctr_samples.spark.versions import MOST_SAMPLED
-from ctr_samples.spark.witnesses import Witnesses
 
 Frame = Callable[..., DataFrame]
 DAY = Day.of(date(2019, 6, 5), "UTC")
@@ -73,13 +70,11 @@ def test_each_action_of_the_day_is_counted_once_by_its_delay_or_as_an_orphan(fra
     ]
     actions = frame("at string, user_id string, article_id string, action string, read_ms string", log)
     plans = [plan_label(name, label, SHOWN) for name, label in (("clicked", CLICKED), ("read", READ))]
-    rows = with_numbers(attribute(shown, actions_by_key(plans, DAY, lambda _: actions), plans), DAY, plans)
-    counts = rows.agg(*[column.alias(name) for name, column in action_counts(plans).items()]).first()
-    assert counts is not None
+    watch = LabelsWatch(plans, DAY)
+    watch.on(attribute(shown, actions_by_key(plans, DAY, lambda _: actions), plans)).collect()
     zeros = dict.fromkeys(["before", "1s", "10s", "1m", "10m", "1h", "6h", "1d", "2d"], 0)
-    lists = {name: value for name, value in counts.asDict().items() if isinstance(value, list)}
     late = {"request": None, "user": "u", "article": "a"}
-    assert labels_counted(plans, counts.asDict(), lists) == {
+    assert watch.result() == {
         "clicked": {
             "actions": 10,
             "orphans": 2,
@@ -96,7 +91,7 @@ def test_each_action_of_the_day_is_counted_once_by_its_delay_or_as_an_orphan(fra
 
 def test_a_part_of_the_plan_that_never_ran_counts_zero() -> None:
     plans = [plan_label("clicked", CLICKED.model_copy(update={"window": timedelta(seconds=1)}), SHOWN)]
-    assert labels_counted(plans, {}, {}) == {
+    assert LabelsWatch(plans, DAY).result() == {
         "clicked": {"actions": 0, "orphans": 0, "without_value": 0, "delays": {"1s": 0}, "orphan_sample": []}
     }
 
@@ -108,10 +103,9 @@ def test_of_many_orphans_the_same_hundred_are_kept_whatever_the_order_of_the_log
     kept = []
     for order in (log, log[::-1]):
         actions = frame("at string, user_id string, article_id string, action string, read_ms string", order)
-        rows = with_numbers(attribute(shown, actions_by_key(plans, DAY, lambda _, a=actions: a), plans), DAY, plans)
-        witnesses = Witnesses()
-        witnesses.watch(rows, "labels", action_counts(plans)).collect()
-        kept.append(labels_counted(plans, witnesses.counts("labels"), witnesses.lists("labels"))["clicked"])
+        watch = LabelsWatch(plans, DAY)
+        watch.on(attribute(shown, actions_by_key(plans, DAY, lambda _, a=actions: a), plans)).collect()
+        kept.append(watch.result()["clicked"])
     assert kept[0] == kept[1]
     assert kept[0]["orphans"] == 150
     assert len({orphan["article"] for orphan in kept[0]["orphan_sample"]}) == min(100, MOST_SAMPLED)

@@ -13,9 +13,10 @@ from jsonschema import validate
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from ctr_samples import pipeline
+import ctr_samples
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.contract import ExampleContract
+from ctr_samples.job import run as job
 from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.reading import first_examples
 from ctr_samples.shards import Manifest, open_storage
@@ -94,7 +95,7 @@ def test_a_day_that_is_run_again_when_its_windows_closed_says_which_labels_flipp
     spark: SparkSession, tmp_path: Path
 ) -> None:
     logged(tmp_path, "2019-06-05", FIVE)
-    early = pipeline.run(spark, config(tmp_path), DAY).manifest
+    early = job.run(spark, config(tmp_path), DAY).manifest
     assert not early.label_mature
     assert "flips" not in early.labels["clicked"]
     columns = ("clicked", "read_ms", "read_ms__mask")
@@ -107,7 +108,7 @@ def test_a_day_that_is_run_again_when_its_windows_closed_says_which_labels_flipp
     ]
 
     logged(tmp_path, "2019-06-06", SIX)
-    final = pipeline.run(spark, config(tmp_path), DAY).manifest
+    final = job.run(spark, config(tmp_path), DAY).manifest
     assert final.label_mature
     assert final.generation == 2
     assert (0, 1, 30.0, 1) in labels(tmp_path, final, *columns)
@@ -133,13 +134,13 @@ def test_a_day_that_is_run_again_when_its_windows_closed_says_which_labels_flipp
             "flips": {"flipped_to_1": 1, "flipped_to_0": 0, "changed": 1, "new": 0, "gone": 0, "against": 1},
         },
     }
-    schema = json.loads((Path(pipeline.__file__).parent / "shards/manifest.schema.json").read_text())
+    schema = json.loads((Path(ctr_samples.__file__).parent / "shards/manifest.schema.json").read_text())
     validate(json.loads(final.to_json()), schema)
     summary = said(tmp_path, final)
     assert "1  flipped since generation 1: 1 to 1, 0 to 0 " in summary
     assert "flipped since generation 1: 1 to 1, 0 to 0, 1 have another value" in summary
 
-    again = pipeline.run(spark, config(tmp_path), DAY, force=True).manifest
+    again = job.run(spark, config(tmp_path), DAY, force=True).manifest
     assert "flips" not in again.labels["clicked"]
 
 
@@ -173,7 +174,7 @@ def test_what_stands_below_the_last_click_of_its_list_is_dropped_and_accounted_f
         "features.at={expr: \"date_format(impression.impression_time, 'HH:mm')\", dtype: string}",
     )
     loaded = config(tmp_path, "impressions.skip_above=clicked", *extra)
-    manifest = pipeline.run(spark, loaded, DAY).manifest
+    manifest = job.run(spark, loaded, DAY).manifest
     found: dict[str, list[tuple[int, int]]] = {}
     for position, at, who, clicked in labels(tmp_path, manifest, "at", "who", "clicked"):
         found.setdefault(f"{at.decode()} {who.decode()}", []).append((position, clicked))

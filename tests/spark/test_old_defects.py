@@ -19,10 +19,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ctr_samples import pipeline
 from ctr_samples.config import Feature, LoadedConfig, load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ConfigError, ExpressionError, InputError, UsageError
+from ctr_samples.job import run as job
 from ctr_samples.reading import first_examples
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.shards.naming import parse_day
@@ -96,7 +96,7 @@ def feed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple
     profiles = {**PROFILES, "weights": pa.array([list(weights.items()) for weights in PROFILES["weights"]], maps)}
     for name, columns in {"log": log, "profiles": profiles, "vectors": VECTORS}.items():
         pq.write_table(pa.table(columns), root / f"{name}.parquet", coerce_timestamps="us")
-    manifest = pipeline.run(spark, loaded(root), DAY).manifest
+    manifest = job.run(spark, loaded(root), DAY).manifest
     contract = ExampleContract.from_dict(dict(manifest.contract))
     rows = first_examples(open_storage(root / "out"), manifest.shards, contract, 10)
     return root, manifest, {row["user"]: row for row in rows}
@@ -229,7 +229,7 @@ def test_samples_are_written_by_tasks_and_never_gathered_on_the_driver(
     monkeypatch.setattr(type(rows), "toPandas", refused)
     collected: list[list[str]] = []
     monkeypatch.setattr(type(rows), "collect", watched(type(rows).collect, collected))
-    again = pipeline.run(spark, loaded(root, f"output.path={tmp_path}"), DAY).manifest
+    again = job.run(spark, loaded(root, f"output.path={tmp_path}"), DAY).manifest
     assert again.records == 3
     assert collected, "the receipts of the tasks are gathered"
     features = {"channel", "vector", "user_weights"}

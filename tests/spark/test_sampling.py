@@ -13,16 +13,15 @@ from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ctr_samples import pipeline
 from ctr_samples.config import Sampling, Split, load_config
 from ctr_samples.config.models import JobConfig
 from ctr_samples.contract import ExampleContract
+from ctr_samples.job import run as job
 from ctr_samples.reading import first_examples
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.spark.day import Day
-from ctr_samples.spark.sampling import sampled, sampling_counted, split_column, weight_column
+from ctr_samples.spark.sampling import SamplingCounts, SamplingWatch, sampling_facts, split_column, weight_column
 from ctr_samples.spark.session import run_session
-from ctr_samples.spark.witnesses import Witnesses
 
 Frame = Callable[..., DataFrame]
 PROJECT = Path(__file__).parent.parent.parent
@@ -112,12 +111,15 @@ def test_a_share_of_negatives_is_more_than_none_and_at_most_all(rate: float) -> 
 TENTH = config(sampling=Sampling(negatives=0.1, salt="a"), split=Split(eval=0.25))
 
 
-def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, dict[str, int]]:
+def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, SamplingCounts]:
     """What stays, with split and weight, and what was counted."""
-    witnesses = Witnesses()
+    watch = SamplingWatch(job, DAY)
     columns = [split_column(job, DAY).alias("split"), weight_column(job, DAY).alias("weight")]
-    left = sampled(rows, job, DAY, witnesses).select("impression.*", "clicked", *columns)
-    return left.toPandas(), witnesses.counts("sampling")
+    left = watch.on(rows).select("impression.*", "clicked", *columns)
+    samples = left.toPandas()
+    counts = watch.result()
+    assert counts is not None
+    return samples, counts
 
 
 def test_only_negatives_of_train_are_left_out_and_those_that_stay_weigh_more(frame: Frame) -> None:
@@ -131,17 +133,17 @@ def test_only_negatives_of_train_are_left_out_and_those_that_stay_weigh_more(fra
     negatives = of_train[of_train.clicked == 0]
     assert set(negatives.weight) == {10.0}
     # 5,400 negatives of train: a tenth stays, give or take four standard deviations.
-    assert counts["negatives"] == (everything.split == "train").sum() - of_train.clicked.sum()
-    assert len(negatives) == pytest.approx(counts["negatives"] / 10, abs=4 * (counts["negatives"] * 0.09) ** 0.5)
-    assert len(found) + counts["down_sampled"] == 8000
+    assert counts.negatives == (everything.split == "train").sum() - of_train.clicked.sum()
+    assert len(negatives) == pytest.approx(counts.negatives / 10, abs=4 * (counts.negatives * 0.09) ** 0.5)
+    assert len(found) + counts.dropped == 8000
     # So the weights say how many there were.
-    assert negatives.weight.sum() == pytest.approx(counts["negatives"], rel=0.2)
-    assert sampling_counted(TENTH, counts) == {
+    assert negatives.weight.sum() == pytest.approx(counts.negatives, rel=0.2)
+    assert sampling_facts(TENTH, counts) == {
         "rate": 0.1,
         "salt": "a",
-        "negatives": counts["negatives"],
+        "negatives": counts.negatives,
         "kept": len(negatives),
-        "expected": round(counts["negatives"] * 0.1, 1),
+        "expected": round(counts.negatives * 0.1, 1),
         "formulas": {
             "weight": "1 / rate for a negative of train, else 1",
             "probability": "p / (p + (1 - p) / rate)",
@@ -165,7 +167,7 @@ def test_the_choice_depends_on_id_and_salt_alone(frame: Frame) -> None:
     alike = TENTH.model_copy(update={"sampling": Sampling(negatives=0.25, salt="split")})
     found, counts = kept(rows, alike)
     stayed = ((found.split == "train") & (found.clicked == 0)).sum()
-    assert stayed == pytest.approx(counts["negatives"] / 4, rel=0.2)
+    assert stayed == pytest.approx(counts.negatives / 4, rel=0.2)
 
 
 def test_a_sample_is_negative_only_if_all_its_labels_are_0(frame: Frame) -> None:
@@ -182,7 +184,7 @@ def run_tuesday(spark: SparkSession, output: Path, *overrides: str) -> tuple[Man
     data = PROJECT / "data/open_bandit"
     inputs = [f"sources.log.path={data / 'log.parquet'}", f"sources.items.path={data / 'items.parquet'}"]
     loaded = load_config(PROJECT / "conf/open_bandit.yaml", [*inputs, f"output.path={output}", *overrides])
-    manifest = pipeline.run(spark, loaded, TUESDAY).manifest
+    manifest = job.run(spark, loaded, TUESDAY).manifest
     contract = ExampleContract.from_dict(dict(manifest.contract))
     return manifest, pd.DataFrame(first_examples(open_storage(output), manifest.shards, contract, 10**6))
 
@@ -192,10 +194,10 @@ def test_a_run_accounts_for_what_it_left_out_and_weighs_the_rest(spark: SparkSes
     options = ["sampling={negatives: 0.2, salt: a}", "split={eval: 0.2, test: 0.1}"]
     manifest, found = run_tuesday(spark, tmp_path, *options)
     counts = manifest.accounting
-    assert counts["impressions"] == 1300 == counts["samples"] + counts["down_sampled"]
+    assert counts["impressions"] == 1300 == counts["samples"] + counts.dropped
     assert manifest.splits == ["train", "eval", "test"]
     assert manifest.label_sum("clicked") == 6
-    assert manifest.sampling["negatives"] - counts["down_sampled"] == manifest.sampling["kept"]
+    assert manifest.sampling["negatives"] - counts.dropped == manifest.sampling["kept"]
     assert sorted(found.sample_weight.unique()) == [1.0, 5.0]
     assert (found.sample_weight == 5.0).sum() == manifest.sampling["kept"]
     spec = ExampleContract.from_dict(dict(manifest.contract))["sample_weight"]

@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from typer.testing import CliRunner
 
-from ctr_samples import pipeline
 from ctr_samples.cli import app
 from ctr_samples.config import LoadedConfig, Source, explain, load_config
 from ctr_samples.errors import ConfigError, InputError
+from ctr_samples.job import run as job
 from ctr_samples.spark.columns import time_column
 from ctr_samples.spark.databases import database_error
 from ctr_samples.spark.failures import expected_errors
@@ -644,7 +644,7 @@ def shop_config(root: Path, url: str, password: str) -> LoadedConfig:
 def test_a_password_of_the_environment_is_written_nowhere(spark: SparkSession, shop: str, tmp_path: Path) -> None:
     loaded = shop_config(tmp_path, f"{SHOP};password=${{SECRET}}", "${SECRET}")
     assert loaded.config.sources["log"].password == "hush-hush"
-    assert pipeline.run(spark, loaded, DAY).manifest.records == 5
+    assert job.run(spark, loaded, DAY).manifest.records == 5
     assert "hush" not in explain(loaded.config)
     for file in (tmp_path / "out").rglob("*"):
         assert file.is_dir() or b"hush" not in file.read_bytes()
@@ -662,7 +662,7 @@ def test_a_password_that_stands_in_the_file_is_refused(
     spark: SparkSession, tmp_path: Path, url: str, password: str, key: str
 ) -> None:
     with pytest.raises(ConfigError, match=f"sources.log.{key} holds a secret, which would be written") as caught:
-        pipeline.run(spark, shop_config(tmp_path, url, password), DAY)
+        job.run(spark, shop_config(tmp_path, url, password), DAY)
     assert "hush" not in str(caught.value)
     found = CliRunner().invoke(app, ["config", "--config", str(tmp_path / "c.yaml")], env={"SECRET": "hush-hush"})
     assert (found.exit_code, "holds a secret" in found.stderr, "hush" in found.output) == (2, True, False)
@@ -709,7 +709,7 @@ def test_late_lines_are_found_in_the_next_days_file_and_doubled_ones_count_once(
     lines(tmp_path / "dt=2019-06-06/x.json", click, click, late)
     text = LATE_CONFIG.replace("LOG", str(tmp_path)).replace("OUT", str(tmp_path / "out"))
     (tmp_path / "c.yaml").write_text(text)
-    manifest = pipeline.run(spark, load_config(tmp_path / "c.yaml"), DAY).manifest
+    manifest = job.run(spark, load_config(tmp_path / "c.yaml"), DAY).manifest
     assert {key: manifest.accounting[key] for key in ("impressions", "samples", "repeated")} == {
         "impressions": 3,
         "samples": 2,

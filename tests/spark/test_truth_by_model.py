@@ -31,9 +31,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from ctr_samples import pipeline
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract
+from ctr_samples.job import run as job
 from ctr_samples.reading import first_examples
 from ctr_samples.shards import open_storage
 from ctr_samples.simulator import SimulationSpec, simulate
@@ -205,7 +205,7 @@ def test_a_model_on_samples_is_as_good_as_the_truth_allows_and_one_on_current_pr
     spark: SparkSession, world: World
 ) -> None:
     (world.root / "c.yaml").write_text(CONFIG.replace("ROOT", str(world.root)))
-    manifest = pipeline.run(spark, load_config(world.root / "c.yaml"), DAY).manifest
+    manifest = job.run(spark, load_config(world.root / "c.yaml"), DAY).manifest
     contract = ExampleContract.from_dict(dict(manifest.contract))
     samples = first_examples(open_storage(world.root / "out"), manifest.shards, contract, 10**6)
     columns = np.array([[sample[name] for name in COLUMNS] for sample in samples], np.float64)

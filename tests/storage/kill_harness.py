@@ -24,7 +24,7 @@ from datetime import date, timedelta
 
 from forks import Fork, Outcome, fork
 from layouts import LAYOUTS, Layout
-from nightly_job import content
+from nightly_job import KEEP_ALL, content
 from published_generations import KEPT
 
 from ctr_samples.shards.clean import Retention
@@ -71,7 +71,7 @@ class Harness:
         self._day = FIRST_DAY
         self._claims: list[tuple[int, str]] = []
         self._generations = 0
-        self._retention: Retention | None = None
+        self._retention = KEEP_ALL
         content("00000000", 0, "train")  # has the codec's kernels ready before the first fork
         self._usual_s = {jobs: self._median_time(jobs) for jobs in (1, 2)}
         self.counts.clean_job_ms = round(1000 * self._usual_s[1])
@@ -127,8 +127,9 @@ class Harness:
         return seconds
 
     def _job(self) -> Fork:
-        retention = self._retention if self._random.random() < SHARE_OF_CLEANING_JOBS else None
-        self.counts.cleaning_jobs += retention is not None
+        cleans = self._random.random() < SHARE_OF_CLEANING_JOBS
+        self.counts.cleaning_jobs += cleans
+        retention = self._retention if cleans else KEEP_ALL
         return fork(lambda: self._layout.job(self._url, self._day, retention))
 
     def _note(self, job: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""One nightly run without Spark: the same calls in the same order as ``ctr_samples.pipeline.run``, on tiny samples.
+"""One nightly run without Spark, on tiny samples.
 
 What a run writes is a function of its run id, so that a verifier can tell a whole generation from a mixture of two.
 """
@@ -7,25 +7,16 @@ from __future__ import annotations
 
 import secrets
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
 
 from ctr_samples.codec import ExampleEncoder
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.shards import (
-    Manifest,
-    Receipt,
-    Storage,
-    check_receipts,
-    check_shards,
-    check_store,
-    latest_manifest,
-    publish,
-)
-from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
-from ctr_samples.shards.naming import run_directory, run_id
+from ctr_samples.descriptions import contract_json
+from ctr_samples.shards import DayOutput, Manifest, Receipt, Storage
+from ctr_samples.shards.clean import Retention
 from ctr_samples.writing import shard_writer
 
 CONTRACT = ExampleContract(
@@ -35,6 +26,7 @@ CONTRACT = ExampleContract(
         FeatureSpec("clicked", "int64", role="label"),
     )
 )
+KEEP_ALL = Retention(10**6, timedelta(days=365))
 PARTITIONS = 4
 BATCHES = {"eval": 1, "train": 4}
 """Batches of a partition by split; with :data:`SHARD_SIZE`, the eval split has one shard and train has two."""
@@ -55,27 +47,16 @@ def content(run: str, partition: int, split: str) -> bytes:
     return b"".join(encoder.encode(batch).buffer.tobytes() for batch in batches(run, partition, split))
 
 
-def run(storage: Storage, day: date, *, retention: Retention | None, preflight: bool = True) -> Manifest:
-    """Write and publish one generation; raises what the product raises. Cleans up first if ``retention`` is given."""
-    current = latest_manifest(storage, day)
-    if retention is not None:
-        carry_out(storage, cleanup_of_day(storage, day, retention))
-    this_run = run_id(datetime.now(UTC), secrets.token_hex(4))
-    directory = run_directory(day, this_run)
-    if preflight:
-        check_store(storage, directory)
+def run(storage: Storage, day: date, retention: Retention) -> Manifest:
+    """Write and publish one generation, by the objects that the product's run uses; raises what it raises."""
+    output = DayOutput.open(storage, day, "harness", retention)
+    this_run = output.begin(datetime.now(UTC), secrets.token_hex(4))
     with ThreadPoolExecutor(PARTITIONS) as tasks:
-        receipts = list(tasks.map(lambda p: _write(storage, directory, this_run, p), range(PARTITIONS)))
-    check_receipts(receipts, PARTITIONS)
-    shards = tuple(shard for receipt in receipts for shard in receipt.shards)
-    check_shards(storage, shards)
+        receipts = list(tasks.map(lambda p: _write(storage, this_run.directory, this_run.run_id, p), range(PARTITIONS)))
+    shards = this_run.shards(receipts, PARTITIONS)
+    this_run.write({"contract.json": contract_json(CONTRACT)})
     samples = PARTITIONS * sum(BATCHES.values()) * ROWS
-    manifest = Manifest(
-        name="harness",
-        run_date=day.isoformat(),
-        generation=current.generation + 1 if current else 1,
-        run_id=this_run,
-        parent=current.run_id if current else None,
+    manifest = this_run.manifest(
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         fingerprint="",
         compression="none",
@@ -89,7 +70,7 @@ def run(storage: Storage, day: date, *, retention: Retention | None, preflight: 
         label_mature=True,
         versions={},
     )
-    publish(storage, manifest)
+    this_run.publish(manifest)
     return manifest
 
 

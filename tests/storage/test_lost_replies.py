@@ -53,7 +53,7 @@ def straight(storage: Storage, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 
 
 def run(storage: Storage) -> Manifest:
-    return nightly_job.run(storage, DAY, retention=None)
+    return nightly_job.run(storage, DAY, nightly_job.KEEP_ALL)
 
 
 def run_or_not(storage: Storage) -> list[Manifest]:

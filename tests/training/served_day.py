@@ -12,9 +12,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from ctr_samples import pipeline
 from ctr_samples.config import load_config
 from ctr_samples.fitting import fit
+from ctr_samples.job import run as job
 from ctr_samples.shards import Manifest
 
 FITTED, DAY = date(2019, 6, 4), date(2019, 6, 5)
@@ -214,7 +214,7 @@ def publish(spark: SparkSession, root: Path, layout: str) -> Served:
     loaded = load_config(config)
     if not (root / f"state_{layout}").exists():
         fit(spark, loaded, FITTED)
-    manifest = pipeline.run(spark, loaded, DAY).manifest
+    manifest = job.run(spark, loaded, DAY).manifest
     return Served(manifest, root / layout, {row["user"]: _served(row, items, clicks) for row in shown})
 
 

@@ -24,8 +24,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from ctr_samples import pipeline
 from ctr_samples.config import load_config
+from ctr_samples.job import run as job
 from ctr_samples.simulator import SimulationSpec, clicks, simulate
 from ctr_samples.simulator.truth import best_auc
 from ctr_samples.training.fit_options import FitOptions
@@ -134,7 +134,7 @@ def samples(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
     write_tastes(root)
     (root / "c.yaml").write_text(CONFIG.replace("ROOT", str(root)))
     for day in (*DAYS, NEXT):
-        pipeline.run(spark, load_config(root / "c.yaml"), date.fromisoformat(day))
+        job.run(spark, load_config(root / "c.yaml"), date.fromisoformat(day))
     return root
 
 

@@ -25,6 +25,7 @@ from ctr_samples.spark.as_of.rows import (
     SEQUENCE,
     AsOf,
     Join,
+    view_type,
 )
 from ctr_samples.spark.as_of.static import join_static
 
@@ -44,4 +45,5 @@ __all__ = [
     "join_by",
     "join_static",
     "plan_joins",
+    "view_type",
 ]

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import BooleanType, DataType, DoubleType, StructField, StructType
 
 from ctr_samples.spark.columns import hash_of_fields, later, quoted
 
@@ -99,6 +99,14 @@ def view_struct(join: Join, best: str, impression_time: Column, latest: Column |
     age = (F.unix_micros(impression_time) - F.unix_micros(event_time)) / F.lit(1e6)
     fields = [F.when(matched, F.col(f"{best}.{PAYLOAD}.{quoted(field)}")).alias(field) for field in join.fields]
     return F.struct(*fields, F.when(matched, age).alias("age_s"), matched.alias("matched")).alias(how.name)
+
+
+def view_type(join: Join) -> StructType:
+    """The type of :func:`view_struct`."""
+    payload = join.features.schema[PAYLOAD].dataType
+    assert isinstance(payload, StructType)
+    fields = [StructField(field.name, field.dataType) for field in payload.fields]
+    return StructType([*fields, StructField("age_s", DoubleType()), StructField("matched", BooleanType(), False)])
 
 
 def content_of(kind: DataType) -> Column:

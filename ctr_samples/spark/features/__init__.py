@@ -11,7 +11,7 @@ samples.py     the whole row
 
 from ctr_samples.spark.features.columns import feature_column
 from ctr_samples.spark.features.contracts import contract_of
-from ctr_samples.spark.features.samples import HOUR, IMPRESSION, SHUFFLE, SPLIT, USER, make_samples, view_columns
+from ctr_samples.spark.features.samples import HOUR, IMPRESSION, SHUFFLE, SPLIT, USER, SampleColumns, view_columns
 
 __all__ = [
     "HOUR",
@@ -19,8 +19,8 @@ __all__ = [
     "SHUFFLE",
     "SPLIT",
     "USER",
+    "SampleColumns",
     "contract_of",
     "feature_column",
-    "make_samples",
     "view_columns",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -51,23 +52,39 @@ def crossed(columns: Sequence[Column], buckets: int, salt: str, where: str) -> V
     return Value(F.pmod(stable_hash(salt, columns), F.lit(buckets)).cast("bigint"), LongType(), where)
 
 
-def with_joined_ids(frame: DataFrame, config: JobConfig, state: FittedState | None) -> DataFrame:
-    """The frame with a column of ids for each feature of one token: a broadcast join with its vocabulary. Lazy."""
+@dataclass(frozen=True, slots=True)
+class JoinedIds:
+    """A feature of one token whose ids come by a join: the token, and the vocabulary."""
+
+    feature: str
+    token: Column
+    vocabulary: Vocabulary
+
+
+def joined_ids(frame: DataFrame, config: JobConfig, state: FittedState | None) -> list[JoinedIds]:
+    """The features of a configuration that :func:`with_joined_ids` serves; ``frame`` is for the types of their sources."""
+    joined = []
     for name, feature in config.features.items():
         if feature.vocabulary is None or feature.computed == "model" or feature.is_list:
             continue
         token = tokens(source_value(frame, feature, f"features.{name}"))
-        if token.levels:
-            continue  # a multi-hot feature of a list
-        assert state is not None
-        vocabulary = state.vocabularies[feature.vocabulary]
+        if not token.levels:  # else a multi-hot feature of a list
+            assert state is not None
+            joined.append(JoinedIds(name, token.column, state.vocabularies[feature.vocabulary]))
+    return joined
+
+
+def with_joined_ids(frame: DataFrame, ids: Sequence[JoinedIds]) -> DataFrame:
+    """The frame with a column of ids for each of these features: a broadcast join with its vocabulary. Lazy."""
+    for one in ids:
+        name, vocabulary = one.feature, one.vocabulary
         table = _table(frame, vocabulary).select(
             F.col("token").alias(f"_token_{name}"), F.col("id").alias(id_column(name))
         )
         if len(vocabulary.tokens) <= MOST_TOKENS_BROADCAST:
             table = F.broadcast(table)
-        frame = frame.withColumn("_token", token.column)
-        joined = frame.join(table, F.col("_token") == F.col(f"_token_{name}"), "left")
+        with_token = frame.withColumn("_token", one.token)
+        joined = with_token.join(table, F.col("_token") == F.col(f"_token_{name}"), "left")
         frame = joined.drop(f"_token_{name}", "_token")
     return frame
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
 from ctr_samples.config.names import SAMPLE_WEIGHT, VIEW_METADATA
+from ctr_samples.contract import ExampleContract
 from ctr_samples.spark.columns import stable_hash
 from ctr_samples.spark.expressions import referenced_paths
 from ctr_samples.spark.features.columns import feature_column
 from ctr_samples.spark.features.contracts import columns_contract
-from ctr_samples.spark.features.ids import id_column, with_joined_ids
+from ctr_samples.spark.features.ids import JoinedIds, id_column, joined_ids, with_joined_ids
 from ctr_samples.spark.features.layouts import layout_columns
 from ctr_samples.vocabulary import FittedState
 
@@ -40,31 +45,46 @@ def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]
     return needed
 
 
-def make_samples(
-    joined: DataFrame, config: JobConfig, split: Column, weight: Column | None = None, state: FittedState | None = None
-) -> DataFrame:
-    """Columns of the contract in its order, then those beside the record. Column expressions and small joins only."""
-    joined = with_joined_ids(joined, config, state)
-    contract = columns_contract(config, state)
-    # What a feature may be made from, and no label. Only the schema matters for checking expressions, and an empty table
-    # is analysed faster than the joins below.
-    sources = [IMPRESSION, *config.views, *config.histories]
-    ids = [id_column(name) for name in config.features if id_column(name) in joined.columns]
-    blank = joined.sparkSession.createDataFrame([], joined.select(*sources, *ids).schema)
-    columns = [
-        feature_column(blank, name, feature, config, state, config.histories).alias(name)
-        for name, feature in config.features.items()
-    ]
-    labels = [F.col(name) for name in contract.names("label", "mask")]
-    impression_id = F.col(f"{IMPRESSION}.impression_id")
-    rows = joined.select(
-        *columns,
-        *labels,
-        *([] if weight is None else [weight.alias(SAMPLE_WEIGHT)]),
-        impression_id.alias("impression_id"),
-        split.alias(SPLIT),
-        stable_hash("shuffle", [impression_id]).alias(SHUFFLE),
-        F.hour(f"{IMPRESSION}.impression_time").cast("tinyint").alias(HOUR),
-        F.col(f"{IMPRESSION}.user").cast("string").alias(USER),
-    )
-    return rows.select(*layout_columns(rows, contract, config.output.layout), SPLIT, SHUFFLE, HOUR, USER)
+@dataclass(frozen=True, slots=True)
+class SampleColumns:
+    """What a sample is made of: checked against the types of its sources, before anything is joined.
+
+    ``ids`` are joined first; ``features`` are one column for each feature; ``record`` what the layout makes of a whole row.
+    """
+
+    contract: ExampleContract
+    ids: Sequence[JoinedIds]
+    features: Sequence[Column]
+    record: Sequence[Column]
+
+    @classmethod
+    def of(cls, blank: DataFrame, config: JobConfig, state: FittedState | None) -> Self:
+        """The columns over a frame without rows: structs of the impression, of each view and of each history, and no label.
+
+        InputError if the data have another type or form than the configuration says.
+        """
+        contract = columns_contract(config, state)
+        ids = joined_ids(blank, config, state)
+        typed = blank.select("*", *[F.lit(None).cast("bigint").alias(id_column(one.feature)) for one in ids])
+        features = [
+            feature_column(typed, name, feature, config, state, config.histories).alias(name)
+            for name, feature in config.features.items()
+        ]
+        record = layout_columns(typed.select(*features), contract, config.output.layout)
+        return cls(contract, ids, features, record)
+
+    def make(self, joined: DataFrame, split: Column, weight: Column | None = None) -> DataFrame:
+        """Columns of the contract in its order, then those beside the record. Column expressions and small joins only."""
+        labels = [F.col(name) for name in self.contract.names("label", "mask")]
+        impression_id = F.col(f"{IMPRESSION}.impression_id")
+        rows = with_joined_ids(joined, self.ids).select(
+            *self.features,
+            *labels,
+            *([] if weight is None else [weight.alias(SAMPLE_WEIGHT)]),
+            impression_id.alias("impression_id"),
+            split.alias(SPLIT),
+            stable_hash("shuffle", [impression_id]).alias(SHUFFLE),
+            F.hour(f"{IMPRESSION}.impression_time").cast("tinyint").alias(HOUR),
+            F.col(f"{IMPRESSION}.user").cast("string").alias(USER),
+        )
+        return rows.select(*self.record, SPLIT, SHUFFLE, HOUR, USER)

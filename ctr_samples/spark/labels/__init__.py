@@ -2,7 +2,7 @@
 
 from ctr_samples.spark.labels.actions import ACTION, actions_by_key, actions_near, actions_of
 from ctr_samples.spark.labels.attribution import DELAY, IS_ACTION, ORPHAN, attribute
-from ctr_samples.spark.labels.counting import action_counts, delay_ends, labels_counted, with_numbers
+from ctr_samples.spark.labels.counting import LabelsWatch, delay_ends
 from ctr_samples.spark.labels.plans import (
     LabelPlan,
     label_columns,
@@ -20,7 +20,7 @@ __all__ = [
     "IS_ACTION",
     "ORPHAN",
     "LabelPlan",
-    "action_counts",
+    "LabelsWatch",
     "actions_by_key",
     "actions_near",
     "actions_of",
@@ -29,10 +29,8 @@ __all__ = [
     "flips_since",
     "label_columns",
     "label_reach",
-    "labels_counted",
     "longest_skew",
     "longest_window",
     "plan_label",
     "plan_labels",
-    "with_numbers",
 ]

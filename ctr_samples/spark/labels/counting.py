@@ -19,6 +19,7 @@ from ctr_samples.spark.day import Day
 from ctr_samples.spark.labels.actions import ACTION
 from ctr_samples.spark.labels.attribution import ACTION_KEYS, DELAY, IS_ACTION
 from ctr_samples.spark.labels.plans import LabelPlan
+from ctr_samples.spark.observations import Observations
 from ctr_samples.spark.versions import sample_by
 
 _MICROSECOND = timedelta(microseconds=1)
@@ -42,6 +43,22 @@ def action_on_day(day: Day) -> Column:
     """Whether a row of ``attribute`` is an action of the day; one without a time counts, and is always an orphan."""
     time = F.col(f"{ACTION}.time")
     return F.col(IS_ACTION) & (day.contains(time) | time.isNull())
+
+
+class LabelsWatch:
+    """Counts the actions of a day as they pass. Lives on the driver."""
+
+    def __init__(self, plans: Sequence[LabelPlan], day: Day, *, active: bool = True) -> None:
+        self._plans, self._day = plans, day
+        self._observations = Observations(active=active)
+
+    def on(self, attributed: DataFrame) -> DataFrame:
+        """Rows of :func:`ctr_samples.spark.labels.attribute`, of which the actions are counted."""
+        return self._observations.on(with_numbers(attributed, self._day, self._plans), action_counts(self._plans))
+
+    def result(self) -> dict[str, dict[str, Any]]:
+        """What the manifest says of each label (:func:`labels_counted`); call it after the action."""
+        return labels_counted(self._plans, self._observations.counts(), self._observations.lists())
 
 
 def with_numbers(rows: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> DataFrame:

@@ -8,16 +8,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-import pyarrow as pa
-import pyspark
 from pyspark.sql.types import StructType
 
-from ctr_samples import __version__
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError
 from ctr_samples.shards import Shard, Storage, Table, TableWrite, open_storage
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.table import TableManifest, WriteMode, refusal
+from ctr_samples.spark.software import versions
 from ctr_samples.spark.tfrecord.catalog import merged, schemas_of
 from ctr_samples.spark.tfrecord.options import Options, PartitionOverwrite
 from ctr_samples.spark.tfrecord.schema import contract_of, schema_as_stored
@@ -117,7 +115,6 @@ def table_write(
     plan: WritePlan, run: str, shards: tuple[Shard, ...], stream: tuple[str, int] | None = None
 ) -> TableWrite:
     """What a commit brings to the table."""
-    versions = {"ctr-samples": __version__, "pyspark": pyspark.__version__, "pyarrow": pa.__version__}
     return TableWrite(
         run_id=run,
         mode=plan.mode,
@@ -127,5 +124,5 @@ def table_write(
         contract=plan.contract.to_dict(),
         partition_by=plan.partition_by,
         stream=stream,
-        versions=versions,
+        versions=versions(),
     )

@@ -1,0 +1,58 @@
+"""What the counts of a run forbid, before anything is published: broken inputs, and rows that were lost on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from ctr_samples.config import JobConfig
+from ctr_samples.errors import InputError
+from ctr_samples.quality.accounting import Accounting
+from ctr_samples.shards import Receipt
+from ctr_samples.spark.clocks import check_clocks
+from ctr_samples.spark.impressions import NO_ARTICLE, NO_TIME, UNREADABLE, ImpressionCounts
+from ctr_samples.spark.inputs import Inputs
+from ctr_samples.spark.malformed import check_lines
+from ctr_samples.spark.sampling import DOWN_SAMPLED
+from ctr_samples.spark.watches import Watches
+
+
+def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: date) -> Accounting:
+    """The accounts of a run, which balance. Call it after the action.
+
+    Raises InputError for an input that is broken beyond what the configuration allows, AccountingError where a row was lost or
+    doubled.
+    """
+    config, watches = inputs.config, inputs.watches
+    for name, lines in watches.lines.items():
+        check_lines(name, lines.result(), config.sources[name], inputs.sources[name])
+    check_clocks(config, watches.clocks.result())
+    check_impressions(config, watches.impressions.result(), run_date)
+    accounting = account(watches, receipts)
+    accounting.check()
+    return accounting
+
+
+def account(watches: Watches, receipts: Sequence[Receipt]) -> Accounting:
+    """The counts of the watches beside those of the receipts."""
+    shown, sampling = watches.impressions.result(), watches.sampling.result()
+    left_out = {} if sampling is None else {DOWN_SAMPLED: sampling.dropped}
+    written = sum(shard.records for receipt in receipts for shard in receipt.shards)
+    return Accounting(shown.impressions, {**shown.dropped, **left_out}, watches.joins.result().samples, written)
+
+
+def check_impressions(config: JobConfig, counts: ImpressionCounts, run_date: date) -> None:
+    """A day without impressions, or with too many that cannot be read, is a broken input, not a sample set."""
+    shown = config.impressions
+    which = f"sources.{shown.source} has {counts.impressions or 'no'} impressions on {run_date}"
+    if counts.impressions == 0:
+        where = f" where {shown.where}" if shown.where else ""
+        raise InputError(f"{which}{where}; check the date, the time zone ({config.timezone}) and `impressions`.")
+    unreadable = {reason: counts.dropped.get(reason, 0) for reason in UNREADABLE}
+    allowed = config.sources[shown.source].bad_records.max_rate
+    if sum(unreadable.values()) > allowed * counts.impressions:
+        raise InputError(
+            f"{which}, of which {unreadable[NO_TIME]:,} have no readable time and {unreadable[NO_ARTICLE]:,} no readable "
+            f"article, more than `bad_records.max_rate: {allowed:g}` of that source allows. Look at the log and at "
+            "`impressions.time` and `impressions.article`, or raise the rate."
+        )

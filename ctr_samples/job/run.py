@@ -1,0 +1,256 @@
+"""One run: from the logs of a day to a published generation of samples."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Self
+
+from pyspark.sql import SparkSession
+
+from ctr_samples import __version__
+from ctr_samples.config import JobConfig, LoadedConfig
+from ctr_samples.contract import ExampleContract
+from ctr_samples.fitting import state_of_run
+from ctr_samples.gate import check_accepted, inspect, refuse, wanted_of, with_verdict, write_pages
+from ctr_samples.job.facts import descriptions, label_facts, view_facts
+from ctr_samples.job.refusals import balanced
+from ctr_samples.job.reporting import Reporter, Silent
+from ctr_samples.quality.accounting import Accounting
+from ctr_samples.quality.collecting import Wanted
+from ctr_samples.quality.pseudonyms import pseudonyms_of
+from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, open_storage
+from ctr_samples.shards.clean import Retention
+from ctr_samples.spark.as_of import described
+from ctr_samples.spark.canary import check_canaries
+from ctr_samples.spark.evidence import Evidence, Sought, Witness
+from ctr_samples.spark.failures import expected_errors
+from ctr_samples.spark.features import HOUR, USER, contract_of
+from ctr_samples.spark.inputs import Inputs
+from ctr_samples.spark.samples import SampleBuilder, SamplePlan
+from ctr_samples.spark.sampling import sampling_facts
+from ctr_samples.spark.session import make_active, run_session
+from ctr_samples.spark.sink import Progress, SinkPlan, in_final_order, write_shards
+from ctr_samples.spark.software import versions
+from ctr_samples.spark.versions import without_call_sites
+from ctr_samples.vocabulary import FittedState
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a run leaves: the manifest that readers now see, and whether this run published it."""
+
+    manifest: Manifest
+    published: bool
+
+
+def run(
+    spark: SparkSession,
+    loaded: LoadedConfig,
+    run_date: date,
+    *,
+    force: bool = False,
+    accept: Sequence[str] = (),
+    reporter: Reporter | None = None,
+) -> RunResult:
+    """Make and publish the samples of a day. Runs on the driver; one Spark action does all the work.
+
+    A day that is already published from the same inputs, configuration and code is left as it is, unless ``force``. ``accept``
+    names checks of the quality gate that may fail this time. Raises the errors of :mod:`ctr_samples.errors`; when it raises,
+    nothing was published (but see PublishUnknown).
+    """
+    check_accepted(accept)
+    warn_of_event_log(spark, loaded, reporter or Silent())
+    try:
+        with loaded.masked_errors(), expected_errors(loaded.config.sources), without_call_sites():
+            return _run(spark, loaded, run_date, force, accept, reporter or Silent())
+    finally:
+        make_active(spark)
+
+
+def _run(
+    spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool, accept: Sequence[str], reporter: Reporter
+) -> RunResult:
+    started, config = time.monotonic(), loaded.config
+    loaded.refuse_secrets()
+
+    reporter.stage("looking at the inputs")
+    storage = open_storage(config.output.path)
+    prepared = Prepared.of(spark, loaded, run_date, reporter)
+    output = DayOutput.open(storage, run_date, config.name, retention_of(config), reporter.warn)
+    if not force and (manifest := output.published(prepared.fingerprint)):
+        return RunResult(manifest, published=False)
+
+    reporter.stage("planning the joins")
+    plan = SampleBuilder(prepared.inputs, prepared.state).build()
+
+    reporter.stage("joining and writing")
+    this_run = output.begin(datetime.now(UTC), secrets.token_hex(4))
+    receipts = prepared.write(plan, this_run, reporter)
+
+    reporter.stage("checking and publishing")
+    accounting = balanced(prepared.inputs, receipts, run_date)
+    canaries = check_canaries(spark, config, prepared.inputs.day, plan.steps, prepared.inputs.watches.canary)
+    shards = this_run.shards(receipts, config.output.partitions)
+    this_run.write(descriptions(prepared.contract, prepared.state))
+    manifest = prepared.manifest(this_run, plan, shards, accounting, canaries, time.monotonic() - started)
+    manifest = prepared.judged(this_run, manifest, receipts, accept, reporter)
+    this_run.publish(manifest)
+    return RunResult(manifest, published=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run before any row is read: what it reads, what was fitted for it, and what it promises."""
+
+    loaded: LoadedConfig
+    run_date: date
+    inputs: Inputs
+    state: FittedState | None
+    contract: ExampleContract
+    label_mature: bool
+
+    @classmethod
+    def of(cls, spark: SparkSession, loaded: LoadedConfig, run_date: date, reporter: Reporter) -> Self:
+        """Look at the inputs. Raises what is wrong with them, with what was fitted, or with the features."""
+        config = loaded.config
+        inputs = read_inputs(spark, config, run_date, reporter)
+        state = state_of_run(config, run_date)
+        mature = labels_are_mature(inputs, run_date, datetime.now(UTC))
+        return cls(loaded, run_date, inputs, state, contract_of(config, state), mature)
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal for two runs that must give the same samples; empty when an input, such as a table, cannot be told apart."""
+        return run_fingerprint(self.inputs, self.run_date, self.contract, self.label_mature)
+
+    @property
+    def wanted(self) -> Wanted:
+        """What is measured of the samples."""
+        return wanted_of(self.loaded.config, self.contract, HOUR, USER)
+
+    def write(self, plan: SamplePlan, run: DayRun, reporter: Reporter) -> list[Receipt]:
+        """Run the job's one action."""
+        output, progress = self.loaded.config.output, Progress.of(plan.samples.sparkSession)
+        reporter.writing(progress)
+        sink = SinkPlan(
+            run.storage,
+            run.directory,
+            self.contract,
+            output.compression,
+            output.shard_size,
+            output.engine,
+            self.wanted,
+        )
+        return write_shards(in_final_order(plan.samples, output.partitions), sink, progress)
+
+    def manifest(
+        self,
+        run: DayRun,
+        plan: SamplePlan,
+        shards: tuple[Shard, ...],
+        accounting: Accounting,
+        canaries: Mapping[str, Mapping[str, int]],
+        seconds: float,
+    ) -> Manifest:
+        """The manifest of the run, not yet judged."""
+        config, watches, output = self.loaded.config, self.inputs.watches, run.output
+        return run.manifest(
+            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            fingerprint=self.fingerprint,
+            compression=config.output.compression,
+            contract={**self.contract.to_dict(), "fingerprint": self.contract.fingerprint},
+            config=self.loaded.document,
+            inputs=self.inputs.facts(),
+            shards=shards,
+            accounting=accounting.to_dict(),
+            views=view_facts(watches, canaries),
+            labels=label_facts(config, watches, output.current, run.storage, shards, self.contract),
+            label_mature=self.label_mature,
+            versions=versions(),
+            seconds=round(seconds, 3),
+            plan=tuple(described(plan.steps)),
+            sampling=sampling_facts(config, watches.sampling.result()),
+        )
+
+    def judged(
+        self, run: DayRun, manifest: Manifest, receipts: Sequence[Receipt], accept: Sequence[str], reporter: Reporter
+    ) -> Manifest:
+        """The manifest with its verdict, once its pages are written; GateRefused if it may not be published."""
+        config = self.loaded.config
+        measures = [receipt.measures for receipt in receipts if receipt.measures]
+        names = pseudonyms_of(config)
+        inspection = inspect(run.storage, manifest, measures, self.wanted, config.quality, accept, names)
+        manifest = with_verdict(manifest, inspection)
+        write_pages(run.storage, run.directory, manifest, inspection)
+        refuse(run.storage, run.directory, inspection, config.output.retention.longest_run)
+        for one in inspection.warnings:
+            reporter.warn(one.sentence)
+        return manifest
+
+
+def read_inputs(
+    spark: SparkSession, config: JobConfig, run_date: date, reporter: Reporter, *, watched: bool = True
+) -> Inputs:
+    """The inputs of a day, in a session of their own; warns of each optional source that is absent: its path may be wrong."""
+    inputs = Inputs.read(run_session(spark, config.timezone), config, run_date, watched=watched)
+    for name, place in inputs.absent():
+        reporter.warn(f"sources.{name}: there is no {place}; it is optional and read as empty.")
+    return inputs
+
+
+def evidence_of(
+    spark: SparkSession, config: JobConfig, run_date: date, sought: Sought, *, reporter: Reporter | None = None
+) -> Evidence:
+    """All that a run of the day would look at for one impression. Runs on the driver; writes nothing."""
+    reporter = reporter or Silent()
+    reporter.stage("looking at the inputs")
+    inputs = read_inputs(spark, config, run_date, reporter, watched=False)
+    reporter.stage("looking for the impression")
+    with expected_errors(config.sources):
+        return Witness(inputs).gather(sought)
+
+
+def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, reporter: Reporter) -> None:
+    """Spark writes its plans into the event log, with the values in its expressions, and redacts only some of them."""
+    if loaded.in_plans and spark.sparkContext.getConf().get("spark.eventLog.enabled", "false") == "true":
+        names = ", ".join(f"${{{name}}}" for name in loaded.in_plans)
+        reporter.warn(
+            f"Spark's event log will hold what {names} was filled with; let secrets stand in `url`, `user` and `password` of "
+            "databases only, or set `spark.eventLog.enabled: false`."
+        )
+
+
+def retention_of(config: JobConfig) -> Retention:
+    """What stays of earlier runs of a day."""
+    kept = config.output.retention
+    return Retention(kept.generations, kept.longest_run)
+
+
+def labels_are_mature(inputs: Inputs, run_date: date, now: datetime) -> bool:
+    """Whether all label windows of the day had closed, and the days into which they reach were there to be read."""
+    labels = inputs.config.labels.values()
+    closed = now >= inputs.day.end + max(label.window for label in labels)
+    missing = {day for label in labels for day in inputs.sources[label.source].missing_days}
+    return closed and not any(day > run_date for day in missing)
+
+
+_NOT_IN_THE_BYTES = ("path", "retention", "ids", "ids_salt")
+"""Keys of ``output`` that change no byte of the samples; neither does ``quality``, which only refuses."""
+
+
+def run_fingerprint(inputs: Inputs, run_date: date, contract: ExampleContract, mature: bool) -> str:
+    """Equal for two runs that must give the same samples; empty when an input, such as a table, cannot be told apart."""
+    files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
+    if None in files.values():
+        return ""
+    config = inputs.config.model_dump(mode="json", by_alias=True, exclude={"quality"})
+    config["output"] = {key: value for key, value in config["output"].items() if key not in _NOT_IN_THE_BYTES}
+    fitted = contract.state and contract.state["fingerprint"]
+    parts = [config, run_date.isoformat(), contract.fingerprint, fitted, files, mature, __version__]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

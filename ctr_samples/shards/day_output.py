@@ -1,0 +1,151 @@
+"""The output of one day, from the first look to the publish: the sibling of :class:`ctr_samples.shards.table.Table`.
+
+A :class:`DayOutput` is what stands at the store; a :class:`DayRun` is what one run puts beside it. They own the order of the
+calls: a run begins on an output that was opened, and publishes last. The nightly job and the tests that kill it both go through
+here. All of it runs on the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Self
+
+from ctr_samples.errors import DamagedFile, StorageError, UsageError
+from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
+from ctr_samples.shards.generations import following
+from ctr_samples.shards.manifest import Manifest, Receipt, Shard, check_receipts
+from ctr_samples.shards.naming import manifests_directory, run_directory, run_id
+from ctr_samples.shards.publish import (
+    check_age,
+    check_directory,
+    check_shards,
+    check_store,
+    latest_manifest,
+    mark_success,
+    publish,
+)
+from ctr_samples.shards.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class DayOutput:
+    """A day of the sample set ``name`` at a store; ``current`` is the manifest that its readers see, if any."""
+
+    storage: Storage
+    day: date
+    name: str
+    retention: Retention
+    current: Manifest | None
+    generation: int
+    """The number of the generation that the next run publishes."""
+
+    @classmethod
+    def open(
+        cls,
+        storage: Storage,
+        day: date,
+        name: str,
+        retention: Retention,
+        warn: Callable[[str], None] | None = None,
+    ) -> Self:
+        """Look at a day, and remove what earlier runs of it left behind. ``warn`` hears of a store that does not let us.
+
+        Raises InputError for a directory with files of others, UsageError for the day of another sample set.
+        """
+        current = latest_manifest(storage, day)
+        check_directory(storage, day)
+        _check_name(storage, current, name)
+        generation = following(current.generation, storage.locate(manifests_directory(day))) if current else 1
+        _clean_up(storage, day, retention, warn)
+        return cls(storage, day, name, retention, current, generation)
+
+    def published(self, fingerprint: str) -> Manifest | None:
+        """The current manifest, if a run with this fingerprint made it and its shards are still there; else None.
+
+        An empty fingerprint equals none. Marks the day with ``_SUCCESS``, in case the run that published it could not.
+        """
+        current = self.current
+        if current is None or not fingerprint or current.fingerprint != fingerprint or not self._is_intact(current):
+            return None
+        mark_success(self.storage, current)
+        return current
+
+    def begin(self, now: datetime, token: str) -> DayRun:
+        """Begin a run; ``token`` is eight hex digits that no other run has. Refuses a store that replaces what it must keep."""
+        this_run = run_id(now, token)
+        return DayRun(self, this_run, check_store(self.storage, run_directory(self.day, this_run)))
+
+    def _is_intact(self, manifest: Manifest) -> bool:
+        try:
+            check_shards(self.storage, manifest.shards)
+        except DamagedFile:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class DayRun:
+    """One run of a day: it writes into a directory of its own, and publishes last. ``began`` is by the store's clock."""
+
+    output: DayOutput
+    run_id: str
+    began: datetime
+
+    @property
+    def storage(self) -> Storage:
+        """Where the day is."""
+        return self.output.storage
+
+    @property
+    def directory(self) -> str:
+        """The directory of the run's files, relative to the store."""
+        return run_directory(self.output.day, self.run_id)
+
+    def shards(self, receipts: Sequence[Receipt], partitions: int) -> tuple[Shard, ...]:
+        """The shards of all receipts. DamagedFile unless each partition has one receipt and each shard is there in full."""
+        check_receipts(receipts, partitions)
+        shards = tuple(shard for receipt in receipts for shard in receipt.shards)
+        check_shards(self.storage, shards)
+        return shards
+
+    def write(self, texts: Mapping[str, str]) -> None:
+        """Write files beside the shards, by name, in UTF-8."""
+        for name, text in texts.items():
+            with self.storage.new_file(f"{self.directory}/{name}") as file:
+                file.write(text.encode())
+
+    def manifest(self, **facts: Any) -> Manifest:
+        """The manifest of this run: its place among the generations, and what the job knows (``facts``, fields of Manifest)."""
+        current = self.output.current
+        return Manifest(
+            name=self.output.name,
+            run_date=self.output.day.isoformat(),
+            generation=self.output.generation,
+            run_id=self.run_id,
+            parent=current.run_id if current else None,
+            **facts,
+        )
+
+    def publish(self, manifest: Manifest) -> None:
+        """Make the run visible; see :func:`ctr_samples.shards.publish.publish`. ConfigError for a run that took too long."""
+        check_age(self.storage, self.directory, self.began, self.output.retention.longest_run)
+        publish(self.storage, manifest)
+
+
+def _check_name(storage: Storage, current: Manifest | None, name: str) -> None:
+    """Refuse to put a sample set behind the generations of another one."""
+    if current is not None and current.name != name:
+        raise UsageError(
+            f"{storage.url} holds the samples of {current.name!r} on {current.run_date}, and this configuration is {name!r}; "
+            "give each sample set an `output.path` of its own."
+        )
+
+
+def _clean_up(storage: Storage, day: date, retention: Retention, warn: Callable[[str], None] | None) -> None:
+    try:
+        carry_out(storage, cleanup_of_day(storage, day, retention))
+    except (StorageError, DamagedFile) as error:
+        if warn is not None:
+            warn(f"Could not clean up after earlier runs of {day}: {error}")

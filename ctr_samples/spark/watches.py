@@ -1,0 +1,43 @@
+"""All that a run counts on the side. A watch declares its counts with ``on``, and reads them back with ``result``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from ctr_samples.config import JobConfig
+from ctr_samples.spark.canary import LeakCanary
+from ctr_samples.spark.clocks import ClocksWatch
+from ctr_samples.spark.day import Day
+from ctr_samples.spark.impressions import ImpressionsWatch
+from ctr_samples.spark.labels import LabelsWatch, plan_labels
+from ctr_samples.spark.malformed import LinesWatch
+from ctr_samples.spark.sampling import SamplingWatch
+from ctr_samples.spark.view_counts import JoinsWatch
+
+
+@dataclass(frozen=True, slots=True)
+class Watches:
+    """The watches of one run, in the order in which its rows pass them."""
+
+    lines: Mapping[str, LinesWatch]
+    clocks: ClocksWatch
+    impressions: ImpressionsWatch
+    labels: LabelsWatch
+    sampling: SamplingWatch
+    canary: LeakCanary
+    joins: JoinsWatch
+
+    @classmethod
+    def of(cls, config: JobConfig, day: Day, *, active: bool = True) -> Self:
+        """The watches of a configuration on a day. Those that are not ``active`` count nothing."""
+        return cls(
+            {name: LinesWatch(active=active) for name in config.sources},
+            ClocksWatch(active=active),
+            ImpressionsWatch(day, active=active),
+            LabelsWatch(plan_labels(config), day, active=active),
+            SamplingWatch(config, day, active=active),
+            LeakCanary(active=active),
+            JoinsWatch(config, active=active),
+        )
