@@ -24,7 +24,7 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.descriptions import contract_json, schema_pbtxt
 from ctr_samples.errors import DamagedFile, InputError, StorageError, UsageError
 from ctr_samples.fitting import state_of_run
-from ctr_samples.gate import Inspection, check_accepted, inspect, refuse, wanted_of, with_verdict, write_pages
+from ctr_samples.gate import check_accepted, judge, wanted_of
 from ctr_samples.quality.accounting import Accounting
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.shards import (
@@ -197,8 +197,10 @@ def _run(
         sampling=sampling_counted(config, witnesses.counts("sampling")),
     )
     measures = [receipt.measures for receipt in receipts if receipt.measures]
-    inspection = inspect(storage, manifest, measures, wanted, config.quality, accept, pseudonyms_of(config))
-    manifest = judged(storage, manifest, inspection, config, told)
+    names, kept_for = pseudonyms_of(config), config.output.retention.longest_run
+    manifest = judge(
+        storage, manifest, measures, wanted, config.quality, accept, names=names, kept_for=kept_for, warn=told.warn
+    )
     check_age(storage, directory, began, config.output.retention.longest_run)
     publish(storage, manifest)
     return RunResult(manifest, published=True)
@@ -209,17 +211,6 @@ def all_shards(storage: Storage, receipts: Sequence[Receipt]) -> tuple[Shard, ..
     shards = tuple(shard for receipt in receipts for shard in receipt.shards)
     check_shards(storage, shards)
     return shards
-
-
-def judged(storage: Storage, manifest: Manifest, inspection: Inspection, config: JobConfig, told: Reporter) -> Manifest:
-    """The manifest with its verdict, once its pages are written; GateRefused if it may not be published."""
-    manifest = with_verdict(manifest, inspection)
-    directory = run_directory(manifest.day, manifest.run_id)
-    write_pages(storage, directory, manifest, inspection)
-    refuse(storage, directory, inspection, config.output.retention.longest_run)
-    for one in inspection.warnings:
-        told.warn(one.sentence)
-    return manifest
 
 
 def warn_of_absent(sources: Mapping[str, SourceFrame], told: Reporter) -> None:
