@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import date, timedelta
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from jsonschema import validate
 
 from ctr_samples.config import Quality
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -204,6 +207,18 @@ def test_the_page_and_the_numbers_stand_beside_the_shards(storage: Storage, tmp_
     assert metrics.samples == {"train": 3000}
     assert metrics.labels["clicked"].splits["train"].sum == 300
     assert "tiny" in (directory / "report.html").read_text()
+
+
+def test_the_numbers_follow_their_published_schema_even_of_a_day_without_samples(
+    storage: Storage, tmp_path: Path
+) -> None:
+    schema = json.loads((resources.files("ctr_samples.quality") / "metrics.schema.json").read_text())
+    published(storage, "2019-06-04", task())
+    blocking(storage, "2019-06-05", Collector(WANTED, 0).close())
+    documents = list(tmp_path.glob("dt=*/data/*/metrics.json"))
+    assert len(documents) == 2
+    for place in documents:
+        validate(json.loads(place.read_text()), schema)
 
 
 def test_a_manifest_keeps_its_verdict(storage: Storage) -> None:

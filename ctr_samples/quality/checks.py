@@ -1,6 +1,6 @@
-"""The checks of a day: each gives a number that grows with what is wrong, for limits to be held against it.
+"""The checks of a day: each yields scores, which grow with what is wrong; :func:`findings` compares them with their limits.
 
-All are functions of metrics documents. A check that compares counts or distributions allows for chance: three standard
+All are functions of what was measured. A check that compares counts or distributions allows for chance: three standard
 deviations of counts as small as the ones at hand are taken off before a limit is looked at, so that a small day is not refused
 for its noise.
 """
@@ -17,9 +17,9 @@ from ctr_samples.quality.metrics import STANDINGS, Facts, Finding, Hour, Measure
 
 SIGMAS = 3.0
 FEWEST_ROWS = 1000
-"""Below this many samples a share of one user, or one value, says nothing."""
+"""Below this many samples the share of one user, or of one value, means nothing."""
 _ENOUGH = 50
-"""Rows that are all alike by chance only if hardly any are different; and events of which a share can be said."""
+"""Rows that are all equal by chance only if hardly any differ; and events that are enough for a share of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,11 @@ class Days:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What a check measured: how bad, and in words. What is ``sure`` fails whatever the limits say; what is not ``known`` to be
-    new, for lack of a day to compare with, or since the feature said nothing on that day, warns at most."""
+    """What a check measured: how bad, and in words.
+
+    A ``sure`` one fails whatever the limits. One that is not ``known`` to be new warns at most: there is no day to compare with,
+    or the feature was constant on that day.
+    """
 
     subject: str
     value: float
@@ -94,7 +97,7 @@ def rate(days: Days) -> Iterator[Score]:
 
 
 def silent_hours(days: Days) -> Iterator[Score]:
-    """Hours in which nothing was shown, or nothing clicked, though by the rest of the day or the day before much should be."""
+    """Hours without clicks, or without impressions, that should have had many, by the rest of the day or another day."""
     hours = _hours(days.now)
     if not hours:
         return
@@ -109,7 +112,7 @@ def silent_hours(days: Days) -> Iterator[Score]:
 
 
 def _emptied(hours: Sequence[Hour], before: Sequence[Hour]) -> list[int]:
-    """The hours in which nothing was shown, though by those of another day much should have been."""
+    """The hours without impressions that should have had many, judging by another day."""
     samples, total = (sum(hour.samples for hour in day) for day in (hours, before))
     return [
         old.hour
@@ -123,7 +126,7 @@ _SURELY_SOME = 15.0
 
 
 def hours(days: Days) -> Iterator[Score]:
-    """How the impressions lie over the day, against the nearer of both references."""
+    """How the impressions spread over the day, against the nearer of both references."""
     now = [h.samples for h in _hours(days.now)]
     moved = []
     for day in days.references:
@@ -167,7 +170,7 @@ def _missing(name: str, what: str, now: tuple[int, int], before: tuple[int, int]
 
 
 def constant(days: Days) -> Iterator[Score]:
-    """Features that say nothing."""
+    """Features that have only one value."""
     for name, now, before in _features(days):
         alone = now.rows >= _ENOUGH and _is_constant(now)
         # A flag that was nearly always the same, such as that of a match, may come to be so always.
@@ -266,7 +269,7 @@ _HALF = 0.5
 def age(days: Days) -> Iterator[Score]:
     """How old the rows of a view are that samples find, against the nearer of both references.
 
-    Of a view without a ttl, which has no `age_s_p10`, rows do not grow too old: what is shown may be old or new.
+    Rows of a view without a ttl, which has no `age_s_p10`, do not grow too old.
     """
     for name, view in days.now.views.items():
         parts = ("age_s_p10", "age_s_median") if "age_s_p10" in view else ()
@@ -288,7 +291,7 @@ def _older(days: Days, view: str, part: str) -> Score | None:
 
 
 def leak(days: Days) -> Iterator[Score]:
-    """Features that know the label."""
+    """Features that leak the label."""
     rate = days.now.click_rate
     if rate is None:
         return

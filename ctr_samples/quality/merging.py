@@ -50,19 +50,19 @@ class SplitMeasures:
     looked_at: int = 0
     alike: list[Mapping[int, Sequence[int]]] = field(default_factory=list)
 
-    def add(self, said: Mapping[str, Any]) -> None:
+    def add(self, task: Mapping[str, Any]) -> None:
         """Add what a task returned."""
-        self.rows += said["rows"]
-        self.positives += said["positives"]
-        self.by_hour = self.by_hour + np.array(said["by_hour"], np.int64)
-        for name, column in said["columns"].items():
+        self.rows += task["rows"]
+        self.positives += task["positives"]
+        self.by_hour = self.by_hour + np.array(task["by_hour"], np.int64)
+        for name, column in task["columns"].items():
             found = Column.from_dict(column)
             if name in self.columns:
                 self.columns[name].merge(found)
             else:
                 self.columns[name] = found
-        self.users.merge(Frequent.from_list(said["users"]))
-        looked_at, counts = said["alike"]
+        self.users.merge(Frequent.from_list(task["users"]))
+        looked_at, counts = task["alike"]
         self.looked_at += looked_at
         self.alike.append({digest: (often, positive) for digest, often, positive in counts})
 

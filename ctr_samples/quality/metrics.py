@@ -95,9 +95,9 @@ class Label:
 class Actions:
     """The actions of a label; ``orphans`` have no impression, ``without_value`` no number."""
 
-    actions: Count = 0
-    orphans: Count = 0
-    without_value: Count = 0
+    actions: Count
+    orphans: Count
+    without_value: Count
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def day(run_date: str = "2019-06-05") -> Day:
             },
             "read_ms": {"binary": False, "splits": {"train": {"count": 9000, "sum": 9e6, "mean": 1e3, "std": 4e3}}},
         },
-        "actions": {"clicked": {"actions": 1050, "orphans": 50}},
+        "actions": {"clicked": {"actions": 1050, "orphans": 50, "without_value": 0}},
         "click_rate": {
             "label": "clicked",
             "by_split": {"train": {"samples": 9000, "positives": 900}, "eval": {"samples": 1000, "positives": 100}},
@@ -265,7 +265,7 @@ BROKEN: list[tuple[str, str, Callable[[Day], None], str]] = [
     (
         "orphans",
         "blocks",
-        changed("actions", {"clicked": {"actions": 1000, "orphans": 600}}),
+        changed("actions", {"clicked": {"actions": 1000, "orphans": 600, "without_value": 0}}),
         "60.0% of the actions of clicked match no impression (4.8% on 2019-06-04)",
     ),
     (

@@ -208,7 +208,7 @@ def metrics(day: str = "2019-06-05", *, generation: int = 3, calm: bool = False)
                 },
             ),
         },
-        actions={"clicked": Actions(39_120, 811), "read_ms": Actions(35_001, 120)},
+        actions={"clicked": Actions(39_120, 811, 0), "read_ms": Actions(35_001, 120, 0)},
         click_rate=ClickRate(
             "clicked",
             {

@@ -62,7 +62,7 @@ def words(page: str) -> str:
 
 def test_the_verdict_comes_first_and_the_gravest_check_before_the_others(page: str) -> None:
     said = words(page)
-    assert "Refused 1 check failed; 1 check failed, but accepted; 2 checks with a warning; 16 checks passed. " in said
+    assert "Refused 1 check failed, 1 failure accepted, 2 warnings, 16 checks passed. " in said
     places = [
         said.index(text)
         for text in (
@@ -271,7 +271,7 @@ def test_views_stand_beside_those_of_the_reference(page: str) -> None:
 def test_clicks_baseline_labels_users_and_duplicates_are_told(page: str) -> None:
     said = words(page)
     for text in (
-        "2.98% clicked: 33,832 of 1,135,280 samples, −0.43 points against before",
+        "2.98% clicked: 33,832 of 1,135,280 samples, −0.43 points vs. before",
         "log loss of that prediction (lower is better) 0.1343",
         "accuracy of always predicting the more frequent class 97.0%",
         "read_ms train 30,450 1,171,309,921 38,467",

@@ -74,8 +74,10 @@ def _share(n: float, impressions: float) -> str:
 
 
 def _change(n: float, before: float | None) -> str:
-    said = change(n, before)
-    return f"{count(before)} ({said})" if said else count(before) if before is not None else ""
+    if before is None:
+        return ""
+    changed = change(n, before)
+    return f"{count(before)} ({changed})" if changed else count(before)
 
 
 def _balance(metrics: Measured, lost: int) -> str:

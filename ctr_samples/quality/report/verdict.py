@@ -1,4 +1,4 @@
-"""The verdict: what was refused or warned of, in which words, and what was in order."""
+"""The verdict: each finding that did not pass, in words, and a table of those that did."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ HEADINGS = {
     "unchecked": "Not checked",
 }
 TAGS: dict[Standing, str] = {"blocks": "Failed", "accepted": "Failed, accepted", "warns": "Warning", "passed": ""}
-_WORDS: dict[Standing, str] = {
-    "blocks": "failed",
-    "accepted": "failed, but accepted",
-    "warns": "with a warning",
-    "passed": "passed",
+_COUNTED: dict[Standing, tuple[str, str]] = {
+    "blocks": ("check failed", "checks failed"),
+    "accepted": ("failure accepted", "failures accepted"),
+    "warns": ("warning", "warnings"),
+    "passed": ("check passed", "checks passed"),
 }
 _SENTENCE = 600
 
@@ -73,9 +73,9 @@ def _summary(findings: Sequence[Finding], *, refused: bool) -> str:
     if not findings:
         return "No check was run."
     counts = Counter(finding.standing for finding in findings)
-    parts = [f"{plural(counts[standing], 'check')} {_WORDS[standing]}" for standing in STANDINGS if counts[standing]]
+    parts = [plural(counts[standing], *_COUNTED[standing]) for standing in STANDINGS if counts[standing]]
     end = " Nothing was published; readers still see the previous samples." if refused else ""
-    return f"{'; '.join(parts)}.{end}"
+    return f"{', '.join(parts)}.{end}"
 
 
 def _alert(finding: Finding) -> Alert:

@@ -70,7 +70,7 @@ def span(seconds: float | None) -> str:
 
 
 def change(now: float | None, before: float | None) -> str:
-    """How much a count differs from the one before: ``+3.1%``; empty where it does not, or where that cannot be said."""
+    """How much a count differs from the one before: ``+3.1%``; empty for no change, or nothing to compare with."""
     if now is None or not before:
         return ""
     return _signed((now - before) / abs(before) * 100, 1, "%")
