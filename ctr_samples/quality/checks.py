@@ -45,8 +45,8 @@ class Days:
 class Score:
     """What a check measured: how bad, and in words.
 
-    A ``sure`` one fails whatever the limits. One that is not ``known`` to be new warns at most: there is no day to compare with,
-    or the feature was constant on that day.
+    A ``sure`` one fails whatever the limits. One that is not ``known`` to be new warns at most: there is no day to compare
+    with, or the feature was constant on that day.
     """
 
     subject: str
