@@ -1,4 +1,4 @@
-"""The commands that look at what was measured of published samples: report and compare. No Spark."""
+"""The commands that show what was measured of published samples: report and compare. No Spark."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def report(
     output: SampleSet,
     date: LatestDay = None,
     generation: OneGeneration = None,
-    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     metrics: Annotated[bool, typer.Option("--metrics", help="Print metrics.json instead.")] = False,
     prometheus: Annotated[bool, typer.Option("--prometheus", help="Print the metrics for Prometheus.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Print where the page about a day is: by default of the last published day. Names what was refused since."""
+    """Print where the report on a day is, by default on the last published day. Names later runs that were refused."""
     console = stderr_console()
     with errors_in_words(console, debug):
         if open_ + metrics + prometheus > 1:
@@ -57,25 +57,28 @@ def report(
         for day, refused in () if generation is not None else _later(storage, manifest, of_its_day=date is not None):
             console.print(f"A later run of {day} was not published; its report is {refused}", soft_wrap=True)
         if open_ and not _opened(page):
-            console.print("No browser could be opened here; open the file above in one.")
+            console.print("No browser could be opened here; open the file above yourself.")
 
 
 def compare(
     output: SampleSet,
     day_a: Annotated[str, typer.Argument(help="The day to compare with.")],
-    day_b: Annotated[str, typer.Argument(help="The day that the page is about.")],
+    day_b: Annotated[str, typer.Argument(help="The day that the report is about.")],
     generation_a: Annotated[int | None, typer.Option("--generation-a", min=1, help="Of DAY_A.")] = None,
     generation_b: Annotated[int | None, typer.Option("--generation-b", min=1, help="Of DAY_B.")] = None,
-    file: Annotated[Path | None, typer.Option("--output", "-o", help="The page; default: named for both.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write it; default: a name made of both days.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
-    """Write a page about DAY_B with DAY_A beside it; both may be generations of one day. Prints its path."""
+    """Write a report on DAY_B compared with DAY_A; both may be generations of one day. Prints its path."""
     with errors_in_words(stderr_console(), debug):
         storage, a = _manifest(output, day_a, generation_a)
         _, b = _manifest(output, day_b, generation_b)
         if (a.day, a.generation) == (b.day, b.generation):
             raise UsageError(
-                f"Both are generation {a.generation} of {a.run_date}; expected two. Give another day, or --generation-a."
+                f"Both are generation {a.generation} of {a.run_date}; expected two different ones. Give another day, or "
+                "--generation-a."
             )
         page = _compared(_metrics(storage, a), storage, b)
         place = file or Path(f"compare-{a.run_date}-g{a.generation}-{b.run_date}-g{b.generation}.html")
@@ -146,7 +149,7 @@ def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Sto
 
 
 def _place(storage: Storage, manifest: Manifest, name: str) -> str:
-    """Where a file of a run stands; InputError if it is not there."""
+    """Where a file of a run is; InputError if there is none."""
     path = _path(manifest.day, manifest.made_by, name)
     try:
         storage.size(path)
@@ -193,14 +196,14 @@ def _path(day: Date, run_id: str, name: str) -> str:
 
 
 def _last_refused_day(storage: Storage) -> list[Date]:
-    """The newest day of which a run was refused, if there is one."""
+    """The newest day with a refused run, if there is one."""
     from ctr_samples.shards import days_of
 
     return next(([day] for day in reversed(days_of(storage)) if _unpublished(storage, day, "")), [])
 
 
 def _later(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterator[tuple[Date, str]]:
-    """The days, and reports, of runs behind a published one that the gate refused."""
+    """The days and reports of later runs that the gate refused."""
     from ctr_samples.shards import days_of
 
     for day in [manifest.day] if of_its_day else [day for day in days_of(storage) if day >= manifest.day]:
@@ -226,7 +229,7 @@ def _refused_run(storage: Storage, day: Date, after: str) -> str | None:
 
 
 def _opened(page: str) -> bool:
-    """Whether a browser took the page; only a file of this machine can be opened."""
+    """Whether a browser took the page; only a local file can be opened."""
     if not Path(page).is_file():
-        raise UsageError(f"--open needs a file of this machine; {page} is elsewhere. Copy it here, then open it.")
+        raise UsageError(f"--open needs a local file; {page} is not one. Copy it here, then open it.")
     return webbrowser.open(Path(page).absolute().as_uri())

@@ -274,7 +274,7 @@ def test_a_page_in_an_object_store_is_not_opened(root: Path, monkeypatch: pytest
     monkeypatch.setattr(storage.LocalStorage, "locate", lambda self, path: f"s3://bucket/{path}")
     result = call("report", root, "--open")
     assert result.exit_code == 2
-    assert "--open needs a file of this machine; s3://bucket/dt=2019-06-05/" in sentence(result)
+    assert "--open needs a local file; s3://bucket/dt=2019-06-05/" in sentence(result)
 
 
 def test_compare_writes_a_page_about_the_second_day(
@@ -310,7 +310,7 @@ def test_compare_computes_the_drift_of_its_two_days(root: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "code", "expected"),
     [
-        (["2019-06-05", "2019-06-05"], 2, "Both are generation 2 of 2019-06-05; expected two."),
+        (["2019-06-05", "2019-06-05"], 2, "Both are generation 2 of 2019-06-05; expected two different ones."),
         (["2019-06-01", "2019-06-05"], 3, "has no samples of 2019-06-01;"),
         (["2019-06-04", "2019-06-05", "--generation-b", "9"], 3, "There is no generation 9 of 2019-06-05"),
         (
