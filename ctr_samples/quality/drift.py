@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ctr_samples.quality.curve import Curve
-from ctr_samples.quality.metrics import Facts, Measured, TopValue
+from ctr_samples.quality.facts import Curve, Facts, TopValue
+from ctr_samples.quality.metrics import Measured
 
 Shares = npt.NDArray[np.floating]
 

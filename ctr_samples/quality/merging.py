@@ -13,21 +13,16 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality import alike, distinct
 from ctr_samples.quality.collecting import kinds, measured
 from ctr_samples.quality.columns import Column, Frequent, Quantiles, unpacked
-from ctr_samples.quality.curve import Curve
+from ctr_samples.quality.facts import Curve, Facts, Feature, Kind, Lengths, TopValue
 from ctr_samples.quality.metrics import (
     HOURS,
     Baseline,
     ClickRate,
     Clicks,
     Duplicates,
-    Facts,
-    Feature,
     Hour,
-    Kind,
     Label,
     LabelSplit,
-    Lengths,
-    TopValue,
     User,
     Users,
 )

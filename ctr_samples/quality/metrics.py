@@ -12,7 +12,7 @@ from datetime import date, datetime
 from typing import Annotated, Any, Final, Literal, Required, Self, TypedDict
 
 from ctr_samples.errors import DamagedFile
-from ctr_samples.quality.curve import Curve
+from ctr_samples.quality.facts import Feature
 from ctr_samples.typed import Count, Finite, Like, Such, Within, typed
 
 METRICS_FORMAT: Final = 3
@@ -23,10 +23,8 @@ Moment = Annotated[str, Such(datetime.fromisoformat, "a time such as 2019-06-06T
 Share = Annotated[float, Within(0, 1)]
 Standing = Literal["blocks", "accepted", "warns", "passed"]
 Verdict = Literal["passed", "warned", "refused"]
-Kind = Literal["number", "id", "text"]
 
 _ALL_HOURS = Such(lambda hours: len(hours) in (0, HOURS), f"a list of 0 or {HOURS}")
-_WITH_MEDIAN = Such(lambda ranks: "0.5" in ranks, "an object with the median, '0.5'")
 _SOME = Such(len, "a list of at least 1")
 
 STANDINGS: tuple[Standing, ...] = ("blocks", "accepted", "warns", "passed")
@@ -127,62 +125,6 @@ class ClickRate:
     label: str
     by_split: Mapping[str, Clicks]
     by_hour: Annotated[tuple[Hour, ...], _ALL_HOURS]
-
-
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """How many values the rows of a list have."""
-
-    min: Count
-    max: Count
-    mean: Finite
-
-
-@dataclass(frozen=True, slots=True)
-class TopValue:
-    """A frequent value, its share of all values, and the share of its rows that are positive."""
-
-    value: int | str
-    share: Finite
-    positives: Finite
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """A column in one split. ``quantiles``, ``cdf``, ``top`` and ``auc`` are of the ``looked_at`` rows, the rest is of all.
-
-    ``distinct`` is of all rows for integers, and of those that were looked at for other numbers.
-    """
-
-    rows: Count
-    nulls: Count
-    defaults: Count
-    values: Count
-    zeros: Count
-    nan: Count
-    infinite: Count
-    min: Finite | None
-    max: Finite | None
-    mean: Finite | None
-    std: Finite | None
-    lengths: Lengths | None
-    distinct: Finite | None
-    quantiles: Annotated[Mapping[str, Finite], _WITH_MEDIAN] | None
-    cdf: Curve | None
-    top: tuple[TopValue, ...] | None
-    looked_at: Count
-    values_looked_at: Count
-    auc: Finite | None
-
-
-@dataclass(frozen=True, slots=True)
-class Feature:
-    """A feature; its ``shape`` is None for a list of any length."""
-
-    kind: Kind
-    dtype: Literal["int64", "float32", "float64", "bytes"]
-    shape: tuple[int, ...] | None
-    splits: Mapping[str, Facts]
 
 
 class _View(TypedDict, total=False):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from ctr_samples.quality import drift
-from ctr_samples.quality.curve import Curve
-from ctr_samples.quality.metrics import TopValue
+from ctr_samples.quality.facts import Curve, TopValue
 
 
 def points(values: list[float], below: list[float], under: list[float] | None = None) -> Curve:

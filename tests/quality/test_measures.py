@@ -13,8 +13,9 @@ import pytest
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 from ctr_samples.quality import collecting
 from ctr_samples.quality.collecting import Collector, Wanted, columns_of, measured
+from ctr_samples.quality.facts import Facts
 from ctr_samples.quality.merging import Measures
-from ctr_samples.quality.metrics import Clicks, Facts, User
+from ctr_samples.quality.metrics import Clicks, User
 
 CONTRACT = ExampleContract(
     (

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ctr_samples.config import JobConfig
-from ctr_samples.quality.curve import Curve
-from ctr_samples.quality.metrics import Duplicates, Facts, Feature, Measured, Shards, Spread, TopValue, User, Users
+from ctr_samples.quality.facts import Curve, Facts, Feature, TopValue
+from ctr_samples.quality.metrics import Duplicates, Measured, Shards, Spread, User, Users
 from ctr_samples.quality.pseudonyms import Pseudonyms, pseudonyms_of
 
 

@@ -4,8 +4,8 @@ from typing import Any, Literal
 
 import pytest
 
-from ctr_samples.quality.curve import Curve
-from ctr_samples.quality.metrics import Duplicates, Facts, Feature, Kind, Lengths, Measured, Shards, Spread, TopValue
+from ctr_samples.quality.facts import Curve, Facts, Feature, Kind, Lengths, TopValue
+from ctr_samples.quality.metrics import Duplicates, Measured, Shards, Spread
 from ctr_samples.quality.statistics import statistics_pbtxt
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ctr_samples.quality.curve import Curve
+from ctr_samples.quality.facts import Curve, Facts, Feature, Lengths, TopValue
 from ctr_samples.quality.metrics import (
     METRICS_FORMAT,
     Actions,
@@ -13,20 +13,16 @@ from ctr_samples.quality.metrics import (
     ClickRate,
     Clicks,
     Duplicates,
-    Facts,
-    Feature,
     Finding,
     Generation,
     Hour,
     Label,
     LabelSplit,
-    Lengths,
     Metrics,
     Reference,
     Shards,
     Spread,
     Standing,
-    TopValue,
     User,
     Users,
     verdict_of,

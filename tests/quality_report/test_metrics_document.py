@@ -14,8 +14,8 @@ from day_documents import manifest, metrics
 from jsonschema import Draft202012Validator, ValidationError, validate
 
 from ctr_samples.errors import DamagedFile
+from ctr_samples.quality import facts
 from ctr_samples.quality import metrics as document
-from ctr_samples.quality.curve import Curve
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.quality.report import render
 
@@ -28,11 +28,11 @@ DEFINED = {
     "click_rate": document.ClickRate,
     "clicks": document.Clicks,
     "hour": document.Hour,
-    "feature": document.Feature,
-    "facts": document.Facts,
-    "lengths": document.Lengths,
-    "curve": Curve,
-    "top_value": document.TopValue,
+    "feature": facts.Feature,
+    "facts": facts.Facts,
+    "lengths": facts.Lengths,
+    "curve": facts.Curve,
+    "top_value": facts.TopValue,
     "users": document.Users,
     "user": document.User,
     "duplicates": document.Duplicates,

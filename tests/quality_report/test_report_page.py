@@ -13,7 +13,8 @@ import pytest
 from day_documents import CONFIG, check, manifest, metrics
 from ruamel.yaml import YAML
 
-from ctr_samples.quality.metrics import Finding, Metrics, TopValue, verdict_of
+from ctr_samples.quality.facts import TopValue
+from ctr_samples.quality.metrics import Finding, Metrics, verdict_of
 from ctr_samples.quality.report import render
 from ctr_samples.shards import Manifest, Shard
 from ctr_samples.typed import typed

@@ -1,18 +1,27 @@
-"""The cumulative curve of a column: what a metrics document keeps of a distribution."""
+"""What a metrics document says of a feature: the facts of its column in each split. Values only."""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated, Literal
 
-from ctr_samples.typed import Finite
+from ctr_samples.typed import Count, Finite, Such
+
+Kind = Literal["number", "id", "text"]
+
+_WITH_MEDIAN = Such(lambda ranks: "0.5" in ranks, "an object with the median, '0.5'")
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """``under[i]`` of the values are less than ``at[i]``, ``below[i]`` are no greater; ``at`` rises strictly."""
+    """The cumulative distribution of a column; ``at`` rises strictly.
+
+    ``under[i]`` of the values are less than ``at[i]``, ``below[i]`` are no greater.
+    """
 
     at: tuple[Finite, ...]
     under: tuple[Finite, ...]
@@ -56,3 +65,59 @@ class Curve:
     def high_end(self, share: float) -> float:
         """The least point that leaves at most ``1 - share`` of the values above it."""
         return self.at[min(bisect_left(self.below, share - 1e-9), len(self.at) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """How many values the rows of a list have."""
+
+    min: Count
+    max: Count
+    mean: Finite
+
+
+@dataclass(frozen=True, slots=True)
+class TopValue:
+    """A frequent value, its share of all values, and the share of its rows that are positive."""
+
+    value: int | str
+    share: Finite
+    positives: Finite
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A column in one split. ``quantiles``, ``cdf``, ``top`` and ``auc`` are of the ``looked_at`` rows, the rest is of all.
+
+    ``distinct`` is of all rows for integers, and of those that were looked at for other numbers.
+    """
+
+    rows: Count
+    nulls: Count
+    defaults: Count
+    values: Count
+    zeros: Count
+    nan: Count
+    infinite: Count
+    min: Finite | None
+    max: Finite | None
+    mean: Finite | None
+    std: Finite | None
+    lengths: Lengths | None
+    distinct: Finite | None
+    quantiles: Annotated[Mapping[str, Finite], _WITH_MEDIAN] | None
+    cdf: Curve | None
+    top: tuple[TopValue, ...] | None
+    looked_at: Count
+    values_looked_at: Count
+    auc: Finite | None
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature; its ``shape`` is None for a list of any length."""
+
+    kind: Kind
+    dtype: Literal["int64", "float32", "float64", "bytes"]
+    shape: tuple[int, ...] | None
+    splits: Mapping[str, Facts]
