@@ -82,6 +82,12 @@ def test_a_manifest_follows_its_published_schema(tuesday: tuple[Path, Manifest])
     validate(json.loads(tuesday[1].to_json()), schema)
 
 
+def test_the_metrics_of_a_run_follow_their_published_schema(tuesday: tuple[Path, Manifest]) -> None:
+    output, manifest = tuesday
+    schema = json.loads((PROJECT / "ctr_samples/quality/metrics.schema.json").read_text())
+    validate(json.loads((output / f"dt=2019-11-26/data/{manifest.run_id}/metrics.json").read_text()), schema)
+
+
 @pytest.mark.slow
 def test_what_a_killed_run_left_behind_is_gone_after_the_next_run(tuesday: tuple[Path, Manifest]) -> None:
     output, manifest = tuesday

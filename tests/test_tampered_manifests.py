@@ -18,9 +18,11 @@ from tampering import resealed
 from typer.testing import CliRunner
 
 from ctr_samples.cli.app import app
+from ctr_samples.config import Quality
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, CtrSamplesError, DamagedFile
-from ctr_samples.gate import last_before
+from ctr_samples.gate import judge, last_before
+from ctr_samples.quality.collecting import Wanted
 from ctr_samples.shards import Manifest, Table, TableWrite, open_storage, publish, require_manifest
 from ctr_samples.shards.sealed import sealed
 from ctr_samples.spark.tfrecord.catalog import find
@@ -76,10 +78,8 @@ def published(root: Path, day: str) -> None:
         sampling={"rate": 0.5, "salt": "s"},
         quality={"verdict": "warned", "found": [found], "accepted": []},
     )
+    judge(open_storage(root), manifest, (), Wanted(CONTRACT), Quality())
     publish(open_storage(root), manifest)
-    metrics = {"format": 2, "name": "tiny", "run_date": day, "generation": 1, "features": {}}
-    (root / f"dt={day}/data/{RUN}/metrics.json").write_text(json.dumps(metrics))
-    (root / f"dt={day}/data/{RUN}/report.html").write_text("<!DOCTYPE html>")
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.contract import ExampleContract
 from ctr_samples.fitting import state_of_run
-from ctr_samples.gate import check_accepted, inspect, refuse, wanted_of, with_verdict, write_pages
+from ctr_samples.gate import check_accepted, judge, wanted_of
 from ctr_samples.job.facts import descriptions, label_facts, view_facts
 from ctr_samples.job.refusals import balanced
 from ctr_samples.job.reporting import Reporter, Silent
@@ -184,14 +184,17 @@ class Prepared:
         """The manifest with its verdict, once its pages are written; GateRefused if it may not be published."""
         config = self.loaded.config
         measures = [receipt.measures for receipt in receipts if receipt.measures]
-        names = pseudonyms_of(config)
-        inspection = inspect(run.storage, manifest, measures, self.wanted, config.quality, accept, names)
-        manifest = with_verdict(manifest, inspection)
-        write_pages(run.storage, run.directory, manifest, inspection)
-        refuse(run.storage, run.directory, inspection, config.output.retention.longest_run)
-        for one in inspection.warnings:
-            reporter.warn(one.sentence)
-        return manifest
+        return judge(
+            run.storage,
+            manifest,
+            measures,
+            self.wanted,
+            config.quality,
+            accept,
+            names=pseudonyms_of(config),
+            kept_for=config.output.retention.longest_run,
+            warn=reporter.warn,
+        )
 
 
 def read_inputs(

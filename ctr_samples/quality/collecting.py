@@ -14,6 +14,7 @@ import pyarrow as pa
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality import alike, distinct
 from ctr_samples.quality.columns import Column, Flat, Frequent, packed
+from ctr_samples.quality.metrics import HOURS
 
 LOOKED_AT = 1 << 12
 """Rows of each split that a task sketches."""
@@ -26,8 +27,6 @@ MOST_COLUMNS = 250_000
 """Columns of all tasks that are measured in full; Spark refuses results of more than a gigabyte."""
 COARSE = 8
 """The precision beyond that: a standard error of 6.5 %."""
-
-HOURS = 24
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,11 +196,11 @@ class Quantiles:
         return {name: base64.b64encode(sketch.serialize()).decode() for name, sketch in self.sketches.items()}
 
     @classmethod
-    def from_dict(cls, said: Mapping[str, str]) -> Self:
+    def from_dict(cls, sketches: Mapping[str, str]) -> Self:
         """Read :meth:`to_dict`."""
         from datasketches import kll_doubles_sketch
 
-        return cls({name: kll_doubles_sketch.deserialize(base64.b64decode(text)) for name, text in said.items()})
+        return cls({name: kll_doubles_sketch.deserialize(base64.b64decode(text)) for name, text in sketches.items()})
 
 
 @dataclass(slots=True)
@@ -247,9 +247,9 @@ class Frequent:
         return [self.seen, self.positives, [list(entry) for entry in self.first()]]
 
     @classmethod
-    def from_list(cls, said: Sequence[Any]) -> Self:
+    def from_list(cls, counts: Sequence[Any]) -> Self:
         """Read :meth:`to_list`."""
-        seen, positives, entries = said
+        seen, positives, entries = counts
         return cls(seen, positives, {name: [often, positive] for name, often, positive in entries})
 
 
@@ -357,21 +357,21 @@ class Column:
         }
 
     @classmethod
-    def from_dict(cls, said: Mapping[str, Any]) -> Self:
+    def from_dict(cls, column: Mapping[str, Any]) -> Self:
         """Read :meth:`to_dict`."""
-        shortest, longest = said["lengths"]
+        shortest, longest = column["lengths"]
         return cls(
-            said["rows"],
-            said["nulls"],
-            said["defaults"],
+            column["rows"],
+            column["nulls"],
+            column["defaults"],
             shortest,
             longest,
-            Moments(**said["moments"]),
-            np.frombuffer(bytes.fromhex(said["registers"]), np.uint8).copy(),
-            said["looked_at"],
-            np.array(said["filled"], np.int64),
-            Quantiles.from_dict(said["quantiles"]),
-            Frequent.from_list(said["frequent"]),
+            Moments(**column["moments"]),
+            np.frombuffer(bytes.fromhex(column["registers"]), np.uint8).copy(),
+            column["looked_at"],
+            np.array(column["filled"], np.int64),
+            Quantiles.from_dict(column["quantiles"]),
+            Frequent.from_list(column["frequent"]),
         )
 
 

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Facts = Mapping[str, Any]
+from ctr_samples.quality.facts import Curve, Facts, TopValue
+from ctr_samples.quality.metrics import Measured
+
 Shares = npt.NDArray[np.floating]
 
 BINS = 20
 
 
-def compared(
-    metrics: Mapping[str, Any], reference: Mapping[str, Any] | None, name: str
-) -> tuple[Facts | None, Facts | None]:
+def compared(metrics: Measured, reference: Measured | None, name: str) -> tuple[Facts | None, Facts | None]:
     """The facts of a feature of both documents: of train, or where a day has none of its largest split.
 
     None where a day has no samples, or does not have the feature.
     """
-    now = metrics["features"][name]["splits"]
-    before = reference["features"].get(name, {}).get("splits", {}) if reference else {}
-    split = main_split({split: facts["rows"] for split, facts in now.items()})
-    old = split if split in before else main_split({other: facts["rows"] for other, facts in before.items()})
+    now = metrics.features[name].splits
+    known = reference.features.get(name) if reference else None
+    before = known.splits if known else {}
+    split = main_split({split: facts.rows for split, facts in now.items()})
+    old = split if split in before else main_split({other: facts.rows for other, facts in before.items()})
     return now.get(split), before.get(old)
 
 
@@ -33,21 +33,21 @@ def main_split(rows: Mapping[str, int]) -> str:
     return "train" if rows.get("train") else max(rows, key=lambda split: rows[split], default="train")
 
 
-def drifts(metrics: Mapping[str, Any], reference: Mapping[str, Any]) -> dict[str, float]:
+def drifts(metrics: Measured, reference: Measured) -> dict[str, float]:
     """For each feature of both documents how far it drifted, from 0 to 1: Jensen-Shannon divergence or L-infinity."""
     found = {}
-    for name in metrics["features"]:
+    for name in metrics.features:
         now, before = compared(metrics, reference, name)
         if now is None or before is None:
             continue
-        if now["cdf"] is not None and before["cdf"] is not None:
-            found[name] = jensen_shannon(*binned(now["cdf"], before["cdf"]))
-        elif now["top"] and before["top"]:
-            found[name] = l_infinity(*by_value(now["top"], before["top"]))
+        if now.cdf is not None and before.cdf is not None:
+            found[name] = jensen_shannon(*binned(now.cdf, before.cdf))
+        elif now.top and before.top:
+            found[name] = l_infinity(*by_value(now.top, before.top))
     return found
 
 
-def binned(now: Facts, before: Facts) -> tuple[Shares, Shares]:
+def binned(now: Curve, before: Curve) -> tuple[Shares, Shares]:
     """The shares of both in bins that hold at most about a twentieth of each, or one value that is more.
 
     Both sides have a say in where bins end: what one of them has outside the range of the other, on either side, is in bins of
@@ -57,28 +57,28 @@ def binned(now: Facts, before: Facts) -> tuple[Shares, Shares]:
     return np.diff(_cdf(now, edges), prepend=0, append=1), np.diff(_cdf(before, edges), prepend=0, append=1)
 
 
-def _twentieths(facts: Facts) -> Shares:
+def _twentieths(curve: Curve) -> Shares:
     """The values at which another twentieth of the rows is reached, and the greatest."""
-    at, below = np.array(facts["at"]), np.array(facts["below"])
+    at, below = np.array(curve.at), np.array(curve.below)
     wanted = np.searchsorted(below, np.linspace(0, 1, BINS + 1)[1:-1])
     twentieths: Shares = np.append(at[np.minimum(wanted, len(at) - 1)], at[-1])
     return twentieths
 
 
-def _cdf(facts: Facts, edges: Shares) -> Shares:
+def _cdf(curve: Curve, edges: Shares) -> Shares:
     """The share of values that are not above each edge.
 
     Between two kept values it grows in proportion, but for what lies on the upper one: a value of many rows is not spread.
     """
-    at, under, below = (np.array(facts[name]) for name in ("at", "under", "below"))
+    at, under, below = (np.array(points) for points in (curve.at, curve.under, curve.below))
     places = np.column_stack([np.nextafter(at, -np.inf), at]).ravel()
     shares: Shares = np.interp(edges, places, np.column_stack([under, below]).ravel(), left=0.0, right=1.0)
     return shares
 
 
-def sizes(facts: Facts) -> list[float] | None:
+def sizes(curve: Curve) -> list[float] | None:
     """The quartiles of the absolute values that are not 0; None where nearly all are."""
-    at, below = np.array(facts["at"]), np.array(facts["below"])
+    at, below = np.array(curve.at), np.array(curve.below)
     # What lies between two kept values counts as the upper one: a percent of all values at most.
     shares = np.where(at == 0, 0.0, np.diff(below, prepend=0.0))
     if shares.sum() < _SOME:
@@ -92,17 +92,17 @@ _SOME = 0.05
 """Of a sketch: of fewer values the quartiles are too uncertain."""
 
 
-def names_of(now: Sequence[Facts], before: Sequence[Facts]) -> list[Any]:
+def names_of(now: Sequence[TopValue], before: Sequence[TopValue]) -> list[int | str]:
     """The values that either kept, each once."""
-    return list(dict.fromkeys([entry["value"] for entry in [*before, *now]]))
+    return list(dict.fromkeys([top.value for top in [*before, *now]]))
 
 
-def by_value(now: Sequence[Facts], before: Sequence[Facts]) -> tuple[Shares, Shares]:
+def by_value(now: Sequence[TopValue], before: Sequence[TopValue]) -> tuple[Shares, Shares]:
     """The shares of each value that either kept, in the order of :func:`names_of`, and of all others together."""
     names = names_of(now, before)
     shares = []
-    for entries in (now, before):
-        known = {entry["value"]: entry["share"] for entry in entries}
+    for tops in (now, before):
+        known = {top.value: top.share for top in tops}
         listed = [known.get(name, 0.0) for name in names]
         shares.append(np.array([*listed, max(0.0, 1 - sum(listed))]))
     return shares[0], shares[1]

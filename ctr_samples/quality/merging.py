@@ -11,8 +11,21 @@ import numpy as np
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality import alike, distinct
-from ctr_samples.quality.collecting import HOURS, kinds, measured
+from ctr_samples.quality.collecting import kinds, measured
 from ctr_samples.quality.columns import Column, Frequent, Quantiles, unpacked
+from ctr_samples.quality.facts import Curve, Facts, Feature, Kind, Lengths, TopValue
+from ctr_samples.quality.metrics import (
+    HOURS,
+    Baseline,
+    ClickRate,
+    Clicks,
+    Duplicates,
+    Hour,
+    Label,
+    LabelSplit,
+    User,
+    Users,
+)
 
 POINTS = 101
 """Of a distribution: one for each percent."""
@@ -32,19 +45,19 @@ class SplitMeasures:
     looked_at: int = 0
     alike: list[Mapping[int, Sequence[int]]] = field(default_factory=list)
 
-    def add(self, said: Mapping[str, Any]) -> None:
+    def add(self, task: Mapping[str, Any]) -> None:
         """Add what a task returned."""
-        self.rows += said["rows"]
-        self.positives += said["positives"]
-        self.by_hour = self.by_hour + np.array(said["by_hour"], np.int64)
-        for name, column in said["columns"].items():
+        self.rows += task["rows"]
+        self.positives += task["positives"]
+        self.by_hour = self.by_hour + np.array(task["by_hour"], np.int64)
+        for name, column in task["columns"].items():
             found = Column.from_dict(column)
             if name in self.columns:
                 self.columns[name].merge(found)
             else:
                 self.columns[name] = found
-        self.users.merge(Frequent.from_list(said["users"]))
-        looked_at, counts = said["alike"]
+        self.users.merge(Frequent.from_list(task["users"]))
+        looked_at, counts = task["alike"]
         self.looked_at += looked_at
         self.alike.append({digest: (often, positive) for digest, often, positive in counts})
 
@@ -70,38 +83,40 @@ class Measures:
                 whole.splits.setdefault(name, SplitMeasures()).add(split)
         return whole
 
-    def columns(self, contract: ExampleContract, *roles: str) -> dict[str, dict[str, Any]]:
+    def columns(self, contract: ExampleContract, *roles: str) -> dict[str, Feature]:
         """The facts of each column with one of the roles, by split."""
         return {
-            spec.name: {
-                "kind": _kind(spec),
-                "dtype": spec.dtype,
-                "shape": None if spec.shape is None else list(spec.shape),
-                "splits": {
-                    name: facts(split.columns[spec.name], spec)
-                    for name, split in self.splits.items()
-                    if spec.name in split.columns
-                },
-            }
+            spec.name: Feature(_kind(spec), spec.dtype, spec.shape, self._facts(spec))
             for spec in measured(contract).values()
             if spec.role in roles
         }
 
-    def click_rate(self, label: str | None, *, hours: bool) -> dict[str, Any] | None:
+    def _facts(self, spec: FeatureSpec) -> dict[str, Facts]:
+        return {
+            name: facts(split.columns[spec.name], spec)
+            for name, split in self.splits.items()
+            if spec.name in split.columns
+        }
+
+    def labels(self, contract: ExampleContract) -> dict[str, Label]:
+        """How many values each label has, their sum and their mean, by split."""
+        columns = self.columns(contract, "label")
+        return {name: Label(column.dtype == "int64", _label_splits(column)) for name, column in columns.items()}
+
+    def click_rate(self, label: str | None, *, hours: bool) -> ClickRate | None:
         """How many of how many samples are positive, by split and by the hour of the impression."""
         if label is None:
             return None
         by_hour = sum((split.by_hour for split in self.splits.values()), np.zeros((2, HOURS), np.int64))
-        return {
-            "label": label,
-            "by_split": {n: {"samples": s.rows, "positives": s.positives} for n, s in self.splits.items()},
-            "by_hour": [
-                {"hour": hour, "samples": int(by_hour[0, hour]), "positives": int(by_hour[1, hour])}
-                for hour in range(HOURS if hours else 0)
-            ],
-        }
+        return ClickRate(
+            label,
+            {name: Clicks(split.rows, split.positives) for name, split in self.splits.items()},
+            tuple(
+                Hour(int(by_hour[0, hour]), int(by_hour[1, hour]), hour=hour) for hour in range(HOURS if hours else 0)
+            ),
+        )
 
-    def users(self) -> dict[str, Any] | None:
+    def users(self) -> Users | None:
         """Those with the most samples, of the rows that were looked at."""
         looked_at = [split for split in self.splits.values() if split.users.seen]
         if not looked_at:
@@ -112,10 +127,10 @@ class Measures:
             for name, often, _ in split.users.first():
                 samples[name] = samples.get(name, 0.0) + split.rows * often / split.users.seen
         first = sorted(samples.items(), key=lambda entry: (-entry[1], str(entry[0])))[:HEAVIEST]
-        heaviest = [{"user": name, "share": often / total, "samples": round(often)} for name, often in first]
-        return {"looked_at": sum(split.users.seen for split in looked_at), "heaviest": heaviest} if first else None
+        heaviest = tuple(User(str(name), often / total, round(often)) for name, often in first)
+        return Users(sum(split.users.seen for split in looked_at), heaviest) if first else None
 
-    def duplicates(self) -> dict[str, Any]:
+    def duplicates(self) -> Duplicates:
         """Rows of one key, exactly, and rows that look the same, of those that were looked at."""
         shares = [
             (split.rows, alike.shares(alike.merged(split.alike), split.looked_at)) for split in self.splits.values()
@@ -123,63 +138,71 @@ class Measures:
         rows = max(1, sum(rows for rows, _ in shares))
         identical, conflicting = (sum(rows * both[which] for rows, both in shares) / rows for which in (0, 1))
         looked_at = sum(split.looked_at for split in self.splits.values())
-        return {"ids": self.same_keys, "looked_at": looked_at, "identical": identical, "conflicting": conflicting}
+        return Duplicates(self.same_keys, looked_at, identical, conflicting)
 
-    def baseline(self, label: str | None) -> dict[str, Any] | None:
+    def baseline(self, label: str | None) -> Baseline | None:
         """What knowing nothing but the rate of the train split scores: what every model has to beat."""
         train = self.splits.get("train")
         if label is None or train is None or not train.rows:
             return None
         rate = train.positives / train.rows
         loss = -sum(p * float(np.log(p)) for p in (rate, 1 - rate) if p > 0)
-        return {"label": label, "rate": rate, "accuracy": max(rate, 1 - rate), "log_loss": loss}
+        return Baseline(label, rate, max(rate, 1 - rate), loss)
 
 
-def _kind(spec: FeatureSpec) -> str:
+def _label_splits(column: Feature) -> dict[str, LabelSplit]:
+    whole = column.dtype == "int64"
+    found = {}
+    for split, one in column.splits.items():
+        count = one.values - one.nan - one.infinite
+        total = (one.mean or 0.0) * count
+        found[split] = LabelSplit(count, round(total) if whole else total, one.mean, one.std)
+    return found
+
+
+def _kind(spec: FeatureSpec) -> Kind:
     if spec.dtype == "bytes":
         return "text"
     return "number" if kinds(spec)[0] else "id"
 
 
-def facts(column: Column, spec: FeatureSpec) -> dict[str, Any]:
-    """A column for JSON. ``quantiles``, ``cdf``, ``top`` and ``auc`` are of the ``looked_at`` rows, the rest is of all.
-
-    ``distinct`` is of all rows for integers, and of those that were looked at for other numbers.
-    """
+def facts(column: Column, spec: FeatureSpec) -> Facts:
+    """What a document says of a column."""
     moments = column.moments
-    some = moments.finite > 0
     as_numbers, as_values = kinds(spec)
     sketch = column.quantiles.whole if as_numbers else None
     top = column.frequent
-    text = spec.dtype == "bytes"
-    return {
-        "rows": column.rows,
-        "nulls": column.nulls,
-        "defaults": column.defaults,
-        "values": moments.values,
-        "zeros": moments.zeros,
-        "nan": moments.nan,
-        "infinite": moments.infinite,
-        "min": moments.min,
-        "max": moments.max,
-        "mean": _finite(moments.mean) if some else None,
-        "std": _finite(moments.std),
-        "lengths": None
-        if column.longest is None
-        else {"min": column.shortest, "max": column.longest, "mean": moments.values / max(1, column.rows)},
-        "distinct": None if text else distinct.estimate(column.registers),
-        "quantiles": None if sketch is None else dict(zip(map(_rank, RANKS), sketch.get_quantiles(RANKS), strict=True)),
-        "cdf": None if sketch is None else cdf(sketch),
-        "top": [
-            {"value": name, "share": often / top.seen, "positives": positive / often}
-            for name, often, positive in top.first()
-        ]
-        if as_values and top.seen
-        else None,
-        "looked_at": column.looked_at,
-        "values_looked_at": top.seen if as_values else sketch.n if sketch is not None else 0,
-        "auc": auc(column),
-    }
+    return Facts(
+        rows=column.rows,
+        nulls=column.nulls,
+        defaults=column.defaults,
+        values=moments.values,
+        zeros=moments.zeros,
+        nan=moments.nan,
+        infinite=moments.infinite,
+        min=moments.min,
+        max=moments.max,
+        mean=_finite(moments.mean) if moments.finite else None,
+        std=_finite(moments.std),
+        lengths=_lengths(column),
+        distinct=None if spec.dtype == "bytes" else distinct.estimate(column.registers),
+        quantiles=None if sketch is None else dict(zip(map(_rank, RANKS), sketch.get_quantiles(RANKS), strict=True)),
+        cdf=None if sketch is None else cdf(sketch),
+        top=_most_frequent(top) if as_values and top.seen else None,
+        looked_at=column.looked_at,
+        values_looked_at=top.seen if as_values else sketch.n if sketch is not None else 0,
+        auc=auc(column),
+    )
+
+
+def _lengths(column: Column) -> Lengths | None:
+    if column.shortest is None or column.longest is None:
+        return None
+    return Lengths(column.shortest, column.longest, column.moments.values / max(1, column.rows))
+
+
+def _most_frequent(top: Frequent) -> tuple[TopValue, ...]:
+    return tuple(TopValue(value, often / top.seen, positive / often) for value, often, positive in top.first())
 
 
 def _finite(figure: float | None) -> float | None:
@@ -191,11 +214,13 @@ def _rank(rank: float) -> str:
     return f"{rank:g}"
 
 
-def cdf(sketch: Any) -> dict[str, list[float]]:
+def cdf(sketch: Any) -> Curve:
     """Values, one for each percent where they differ, and the shares of values that are under each, and not above it."""
     at = sorted(set(sketch.get_quantiles(np.linspace(0, 1, POINTS).tolist())))
-    under, below = ([round(share, 5) for share in sketch.get_cdf(at, inclusive=up_to)[:-1]] for up_to in (False, True))
-    return {"at": at, "under": under, "below": below}
+    under, below = (
+        tuple(round(share, 5) for share in sketch.get_cdf(at, inclusive=up_to)[:-1]) for up_to in (False, True)
+    )
+    return Curve(tuple(at), under, below)
 
 
 def auc(column: Column) -> float | None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ctr_samples.config import JobConfig
+from ctr_samples.quality.facts import Facts, Feature, TopValue
+from ctr_samples.quality.metrics import Measured, Users
 
 _OF_A_PERSON = re.compile(r"\bimpression\s*\.\s*`?(?:user|request)\b")
-_TOLD_BY_VALUE = ("min", "max", "mean", "quantiles", "cdf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,22 +25,18 @@ class Pseudonyms:
     salt: str
     features: frozenset[str] = frozenset()
 
-    def of(self, value: Any) -> str | None:
-        """The name of an id, whatever its type: ``~1f3a...``; None stays."""
-        if value is None:
-            return None
+    def of(self, value: object) -> str:
+        """The name of an id, whatever its type: ``~1f3a...``."""
         return f"~{hashlib.blake2b(str(value).encode(), key=_key(self.salt), digest_size=8).hexdigest()}"
 
-    def applied(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        """A metrics document in which no id of a user or request stands."""
-        users = metrics["users"] and {
-            **metrics["users"],
-            "heaviest": [{**one, "user": self.of(one["user"])} for one in metrics["users"]["heaviest"]],
-        }
+    def applied(self, measured: Measured) -> Measured:
+        """What was measured, with no id of a user or request in it."""
+        users = measured.users and self._users(measured.users)
         features = {
-            name: self._column(one) if name in self.features else one for name, one in metrics["features"].items()
+            name: self._feature(feature) if name in self.features else feature
+            for name, feature in measured.features.items()
         }
-        return {**metrics, "users": users, "features": features}
+        return replace(measured, users=users, features=features)
 
     def in_labels(self, labels: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         """What was counted of labels, with other names in the samples of their orphans."""
@@ -52,18 +49,22 @@ class Pseudonyms:
         }
 
     def _orphan(self, orphan: Mapping[str, Any]) -> dict[str, Any]:
-        return {**orphan, "request": self.of(orphan["request"]), "user": self.of(orphan["user"])}
+        keys = {key: orphan[key] for key in ("request", "user")}
+        return {**orphan, **{key: None if value is None else self.of(value) for key, value in keys.items()}}
 
-    def _column(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        splits = {
-            name: {
-                **one,
-                **dict.fromkeys(_TOLD_BY_VALUE),
-                "top": one["top"] and [{**entry, "value": self.of(entry["value"])} for entry in one["top"]],
-            }
-            for name, one in facts["splits"].items()
-        }
-        return {**facts, "splits": splits}
+    def _users(self, users: Users) -> Users:
+        return replace(users, heaviest=tuple(replace(one, user=self.of(one.user)) for one in users.heaviest))
+
+    def _feature(self, feature: Feature) -> Feature:
+        return replace(feature, splits={split: self._facts(facts) for split, facts in feature.splits.items()})
+
+    def _facts(self, facts: Facts) -> Facts:
+        """Without the figures from which values could be told."""
+        top = facts.top and tuple(self._top_value(one) for one in facts.top)
+        return replace(facts, min=None, max=None, mean=None, quantiles=None, cdf=None, top=top)
+
+    def _top_value(self, top: TopValue) -> TopValue:
+        return replace(top, value=self.of(top.value))
 
 
 def pseudonyms_of(config: JobConfig) -> Pseudonyms | None:

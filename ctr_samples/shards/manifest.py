@@ -87,6 +87,8 @@ class _Label(TypedDict, total=False):
 class _Input(TypedDict, total=False):
     """What a manifest says of a source, as far as this package reads it back."""
 
+    files: int | None
+    bytes: int | None
     lines: int
     malformed: int
     missing_days: tuple[str, ...]

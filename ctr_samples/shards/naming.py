@@ -25,7 +25,6 @@ MANIFESTS_OF_TABLE = "_manifests"
 """Where a table's manifests stand: readers that list a directory pass over names that begin so."""
 METRICS, REPORT, STATISTICS = "metrics.json", "report.html", "statistics.pbtxt"
 """What a run leaves beside its shards about them."""
-METRICS_FORMAT = 2
 SUFFIXES = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
 MOST_GENERATIONS = 99_999_999
 """Names of manifests have eight digits."""

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from ctr_samples.quality import drift
+from ctr_samples.quality.facts import Curve, TopValue
 
 
-def points(values: list[float], below: list[float], under: list[float] | None = None) -> dict[str, list[float]]:
+def points(values: list[float], below: list[float], under: list[float] | None = None) -> Curve:
     """By default what lies between two values is all on the upper one."""
-    return {"at": values, "under": [0.0, *below[:-1]] if under is None else under, "below": below}
+    return Curve(tuple(values), (0.0, *below[:-1]) if under is None else tuple(under), tuple(below))
 
 
 def test_equal_distributions_have_no_divergence_and_disjoint_ones_one_bit() -> None:
@@ -97,8 +98,8 @@ def test_the_sizes_of_a_feature_are_those_of_its_values_other_than_0() -> None:
 
 
 def test_values_are_matched_by_name_and_the_rest_counts_as_one() -> None:
-    now = [{"value": "a", "share": 0.5}, {"value": "c", "share": 0.2}]
-    before = [{"value": "a", "share": 0.6}, {"value": "b", "share": 0.4}]
+    now = [TopValue("a", 0.5, 0.1), TopValue("c", 0.2, 0.1)]
+    before = [TopValue("a", 0.6, 0.1), TopValue("b", 0.4, 0.1)]
     p, q = drift.by_value(now, before)
     assert p.tolist() == pytest.approx([0.5, 0.0, 0.2, 0.3])
     assert q.tolist() == pytest.approx([0.6, 0.4, 0.0, 0.0])

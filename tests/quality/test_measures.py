@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ import pytest
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 from ctr_samples.quality import collecting
 from ctr_samples.quality.collecting import Collector, Wanted, columns_of, measured
+from ctr_samples.quality.facts import Facts
 from ctr_samples.quality.merging import Measures
+from ctr_samples.quality.metrics import Clicks, User
 
 CONTRACT = ExampleContract(
     (
@@ -60,8 +63,8 @@ def measures(*tasks: list[pa.RecordBatch], first_task: int = 0) -> Measures:
     return Measures.of(returned)
 
 
-def column(found: Measures, name: str) -> dict[str, Any]:
-    (facts,) = found.columns(CONTRACT, "feature", "label")[name]["splits"].values()
+def column(found: Measures, name: str) -> Facts:
+    (facts,) = found.columns(CONTRACT, "feature", "label")[name].splits.values()
     return facts
 
 
@@ -82,13 +85,15 @@ def test_exact_facts_are_those_of_all_rows(found: str, request: pytest.FixtureRe
     batch, got = rows(), request.getfixturevalue(found)
     price = batch.column("price").to_numpy().astype(np.float64)
     facts = column(got, "price")
-    assert (facts["rows"], facts["nulls"], facts["values"]) == (ROWS, 0, ROWS)
-    assert facts["zeros"] == facts["defaults"] == int((price == 0).sum())
-    assert (facts["min"], facts["max"]) == (price.min(), price.max())
-    assert facts["mean"] == pytest.approx(price.mean(), rel=1e-12)
-    assert facts["std"] == pytest.approx(price.std(), rel=1e-12)
-    assert column(got, "name")["nulls"] == ROWS // 3
-    assert column(got, "tags")["lengths"]["max"] == 3
+    assert (facts.rows, facts.nulls, facts.values) == (ROWS, 0, ROWS)
+    assert facts.zeros == facts.defaults == int((price == 0).sum())
+    assert (facts.min, facts.max) == (price.min(), price.max())
+    assert facts.mean == pytest.approx(price.mean(), rel=1e-12)
+    assert facts.std == pytest.approx(price.std(), rel=1e-12)
+    assert column(got, "name").nulls == ROWS // 3
+    lengths = column(got, "tags").lengths
+    assert lengths is not None
+    assert lengths.max == 3
 
 
 @pytest.mark.parametrize("found", ["whole", "in_parts"])
@@ -97,9 +102,10 @@ def test_rates_by_hour_are_exact(found: str, request: pytest.FixtureRequest) -> 
     hours, clicked = batch.column("hour").to_numpy(), batch.column("clicked").to_numpy()
     rate = got.click_rate("clicked", hours=True)
     assert rate is not None
-    assert [h["samples"] for h in rate["by_hour"]] == np.bincount(hours).tolist()
-    assert [h["positives"] for h in rate["by_hour"]] == np.bincount(hours, clicked).astype(int).tolist()
-    assert rate["by_split"] == {"train": {"samples": ROWS, "positives": int(clicked.sum())}}
+    assert [hour.hour for hour in rate.by_hour] == list(range(24))
+    assert [hour.samples for hour in rate.by_hour] == np.bincount(hours).tolist()
+    assert [hour.positives for hour in rate.by_hour] == np.bincount(hours, clicked).astype(int).tolist()
+    assert rate.by_split == {"train": Clicks(ROWS, int(clicked.sum()))}
 
 
 @pytest.mark.parametrize("found", ["whole", "in_parts"])
@@ -107,18 +113,21 @@ def test_sketches_stay_within_their_bounds(found: str, request: pytest.FixtureRe
     batch, got = rows(), request.getfixturevalue(found)
     price = np.sort(batch.column("price").to_numpy())
     facts = column(got, "price")
-    assert facts["looked_at"] == ROWS
-    for rank, value in facts["quantiles"].items():
+    assert facts.looked_at == ROWS
+    assert facts.quantiles is not None
+    for rank, value in facts.quantiles.items():
         low, high = np.searchsorted(price, value, "left") / ROWS, np.searchsorted(price, value, "right") / ROWS
         assert low - 0.03 <= float(rank) <= high + 0.03
     distinct = len(np.unique(batch.column("city").to_numpy()))
-    assert column(got, "city")["distinct"] == pytest.approx(distinct, rel=0.1)
+    assert column(got, "city").distinct == pytest.approx(distinct, rel=0.1)
 
 
 def test_the_most_frequent_values_have_their_shares(in_parts: Measures) -> None:
     city, clicked = (rows().column(name).to_numpy() for name in ("city", "clicked"))
-    first = column(in_parts, "city")["top"][0]
-    assert first == {"value": 1, "share": (city == 1).mean(), "positives": pytest.approx(clicked[city == 1].mean())}
+    top = column(in_parts, "city").top
+    assert top is not None
+    assert (top[0].value, top[0].share) == (1, (city == 1).mean())
+    assert top[0].positives == pytest.approx(clicked[city == 1].mean())
 
 
 def test_a_feature_that_knows_the_label_has_the_auc_that_pairs_say(in_parts: Measures) -> None:
@@ -127,8 +136,10 @@ def test_a_feature_that_knows_the_label_has_the_auc_that_pairs_say(in_parts: Mea
     by_pairs = ((pairs > 0).sum() + (pairs == 0).sum() / 2) / pairs.size
     assert by_pairs > 0.6
     # Of integers that may be codes as well the better of two, here by the rate of each of 35 values.
-    assert by_pairs - 0.02 < column(in_parts, "clicks")["auc"] < by_pairs + 0.04
-    assert column(in_parts, "price")["auc"] == pytest.approx(0.5, abs=0.03)
+    area = column(in_parts, "clicks").auc
+    assert area is not None
+    assert by_pairs - 0.02 < area < by_pairs + 0.04
+    assert column(in_parts, "price").auc == pytest.approx(0.5, abs=0.03)
 
 
 def test_many_columns_of_many_tasks_count_distinct_values_more_coarsely() -> None:
@@ -137,7 +148,7 @@ def test_many_columns_of_many_tasks_count_distinct_values_more_coarsely() -> Non
         tasks = [Collector(wanted, number) for number in range(2)]
         for task, part in zip(tasks, (rows().slice(0, 1000), rows().slice(1000)), strict=True):
             task.observe(part, "train")
-        found = column(Measures.of([task.close() for task in tasks]), "city")["distinct"]
+        found = column(Measures.of([task.close() for task in tasks]), "city").distinct
         assert found == pytest.approx(len(np.unique(rows().column("city"))), rel=0.2)
     assert few.precision > many.precision
 
@@ -147,7 +158,7 @@ def test_a_feature_that_is_there_only_where_clicked_has_an_auc_of_one(absent: fl
     batch = rows()
     price = pa.array([7.0 if clicked else absent for clicked in batch.column("clicked").to_pylist()], pa.float32())
     found = measures([batch.set_column(0, "price", price).slice(0, ROWS // 2), batch.set_column(0, "price", price)])
-    assert column(found, "price")["auc"] == 1
+    assert column(found, "price").auc == 1
 
 
 def test_a_list_that_is_empty_where_clicked_has_an_auc_of_nought() -> None:
@@ -155,28 +166,29 @@ def test_a_list_that_is_empty_where_clicked_has_an_auc_of_nought() -> None:
     tags = pa.array(
         [[] if clicked else [1, 2] for clicked in batch.column("clicked").to_pylist()], pa.list_(pa.int64())
     )
-    assert column(measures([batch.set_column(3, "tags", tags)]), "tags")["auc"] == 0
+    assert column(measures([batch.set_column(3, "tags", tags)]), "tags").auc == 0
 
 
 def test_an_id_that_knows_the_label_has_an_auc_of_one() -> None:
     batch = rows()
     city = pa.array(batch.column("clicked").to_numpy() * 7 + 2)
     found = measures([batch.set_column(1, "city", city)])
-    assert column(found, "city")["auc"] == 1.0
+    assert column(found, "city").auc == 1.0
 
 
 def test_ids_that_are_seen_once_or_twice_do_not_look_good() -> None:
     batch = rows()
     found = measures([batch.set_column(1, "city", pa.array(np.arange(ROWS)))])
-    assert column(found, "city")["auc"] == pytest.approx(0.5, abs=0.02)
+    assert column(found, "city").auc == pytest.approx(0.5, abs=0.02)
 
 
 def test_the_heaviest_user_is_named(in_parts: Measures) -> None:
     users = rows().column("user").to_pylist()
     found = in_parts.users()
     assert found is not None
-    assert found["heaviest"][0]["user"] == max(set(users), key=users.count)
-    assert found["heaviest"][0]["samples"] == users.count(found["heaviest"][0]["user"])
+    heaviest = found.heaviest[0]
+    assert heaviest.user == max(set(users), key=users.count)
+    assert heaviest.samples == users.count(heaviest.user)
 
 
 def test_rows_of_one_key_are_counted_also_across_batches() -> None:
@@ -190,15 +202,15 @@ def test_rows_of_one_key_are_counted_also_across_batches() -> None:
 def test_only_the_first_tasks_look_and_all_count() -> None:
     found = measures([rows()], first_task=collecting.LOOKING)
     facts = column(found, "price")
-    assert (facts["rows"], facts["looked_at"], facts["quantiles"], facts["cdf"]) == (ROWS, 0, None, None)
-    assert column(found, "clicks")["distinct"] == pytest.approx(35, rel=0.1)
+    assert (facts.rows, facts.looked_at, facts.quantiles, facts.cdf) == (ROWS, 0, None, None)
+    assert column(found, "clicks").distinct == pytest.approx(35, rel=0.1)
 
 
 def test_a_task_looks_at_no_more_rows_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collecting, "LOOKED_AT", 100)
     batch = rows()
     facts = column(measures([batch.slice(0, 60), batch.slice(60)]), "city")
-    assert (facts["rows"], facts["looked_at"]) == (ROWS, 100)
+    assert (facts.rows, facts.looked_at) == (ROWS, 100)
 
 
 def test_a_batch_of_heavier_rows_after_the_room_is_full_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,20 +218,21 @@ def test_a_batch_of_heavier_rows_after_the_room_is_full_is_left_out(monkeypatch:
     batch = rows()
     heavier = batch.set_column(4, "name", pa.array([b"x" * 500] * ROWS))
     facts = column(measures([batch.slice(0, 300), heavier.slice(300, 300), heavier.slice(600)]), "city")
-    assert (facts["rows"], facts["looked_at"]) == (ROWS, 300)
+    assert (facts.rows, facts.looked_at) == (ROWS, 300)
 
 
 def test_a_string_that_is_no_text_is_counted_all_the_same() -> None:
     broken = pa.array([b"b\xff", b"ok"] * (ROWS // 2)).cast(pa.binary()).view(pa.string())
-    top = column(measures([rows().set_column(4, "name", broken)]), "name")["top"]
-    assert sorted(entry["value"] for entry in top) == ["b\\xff", "ok"]
+    top = column(measures([rows().set_column(4, "name", broken)]), "name").top
+    assert top is not None
+    assert {one.value for one in top} == {"b\\xff", "ok"}
 
 
 def test_half_of_the_rows_without_a_user_halve_the_share_of_the_others() -> None:
     batch = rows()
     found = measures([batch.set_column(8, "user", pa.array(["u1", None] * (ROWS // 2)))]).users()
     assert found is not None
-    assert found["heaviest"] == [{"user": "u1", "share": 0.5, "samples": ROWS // 2}]
+    assert found.heaviest == (User("u1", 0.5, ROWS // 2),)
 
 
 def test_nan_that_stands_for_a_missing_value_is_a_default_and_no_fault() -> None:
@@ -228,19 +241,19 @@ def test_nan_that_stands_for_a_missing_value_is_a_default_and_no_fault() -> None
     prices = pa.array([float("nan"), 1.0, 2.0] * (ROWS // 3), pa.float32())
     collector.observe(rows().set_column(0, "price", prices), "train")
     facts = column(Measures.of([collector.close()]), "price")
-    assert (facts["defaults"], facts["nan"], facts["rows"]) == (ROWS // 3, 0, ROWS)
+    assert (facts.defaults, facts.nan, facts.rows) == (ROWS // 3, 0, ROWS)
 
 
 def test_a_scalar_has_no_lengths_whatever_is_null() -> None:
     batch = rows()
     some = pa.array([1.0, None] * (ROWS // 2), pa.float32())
-    assert column(measures([batch.set_column(0, "price", some)]), "price")["lengths"] is None
+    assert column(measures([batch.set_column(0, "price", some)]), "price").lengths is None
 
 
 def test_a_task_holds_no_more_bytes_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collecting, "LOOKED_AT_BYTES", 20_000)
     batch = rows()
-    looked_at = column(measures([batch.slice(0, 60), batch.slice(60)]), "city")["looked_at"]
+    looked_at = column(measures([batch.slice(0, 60), batch.slice(60)]), "city").looked_at
     assert 100 < looked_at < 1000
 
 
@@ -248,16 +261,16 @@ def test_numbers_too_large_to_be_squared_leave_a_document_of_json() -> None:
     batch = rows()
     huge = batch.set_column(0, "price", pa.array([1e308, -1e308] * (ROWS // 2)))
     facts = column(measures([huge]), "price")
-    assert (facts["min"], facts["max"], facts["std"]) == (-1e308, 1e308, None)
-    json.dumps(facts, allow_nan=False)
+    assert (facts.min, facts.max, facts.std) == (-1e308, 1e308, None)
+    json.dumps(asdict(facts), allow_nan=False)
 
 
 def test_what_a_baseline_knows_is_the_rate(whole: Measures) -> None:
     rate = rows().column("clicked").to_numpy().mean()
     baseline = whole.baseline("clicked")
     assert baseline is not None
-    assert (baseline["rate"], baseline["accuracy"]) == (rate, 1 - rate)
-    assert baseline["log_loss"] == pytest.approx(-rate * np.log(rate) - (1 - rate) * np.log(1 - rate))
+    assert (baseline.rate, baseline.accuracy) == (rate, 1 - rate)
+    assert baseline.log_loss == pytest.approx(-rate * np.log(rate) - (1 - rate) * np.log(1 - rate))
 
 
 def test_a_task_without_rows_changes_nothing(whole: Measures) -> None:
@@ -293,4 +306,4 @@ def test_the_features_inside_a_vector_are_measured_one_by_one(layout: Any) -> No
 def test_integers_in_lists_are_ids_and_no_numbers_with_a_mean(spec: FeatureSpec, kind: str) -> None:
     contract = ExampleContract((spec,))
     measured = Measures.of([Collector(Wanted(contract), 0).close()]).columns(contract, "feature")
-    assert measured["n"]["kind"] == kind
+    assert measured["n"].kind == kind

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ctr_samples.config import JobConfig
+from ctr_samples.quality.facts import Curve, Facts, Feature, TopValue
+from ctr_samples.quality.metrics import Duplicates, Measured, Shards, Spread, User, Users
 from ctr_samples.quality.pseudonyms import Pseudonyms, pseudonyms_of
 
 
@@ -32,34 +35,60 @@ def config(features: dict[str, Any], **output: Any) -> JobConfig:
     )
 
 
-def facts(**more: Any) -> dict[str, Any]:
-    return {"min": 7, "max": 99, "mean": 8.0, "quantiles": {"0.5": 7}, "cdf": {"at": [7]}, "rows": 3, **more}
+def facts(**changed: Any) -> Facts:
+    """A column of numbers from 7 to 99."""
+    counts = {"rows": 3, "nulls": 0, "defaults": 0, "values": 3, "zeros": 0, "nan": 0, "infinite": 0}
+    known: dict[str, Any] = {
+        "min": 7, "max": 99, "mean": 8.0, "std": 1.0, "lengths": None, "distinct": 3.0, "quantiles": {"0.5": 7},
+        "cdf": Curve((7.0,), (0.0,), (1.0,)), "top": None, "looked_at": 3, "values_looked_at": 3, "auc": None,
+    }  # fmt: skip
+    return Facts(**counts, **known | changed)
 
 
-METRICS = {
-    "users": {"looked_at": 10, "heaviest": [{"user": 4711, "share": 0.5, "samples": 5}]},
-    "features": {
-        "uid": {"kind": "number", "splits": {"train": facts(top=[{"value": 4711, "share": 0.5, "positives": 0.1}])}},
-        "age": {"kind": "number", "splits": {"train": facts(top=[{"value": 33, "share": 0.5, "positives": 0.1}])}},
-    },
-}
+def number(top: tuple[TopValue, ...] | None) -> Feature:
+    return Feature("number", "int64", (), {"train": facts(top=top)})
+
+
+METRICS = Measured(
+    format=3,
+    name="tiny",
+    run_date="2019-06-05",
+    generation=1,
+    run_id="20190606T020000-1a2b3c4d",
+    created_at="2019-06-06T02:00:00+00:00",
+    seconds=1.0,
+    contract="c0ffee",
+    label_mature=True,
+    samples={"train": 3},
+    accounting={"impressions": 3, "samples": 3},
+    shards=Shards(1, Spread(9, 9, 9, 9), Spread(3, 3, 3, 3)),
+    labels={},
+    actions={},
+    click_rate=None,
+    features={"uid": number((TopValue(4711, 0.5, 0.1),)), "age": number((TopValue(33, 0.5, 0.1),))},
+    views={},
+    users=Users(10, (User("4711", 0.5, 5),)),
+    duplicates=Duplicates(0, 3, 0.0, 0.0),
+    baseline=None,
+)
 
 
 def test_the_heaviest_users_and_the_values_of_ids_have_other_names() -> None:
     found = Pseudonyms("salt", frozenset({"uid"})).applied(METRICS)
     assert "4711" not in str(found)
-    assert found["features"]["age"] == METRICS["features"]["age"]
-    train = found["features"]["uid"]["splits"]["train"]
-    assert [train[key] for key in ("min", "max", "mean", "quantiles", "cdf")] == [None] * 5
-    assert train["rows"] == 3
-    assert train["top"][0]["value"] == found["users"]["heaviest"][0]["user"]
+    assert found.features["age"] == METRICS.features["age"]
+    train = found.features["uid"].splits["train"]
+    assert [train.min, train.max, train.mean, train.quantiles, train.cdf] == [None] * 5
+    assert train.rows == 3
+    assert train.top is not None
+    assert found.users is not None
+    assert train.top[0].value == found.users.heaviest[0].user
 
 
 def test_metrics_without_users_or_frequent_values_stay() -> None:
-    metrics = {"users": None, "features": {"uid": {"splits": {"train": facts(top=None)}}}}
-    found = Pseudonyms("salt", frozenset({"uid"})).applied(metrics)
-    assert found["users"] is None
-    assert found["features"]["uid"]["splits"]["train"]["top"] is None
+    found = Pseudonyms("salt", frozenset({"uid"})).applied(replace(METRICS, users=None, features={"uid": number(None)}))
+    assert found.users is None
+    assert found.features["uid"].splits["train"].top is None
 
 
 def test_the_samples_of_orphans_have_other_names() -> None:

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from ctr_samples.config import Limits, Quality
-from ctr_samples.quality.checks import CHECKS, Days, Outcome, outcomes
+from ctr_samples.quality.checks import CHECKS, Days, findings
+from ctr_samples.quality.metrics import METRICS_FORMAT, Finding, Measured
+from ctr_samples.typed import typed
 
 Day = dict[str, Any]
+"""What was measured of a day, as JSON: easily broken."""
 
 
 def evenly(step: int) -> dict[str, list[float]]:
@@ -57,11 +60,18 @@ def feature(train: Day, kind: str = "number") -> Day:
 
 def day(run_date: str = "2019-06-05") -> Day:
     return {
+        "format": METRICS_FORMAT,
+        "name": "tiny",
         "run_date": run_date,
+        "generation": 1,
+        "run_id": "20190606T020000-1a2b3c4d",
+        "created_at": "2019-06-06T02:00:00+00:00",
+        "seconds": 7.0,
         "contract": "c0ffee",
         "label_mature": True,
         "samples": {"train": 9000, "eval": 1000},
         "accounting": {"impressions": 10_500, "samples": 10_000, "no_time": 0, "repeated": 500},
+        "shards": {key: {"total": 9, "min": 4, "median": 4.5, "max": 5} for key in ("bytes", "records")} | {"count": 2},
         "labels": {
             "clicked": {
                 "binary": True,
@@ -72,7 +82,7 @@ def day(run_date: str = "2019-06-05") -> Day:
             },
             "read_ms": {"binary": False, "splits": {"train": {"count": 9000, "sum": 9e6, "mean": 1e3, "std": 4e3}}},
         },
-        "actions": {"clicked": {"actions": 1050, "orphans": 50}},
+        "actions": {"clicked": {"actions": 1050, "orphans": 50, "without_value": 0}},
         "click_rate": {
             "label": "clicked",
             "by_split": {"train": {"samples": 9000, "positives": 900}, "eval": {"samples": 1000, "positives": 100}},
@@ -92,11 +102,28 @@ def day(run_date: str = "2019-06-05") -> Day:
     }
 
 
-def judged(now: Day, before: Day | None = None, limits: Quality | None = None) -> dict[str, Outcome]:
-    """What did not pass, by check."""
+def found(
+    now: Day,
+    before: Day | None = None,
+    same_weekday: Day | None = None,
+    *,
+    quality: Quality | None = None,
+    accepted: tuple[str, ...] = (),
+) -> list[Finding]:
+    """All findings of a day and its references."""
+    measured = (None if document is None else typed(Measured, document) for document in (now, before, same_weekday))
+    return findings(Days(*measured), quality or Quality(), accepted)
+
+
+def alarms(*days: Day | None, quality: Quality | None = None) -> dict[str, Finding]:
+    """What did not pass, by check: the gravest finding of each."""
+    return {one.check: one for one in reversed(found(*days, quality=quality)) if one.standing != "passed"}
+
+
+def judged(now: Day, before: Day | None = None, limits: Quality | None = None) -> dict[str, Finding]:
+    """What did not pass of a day with both references."""
     reference = day("2019-06-04") if before is None else before
-    found = outcomes(Days(now, reference, day("2019-05-29")), limits or Quality())
-    return {one.check: one for one in reversed(found) if not one.passed}
+    return alarms(now, reference, day("2019-05-29"), quality=limits)
 
 
 def changed(path: str, value: Any) -> Callable[[Day], None]:
@@ -126,53 +153,53 @@ def shifted_by_eight_hours(document: Day) -> None:
 
 
 BROKEN: list[tuple[str, str, Callable[[Day], None], str]] = [
-    ("volume", "fail", changed("samples", {"train": 2500, "eval": 300}), "2,800 samples, 10,000 on 2019-06-04"),
-    ("volume", "warn", changed("samples", {"train": 15_000, "eval": 1500}), "16,500 samples"),
+    ("volume", "blocks", changed("samples", {"train": 2500, "eval": 300}), "2,800 samples (10,000 on 2019-06-04)"),
+    ("volume", "warns", changed("samples", {"train": 15_000, "eval": 1500}), "16,500 samples"),
     (
         "too_few",
-        "warn",
+        "warns",
         changed("samples", {"train": 999, "eval": 9000}),
-        "999 samples of train are too few rows to judge",
+        "999 train samples are too few to judge",
     ),
     (
         "rate",
-        "fail",
+        "blocks",
         changed("labels/clicked/splits", {"train": {"count": 10_000, "sum": 400.0, "mean": 0.04, "std": 0.2}}),
         "0.04",
     ),
     (
         "rate",
-        "fail",
+        "blocks",
         changed("labels/read_ms/splits", {"train": {"count": 9000, "sum": 9e3, "mean": 1.0, "std": 4.0}}),
         "read_ms",
     ),
-    ("silent_hours", "fail", late_clicks, "no clicks at 18:00, 19:00"),
-    ("silent_hours", "fail", lost_morning, "no impressions at 6:00, 7:00, 8:00"),
-    ("hours", "fail", shifted_by_eight_hours, "lie in other hours"),
+    ("silent_hours", "blocks", late_clicks, "no clicks at 18:00, 19:00"),
+    ("silent_hours", "blocks", lost_morning, "no impressions at 6:00, 7:00, 8:00"),
+    ("hours", "blocks", shifted_by_eight_hours, "lie in different hours"),
     (
         "one_class",
-        "fail",
+        "blocks",
         changed("labels/clicked/splits", {"train": {"count": 9000, "sum": 0.0, "mean": 0.0, "std": 0.0}}),
         "clicked = 0",
     ),
     (
         "missing",
-        "fail",
+        "blocks",
         changed("features/age/splits/train", number(defaults=4500)),
-        "50.0% of the rows have their default of age",
+        "50.0% of the rows have the default value of age",
     ),
-    ("missing", "warn", changed("features/age/splits/train", number(nulls=2000)), "have no value of age"),
+    ("missing", "warns", changed("features/age/splits/train", number(nulls=2000)), "have no value for age"),
     (
         "constant",
-        "fail",
+        "blocks",
         changed("features/age/splits/train", number(min=0.0, max=0.0, nulls=0)),
-        "age has one value only (0)",
+        "age has only one value (0)",
     ),
-    ("nonfinite", "fail", changed("features/age/splits/train", number(nan=500)), "5.61% of the values of age"),
-    ("nonfinite", "warn", changed("features/age/splits/train", number(infinite=1)), "NaN or infinite"),
+    ("nonfinite", "blocks", changed("features/age/splits/train", number(nan=500)), "5.61% of the values of age"),
+    ("nonfinite", "warns", changed("features/age/splits/train", number(infinite=1)), "NaN or infinite"),
     (
         "distribution",
-        "fail",
+        "blocks",
         changed(
             "features/age/splits/train",
             number(
@@ -180,94 +207,99 @@ BROKEN: list[tuple[str, str, Callable[[Day], None], str]] = [
                 cdf=evenly(1000),
             ),
         ),
-        "median is 5e+04, before 50",
+        "median is 5e+04 (50 on 2019-06-04)",
     ),
-    ("scale", "fail", changed("features/age/splits/train", number(cdf=evenly(20))), "are of a size of 1000, on"),
-    ("scale", "warn", changed("features/age/splits/train", number(cdf=evenly(5))), "on 2019-06-04 50"),
+    (
+        "scale",
+        "blocks",
+        changed("features/age/splits/train", number(cdf=evenly(20))),
+        "the typical non-zero value of age is 1000 (50 on 2019-06-04)",
+    ),
+    ("scale", "warns", changed("features/age/splits/train", number(cdf=evenly(5))), "(50 on 2019-06-04)"),
     (
         "values",
-        "fail",
+        "blocks",
         changed("features/channel/splits/train", ids({2: 0.4, 3: 0.3, 4: 0.2, 5: 0.1})),
-        "value 1 of channel has 0.0%",
+        "value 1 of channel makes up 0.0% of the rows (40.0% on 2019-06-04)",
     ),
     (
         "stability",
-        "fail",
+        "blocks",
         changed("features/channel/splits/train", ids({2: 0.4, 3: 0.3, 4: 0.2, 5: 0.1})),
         "stability index",
     ),
     (
         "matched",
-        "fail",
+        "blocks",
         changed("views/user", {"matched": 5000, "match_rate": 0.5, "age_s_median": 36_000}),
-        "50.0% of the samples find a row of user",
+        "50.0% of the samples match a row of user (95.0% on 2019-06-04)",
     ),
     (
         "age",
-        "fail",
+        "blocks",
         changed(
             "views/user", {"matched": 9500, "match_rate": 0.95, "age_s_p10": 3600, "age_s_median": 36_000 + 86_400}
         ),
-        "34.0 h old",
+        "the median row of user is 34.0 h old (10.0 h on 2019-06-04)",
     ),
     (
         "age",
-        "fail",
+        "blocks",
         changed("views/user", {"matched": 9500, "match_rate": 0.95, "age_s_p10": 86_400, "age_s_median": 50_000}),
-        "newest tenth of the rows of user are 24.0 h old, on 2019-06-04 1.0 h",
+        "newest tenth of the rows of user is 24.0 h old (1.0 h on 2019-06-04)",
     ),
-    ("leak", "fail", changed("features/age/splits/train", number(auc=0.99)), "AUC of 0.990"),
-    ("leak", "warn", changed("features/age/splits/train", number(auc=0.05)), "AUC of 0.950"),
+    ("leak", "blocks", changed("features/age/splits/train", number(auc=0.99)), "AUC of 0.990"),
+    ("leak", "warns", changed("features/age/splits/train", number(auc=0.05)), "AUC of 0.950"),
     (
         "heavy_user",
-        "fail",
+        "blocks",
         changed("users", {"looked_at": 10_000, "heaviest": [{"user": "bot", "share": 0.3, "samples": 3000}]}),
         "user 'bot'",
     ),
     (
         "dropped",
-        "fail",
+        "blocks",
         changed("accounting", {"impressions": 20_000, "samples": 10_000, "no_time": 0, "repeated": 10_000}),
-        "dropped as repeated",
+        "50.0% of the impressions were dropped as repeated (4.8% on 2019-06-04)",
     ),
     (
         "orphans",
-        "fail",
-        changed("actions", {"clicked": {"actions": 1000, "orphans": 600}}),
-        "60.0% of the actions of clicked",
+        "blocks",
+        changed("actions", {"clicked": {"actions": 1000, "orphans": 600, "without_value": 0}}),
+        "60.0% of the actions of clicked match no impression (4.8% on 2019-06-04)",
     ),
     (
         "identical",
-        "fail",
+        "blocks",
         changed("duplicates", {"ids": 0, "looked_at": 9000, "identical": 0.6, "conflicting": 0.01}),
-        "60.0% of the samples",
+        "60.0% of the samples are identical to another sample in all features (2.0% on 2019-06-04)",
     ),
     (
         "conflicting",
-        "warn",
+        "warns",
         changed("duplicates", {"ids": 0, "looked_at": 9000, "identical": 0.02, "conflicting": 0.2}),
-        "another label",
+        "share all features with a sample of another label",
     ),
-    ("same_ids", "fail", changed("duplicates/ids", 3), "3 samples have the impression_id"),
-    ("contract", "warn", changed("contract", "beef"), "the contract is another one than on 2019-06-04"),
+    ("same_ids", "blocks", changed("duplicates/ids", 3), "3 samples share their impression_id"),
+    ("contract", "warns", changed("contract", "beef"), "the contract differs from that of 2019-06-04"),
 ]
 
 
 def test_a_day_like_the_one_before_passes_every_check() -> None:
-    found = outcomes(Days(day(), day("2019-06-04"), day("2019-05-29")), Quality())
-    assert {one.check for one in found} == set(CHECKS)
-    assert [one for one in found if not one.passed] == []
+    everything = found(day(), day("2019-06-04"), day("2019-05-29"))
+    assert {one.check for one in everything} == set(CHECKS)
+    assert [one for one in everything if one.standing != "passed"] == []
 
 
-@pytest.mark.parametrize(("check", "severity", "break_it", "said"), BROKEN)
+@pytest.mark.parametrize(("check", "standing", "break_it", "said"), BROKEN)
 def test_a_broken_day_is_found_by_its_check(
-    check: str, severity: str, break_it: Callable[[Day], None], said: str
+    check: str, standing: str, break_it: Callable[[Day], None], said: str
 ) -> None:
     broken = day()
     break_it(broken)
-    found = judged(broken)
-    assert found[check].severity == severity
-    assert said.lower() in found[check].sentence.lower()
+    finding = judged(broken)[check]
+    assert finding.standing == standing
+    assert said.lower() in finding.sentence.lower()
 
 
 def test_each_check_has_a_broken_day() -> None:
@@ -278,15 +310,17 @@ def test_the_first_day_is_judged_by_what_needs_no_other() -> None:
     broken = day()
     broken["features"]["age"]["splits"]["train"] |= {"auc": 0.99, "min": 1.0, "max": 1.0, "nulls": 0}
     broken["duplicates"]["ids"] = 1
-    found = {one.check: one.severity for one in outcomes(Days(broken), Quality()) if not one.passed}
-    assert found == {"leak": "fail", "constant": "warn", "same_ids": "fail"}
+    assert {check: finding.standing for check, finding in alarms(broken).items()} == {
+        "leak": "blocks",
+        "constant": "warns",
+        "same_ids": "blocks",
+    }
 
 
 def test_nan_on_a_first_day_may_be_how_the_data_are() -> None:
     first = day()
     first["features"]["age"]["splits"]["train"] |= {"nan": 4000}
-    (found,) = (one for one in outcomes(Days(first), Quality()) if not one.passed)
-    assert (found.check, found.severity) == ("nonfinite", "warn")
+    assert {check: finding.standing for check, finding in alarms(first).items()} == {"nonfinite": "warns"}
 
 
 def test_values_of_few_rows_have_no_stability() -> None:
@@ -300,8 +334,8 @@ def test_the_nearer_of_yesterday_and_the_same_weekday_counts() -> None:
     weekend = day()
     weekend["samples"] = {"train": 3000, "eval": 400}
     last_saturday = copy.deepcopy(weekend)
-    found = outcomes(Days(weekend, day("2019-06-04"), last_saturday), Quality())
-    assert [one.severity for one in found if one.check == "volume"] == ["pass"]
+    standings = [one.standing for one in found(weekend, day("2019-06-04"), last_saturday) if one.check == "volume"]
+    assert standings == ["passed"]
 
 
 WEEKLY = {
@@ -316,29 +350,27 @@ WEEKLY = {
 def test_what_differs_between_weekdays_warns_until_a_day_of_the_same_weekday_is_there(check: str) -> None:
     monday, sunday = day(), day("2019-06-04")
     WEEKLY[check](monday)
-    first_week = {one.check: one.severity for one in reversed(outcomes(Days(monday, sunday), Quality()))}
-    assert first_week[check] == "warn"
-    assert judged(monday, sunday)[check].severity == "fail"
+    assert alarms(monday, sunday)[check].standing == "warns"
+    assert judged(monday, sunday)[check].standing == "blocks"
     last_monday = copy.deepcopy(monday)
-    assert {one.check for one in outcomes(Days(monday, sunday, last_monday), Quality()) if not one.passed} <= {"rate"}
+    assert set(alarms(monday, sunday, last_monday)) <= {"rate"}
 
 
 def test_a_day_without_samples_fails_in_the_first_week_too() -> None:
     empty = day()
     empty["samples"] = {"train": 0, "eval": 0}
-    found = {one.check: one.severity for one in outcomes(Days(empty, day("2019-06-04")), Quality())}
-    assert (found["volume"], found["too_few"]) == ("fail", "warn")
+    first_week = alarms(empty, day("2019-06-04"))
+    assert (first_week["volume"].standing, first_week["too_few"].standing) == ("blocks", "warns")
 
 
 @pytest.mark.parametrize(
-    ("rows", "positives", "severity"), [(900, 900, "fail"), (50, 50, "fail"), (49, 49, "warn"), (900, 0, "warn")]
+    ("rows", "positives", "standing"), [(900, 900, "blocks"), (50, 50, "blocks"), (49, 49, "warns"), (900, 0, "warns")]
 )
-def test_one_class_needs_no_statistics(rows: int, positives: int, severity: str) -> None:
+def test_one_class_needs_no_statistics(rows: int, positives: int, standing: str) -> None:
     small = day()
     facts = {"count": rows, "sum": float(positives), "mean": positives / rows, "std": 0.0}
     small["labels"]["clicked"]["splits"] = {"train": facts}
-    found = outcomes(Days(small), Quality())
-    assert [one.severity for one in found if one.check == "one_class" and not one.passed] == [severity]
+    assert alarms(small)["one_class"].standing == standing
 
 
 def test_a_view_that_is_hardly_ever_found_is_heard_of_on_a_first_day() -> None:
@@ -346,19 +378,18 @@ def test_a_view_that_is_hardly_ever_found_is_heard_of_on_a_first_day() -> None:
     first["samples"] = {"train": 400, "eval": 50}
     first["views"]["user"] |= {"match_rate": 0.0}
     first["views"]["article"] |= {"match_rate": 0.6}
-    found = {(one.check, one.subject): one for one in outcomes(Days(first), Quality()) if not one.passed}
-    assert found["matched", "user"].severity == "warn"
-    assert found["matched", "user"].sentence.startswith(
-        "0.0% of the samples find a row of user, and no day before tells"
+    (finding,) = (one for one in found(first) if one.check == "matched" and one.standing != "passed")
+    assert (finding.subject, finding.standing) == ("user", "warns")
+    assert finding.sentence.startswith(
+        "0.0% of the samples match a row of user, and there is no earlier day to compare with; "
     )
-    assert ("matched", "article") not in found
 
 
 def test_a_feature_may_be_exempted_from_a_check_and_from_no_other() -> None:
     moved = day()
     moved["features"]["age"]["splits"]["train"] |= {"cdf": evenly(1000), "quantiles": {"0.5": 50_000.0}}
     exempt = Quality.model_validate({"distribution": {"without": ["age"]}})
-    assert {one.check for one in outcomes(Days(moved, day("2019-06-04")), exempt) if not one.passed} == {"scale"}
+    assert set(alarms(moved, day("2019-06-04"), quality=exempt)) == {"scale"}
 
 
 def test_a_small_day_is_not_refused_for_its_noise() -> None:
@@ -375,28 +406,27 @@ def test_labels_that_are_not_final_are_not_compared_with_final_ones() -> None:
     early = day() | {"label_mature": False}
     early["labels"]["clicked"]["splits"] = {"train": {"count": 9000, "sum": 300.0, "mean": 1 / 30, "std": 0.2}}
     assert "rate" not in judged(early)
-    assert judged(early, day("2019-06-04") | {"label_mature": False})["rate"].severity == "fail"
+    assert judged(early, day("2019-06-04") | {"label_mature": False})["rate"].standing == "blocks"
 
 
 def test_more_clicks_while_windows_are_open_than_when_all_were_closed_are_heard_of() -> None:
     early = day() | {"label_mature": False}
     early["labels"]["clicked"]["splits"] = {"train": {"count": 9000, "sum": 3000.0, "mean": 1 / 3, "std": 0.5}}
-    assert judged(early)["rate"].severity == "warn"
+    assert judged(early)["rate"].standing == "warns"
 
 
 def test_fewer_clicks_after_all_windows_closed_than_while_they_were_open_are_heard_of() -> None:
     final = day()
     final["labels"]["clicked"]["splits"] = {"train": {"count": 9000, "sum": 300.0, "mean": 1 / 30, "std": 0.2}}
-    found = outcomes(Days(final, day("2019-06-04") | {"label_mature": False}), Quality())
-    assert [one.severity for one in found if one.check == "rate" and not one.passed] == ["warn"]
+    assert alarms(final, day("2019-06-04") | {"label_mature": False})["rate"].standing == "warns"
 
 
 def test_a_reference_without_the_label_leaves_the_other_one_to_compare_with() -> None:
     final, same_weekday = day(), day("2019-05-29")
     final["labels"]["clicked"]["splits"] = {"train": {"count": 9000, "sum": 300.0, "mean": 1 / 30, "std": 0.2}}
     del same_weekday["labels"]["clicked"]
-    found = outcomes(Days(final, day("2019-06-04") | {"label_mature": False}, same_weekday), Quality())
-    assert [one.severity for one in found if one.check == "rate" and one.subject == "clicked"] == ["warn"]
+    finding = alarms(final, day("2019-06-04") | {"label_mature": False}, same_weekday)["rate"]
+    assert (finding.subject, finding.standing) == ("clicked", "warns")
 
 
 def test_rows_without_a_ttl_are_never_too_old() -> None:
@@ -409,8 +439,8 @@ def test_rows_that_are_older_on_mondays_are_compared_with_last_monday() -> None:
     monday, last_monday = day(), day("2019-05-29")
     for one in (monday, last_monday):
         one["views"]["user"] |= {"age_s_median": 3 * 86_400}
-    assert [one.severity for one in outcomes(Days(monday, day("2019-06-04"), last_monday), Quality())
-            if one.check == "age"] == ["pass"]  # fmt: skip
+    standings = [one.standing for one in found(monday, day("2019-06-04"), last_monday) if one.check == "age"]
+    assert standings == ["passed"]
 
 
 def test_a_day_of_eval_is_compared_with_eval_where_the_day_before_had_train_as_well() -> None:
@@ -433,14 +463,13 @@ def of_eval_alone(document: Day) -> Day:
 IN_TRAIN = ("missing", "constant", "nonfinite", "distribution", "values", "stability", "leak", "one_class")
 
 
-@pytest.mark.parametrize(("check", "severity", "break_it", "said"), [one for one in BROKEN if one[0] in IN_TRAIN])
+@pytest.mark.parametrize(("check", "standing", "break_it", "said"), [one for one in BROKEN if one[0] in IN_TRAIN])
 def test_a_day_without_train_is_judged_by_what_it_has(
-    check: str, severity: str, break_it: Callable[[Day], None], said: str
+    check: str, standing: str, break_it: Callable[[Day], None], said: str
 ) -> None:
     broken = day()
     break_it(broken)
-    found = judged(of_eval_alone(broken))
-    assert found[check].severity == severity
+    assert judged(of_eval_alone(broken))[check].standing == standing
 
 
 def test_a_day_without_train_like_the_one_before_passes() -> None:
@@ -464,7 +493,7 @@ def test_means_below_zero_are_compared_by_their_difference() -> None:
     assert "rate" not in judged(*both)
     both[0]["labels"]["score"]["splits"]["train"]["mean"] = -2.0
     both[0]["labels"]["score"]["splits"]["train"]["sum"] = -20_000.0
-    assert judged(*both)["rate"].severity == "fail"
+    assert judged(*both)["rate"].standing == "blocks"
 
 
 def test_a_feature_that_begins_to_say_something_warns() -> None:
@@ -475,14 +504,14 @@ def test_a_feature_that_begins_to_say_something_warns() -> None:
         "nulls": 0,
         "cdf": {"at": [0.0], "under": [0.0], "below": [1.0]},
     }
-    assert judged(day(), before)["distribution"].severity == "warn"
+    assert judged(day(), before)["distribution"].standing == "warns"
 
 
 def test_a_match_that_is_found_for_all_at_last_warns() -> None:
     both = [day(), day("2019-06-04")]
     both[0]["features"]["channel"]["splits"]["train"] = ids({1: 1.0}, min=1, max=1, nulls=0)
     both[1]["features"]["channel"]["splits"]["train"] = ids({1: 0.95, 0: 0.05}, min=0, max=1, nulls=0)
-    assert judged(*both)["constant"].severity == "warn"
+    assert judged(*both)["constant"].standing == "warns"
 
 
 def test_a_rare_flag_that_did_not_come_today_is_chance() -> None:
@@ -492,7 +521,7 @@ def test_a_rare_flag_that_did_not_come_today_is_chance() -> None:
         "cdf": {"at": [0.0, 1.0], "under": [0.0, 0.999], "below": [0.999, 1.0]},
         "nulls": 0,
     }
-    assert judged(*both)["constant"].severity == "warn"
+    assert judged(*both)["constant"].standing == "warns"
 
 
 def test_the_chance_in_a_distribution_is_that_of_its_values_and_not_of_the_rows() -> None:
@@ -513,21 +542,21 @@ def test_the_chance_in_a_distribution_is_that_of_its_values_and_not_of_the_rows(
 def test_no_clicks_at_all_are_found_though_there_is_no_ratio() -> None:
     broken = day()
     broken["labels"]["clicked"]["splits"] = {"train": {"count": 9000, "sum": 0.0, "mean": 0.0, "std": 0.0}}
-    assert judged(broken)["rate"].severity == "fail"
+    assert judged(broken)["rate"].standing == "blocks"
 
 
 def test_a_feature_that_was_constant_before_only_warns() -> None:
     both = [day(), day("2019-06-04")]
     for document in both:
         document["features"]["age"]["splits"]["train"] |= {"min": 3.0, "max": 3.0, "nulls": 0}
-    assert judged(both[0], both[1])["constant"].severity == "warn"
+    assert judged(both[0], both[1])["constant"].standing == "warns"
 
 
 def test_integers_that_are_codes_are_compared_by_value_as_well() -> None:
     both = [day(), day("2019-06-04")]
     for document, shares in zip(both, ({2: 0.5, 3: 0.5}, {1: 0.5, 2: 0.5}), strict=True):
         document["features"]["code"] = feature(ids(shares, cdf=number()["cdf"], quantiles={"0.5": 2}))
-    assert judged(*both)["values"].severity == "fail"
+    assert judged(*both)["values"].standing == "blocks"
 
 
 def test_a_limit_can_be_raised_and_a_check_switched_off() -> None:
@@ -535,18 +564,37 @@ def test_a_limit_can_be_raised_and_a_check_switched_off() -> None:
     broken["samples"] = {"train": 2500, "eval": 300}
     assert "volume" not in judged(broken, limits=Quality(volume=Limits(warn=None, fail=5)))
     assert "volume" not in judged(broken, limits=Quality.model_validate({"volume": "off"}))
-    assert judged(broken, limits=Quality.model_validate({"volume": {"fail": None}}))["volume"].severity == "warn"
+    assert judged(broken, limits=Quality.model_validate({"volume": {"fail": None}}))["volume"].standing == "warns"
 
 
 def test_what_is_or_is_not_needs_no_figure() -> None:
     broken = day()
     broken["contract"] = "beef"
-    assert judged(broken)["contract"].sentence == "The contract is another one than on 2019-06-04."
+    assert judged(broken)["contract"].sentence == "The contract differs from that of 2019-06-04."
 
 
 def test_a_sentence_says_how_much_was_allowed() -> None:
     broken = day()
     broken["duplicates"]["ids"] = 2
     assert judged(broken)["same_ids"].sentence == (
-        "2 samples have the impression_id of another one; same_ids is 0.0002, allowed 1e-06."
+        "2 samples share their impression_id with another sample; same_ids is 0.0002, the limit is 1e-06."
     )
+
+
+def test_what_is_accepted_blocks_nothing_and_what_warns_stays_a_warning() -> None:
+    broken = day()
+    broken["duplicates"]["ids"] = 2
+    broken["contract"] = "beef"
+    accepted = found(broken, day("2019-06-04"), day("2019-05-29"), accepted=("same_ids", "contract", "volume"))
+    standings = {one.check: one.standing for one in reversed(accepted)}
+    assert (standings["same_ids"], standings["contract"], standings["volume"]) == ("accepted", "warns", "passed")
+
+
+def test_the_gravest_findings_come_first() -> None:
+    broken = day()
+    broken["duplicates"]["ids"] = 2
+    broken["contract"] = "beef"
+    broken["samples"] = {"train": 2500, "eval": 300}
+    standings = [one.standing for one in found(broken, day("2019-06-04"), day("2019-05-29"), accepted=("volume",))]
+    assert standings[:3] == ["blocks", "accepted", "warns"]
+    assert set(standings[3:]) == {"passed"}

@@ -1,31 +1,52 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from ctr_samples.quality.facts import Curve, Facts, Feature, Kind, Lengths, TopValue
+from ctr_samples.quality.metrics import Duplicates, Measured, Shards, Spread
 from ctr_samples.quality.statistics import statistics_pbtxt
 
 
-def feature(kind: str, dtype: str, **facts: Any) -> dict[str, Any]:
-    whole = {
-        "rows": 10, "nulls": 2, "values": 8, "zeros": 1, "nan": 0, "min": None, "max": None, "mean": None, "std": None,
-        "lengths": None, "distinct": None, "quantiles": None, "cdf": None, "top": None,
-    } | facts  # fmt: skip
-    return {"kind": kind, "dtype": dtype, "shape": [], "splits": {"train": whole}}
+def feature(kind: Kind, dtype: Literal["int64", "float32", "bytes"], **changed: Any) -> Feature:
+    facts: dict[str, Any] = {
+        "rows": 10, "nulls": 2, "defaults": 0, "values": 8, "zeros": 1, "nan": 0, "infinite": 0, "min": None, "max": None,
+        "mean": None, "std": None, "lengths": None, "distinct": None, "quantiles": None, "cdf": None, "top": None,
+        "looked_at": 10, "values_looked_at": 8, "auc": None,
+    } | changed  # fmt: skip
+    return Feature(kind, dtype, (), {"train": Facts(**facts)})
 
 
-METRICS = {
-    "samples": {"train": 10},
-    "features": {
+METRICS = Measured(
+    format=3,
+    name="tiny",
+    run_date="2019-06-05",
+    generation=1,
+    run_id="20190606T020000-1a2b3c4d",
+    created_at="2019-06-06T02:00:00+00:00",
+    seconds=1.0,
+    contract="c0ffee",
+    label_mature=True,
+    samples={"train": 10},
+    accounting={"impressions": 10, "samples": 10},
+    shards=Shards(1, Spread(9, 9, 9, 9), Spread(10, 10, 10, 10)),
+    labels={},
+    actions={},
+    click_rate=None,
+    features={
         "age": feature(
             "number", "float32", min=0.0, max=4.0, mean=2.0, std=1.5, quantiles={"0.5": 2.0},
-            cdf={"at": [0.0, 2.0, 4.0], "below": [0.25, 0.5, 1.0]},
+            cdf=Curve((0.0, 2.0, 4.0), (0.0, 0.25, 0.5), (0.25, 0.5, 1.0)),
         ),
-        'a "b"\n': feature("text", "bytes", top=[{"value": "x{", "share": 0.75, "positives": 0.1}]),
-        "tags": feature("id", "int64", lengths={"min": 0, "max": 3, "mean": 0.8}, distinct=3.2, top=[]),
+        'a "b"\n': feature("text", "bytes", top=(TopValue("x{", 0.75, 0.1),)),
+        "tags": feature("id", "int64", lengths=Lengths(0, 3, 0.8), distinct=3.2, top=()),
     },
-}  # fmt: skip
+    views={},
+    users=None,
+    duplicates=Duplicates(0, 10, 0.0, 0.0),
+    baseline=None,
+)  # fmt: skip
 
 
 def test_a_number_has_its_moments_and_a_histogram() -> None:

@@ -1,9 +1,33 @@
-"""A day with 25 features, three views and 24 hours, and the day before it, as documents."""
+"""A day with 25 features, three views and 24 hours, and the day before it: its metrics and its manifest."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
+
+from ctr_samples.quality.facts import Curve, Facts, Feature, Lengths, TopValue
+from ctr_samples.quality.metrics import (
+    METRICS_FORMAT,
+    Actions,
+    Baseline,
+    ClickRate,
+    Clicks,
+    Duplicates,
+    Finding,
+    Generation,
+    Hour,
+    Label,
+    LabelSplit,
+    Metrics,
+    Reference,
+    Shards,
+    Spread,
+    Standing,
+    User,
+    Users,
+    verdict_of,
+)
+from ctr_samples.shards import Manifest, Shard
 
 HOURLY = [31, 22, 15, 11, 9, 12, 25, 48, 66, 70, 72, 75, 88, 84, 76, 74, 78, 85, 97, 112, 126, 131, 103, 62]
 """Impressions of each hour, in thousands."""
@@ -27,18 +51,18 @@ NUMBERS = {
     "hour_sin": (0.0, 0.7, 0.01),
     "hour_cos": (0.0, 0.7, 0.01),
 }
-IDS = {
-    "channel": ([10, 2, 7, 1, 21, 4, 9], 0.04, None),
-    "city": ([310000, 110000, 440100, 440300, 330100, 510100], 0.03, None),
-    "device": (["android", "ios", "web", "tablet"], 0.02, None),
-    "app_version": (["9.4.1", "9.4.0", "9.3.7", "9.2.0", "8.9.9"], 0.42, None),
-    "network": (["wifi", "5g", "4g", "unknown"], 0.01, None),
-    "weekday": ([3], 1.0, None),
-    "article_author": ([88213, 1043, 77120, 4, 90011, 61, 13370], 0.09, None),
+IDS: dict[str, tuple[list[Any], float]] = {
+    "channel": ([10, 2, 7, 1, 21, 4, 9], 0.04),
+    "city": ([310000, 110000, 440100, 440300, 330100, 510100], 0.03),
+    "device": (["android", "ios", "web", "tablet"], 0.02),
+    "app_version": (["9.4.1", "9.4.0", "9.3.7", "9.2.0", "8.9.9"], 0.42),
+    "network": (["wifi", "5g", "4g", "unknown"], 0.01),
+    "weekday": ([3], 1.0),
+    "article_author": ([88213, 1043, 77120, 4, 90011, 61, 13370], 0.09),
 }
 
 
-def column(mean: float, spread: float, rows: int, *, skewed: bool) -> dict[str, Any]:
+def column(mean: float, spread: float, rows: int, *, skewed: bool, lengths: Lengths | None = None) -> Facts:
     """A column of numbers, of a normal or a much skewed distribution, described at the usual quantiles."""
     normal = (-3.2, -2.33, -1.64, -1.28, -0.67, 0.0, 0.67, 1.28, 1.64, 2.33, 3.2)
     fine = [-3.2 + 0.16 * step for step in range(41)]
@@ -46,59 +70,63 @@ def column(mean: float, spread: float, rows: int, *, skewed: bool) -> dict[str, 
         [round(mean * 0.4 * math.exp(1.6 * z) if skewed else mean + spread * z, 4) for z in some]
         for some in (normal, fine)
     )
-    below = [round((1 + math.erf(z / math.sqrt(2))) / 2, 5) for z in fine]
-    return {
-        "rows": rows,
-        "nulls": rows // 97,
-        "values": rows - rows // 97,
-        "zeros": rows // 40 if skewed else 0,
-        "nan": 0,
-        "infinite": 0,
-        "min": at[0],
-        "max": at[-1],
-        "mean": mean,
-        "std": spread,
-        "lengths": None,
-        "distinct": round(rows / 11.3, 1),
-        "quantiles": {f"{share:g}": x for share, x in zip(SHARES, at, strict=True)},
-        "cdf": {"at": xs, "under": [*below[:-1], 1.0], "below": [*below[:-1], 1.0]},
-        "top": None,
-        "looked_at": 100_000,
-        "auc": 0.5 + spread / (mean + spread + 1) / 12,
-    }
+    below = (*(round((1 + math.erf(z / math.sqrt(2))) / 2, 5) for z in fine[:-1]), 1.0)
+    return Facts(
+        rows=rows,
+        nulls=rows // 97,
+        defaults=0,
+        values=rows - rows // 97,
+        zeros=rows // 40 if skewed else 0,
+        nan=0,
+        infinite=0,
+        min=at[0],
+        max=at[-1],
+        mean=mean,
+        std=spread,
+        lengths=lengths,
+        distinct=round(rows / 11.3, 1),
+        quantiles={f"{share:g}": x for share, x in zip(SHARES, at, strict=True)},
+        cdf=Curve(tuple(xs), below, below),
+        top=None,
+        looked_at=100_000,
+        values_looked_at=100_000,
+        auc=0.5 + spread / (mean + spread + 1) / 12,
+    )
 
 
-def values(tops: list[Any], rows: int, tilt: float) -> dict[str, Any]:
+def values(tops: list[Any], rows: int, tilt: float, lengths: Lengths | None = None) -> Facts:
     """A column of ids or texts, described by its most frequent values."""
     shares = [0.62 / (1 + at * (0.8 + tilt)) / 1.8 for at in range(len(tops))]
-    return {
-        "rows": rows,
-        "nulls": rows // 310,
-        "values": rows - rows // 310,
-        "zeros": 0,
-        "nan": 0,
-        "infinite": 0,
-        "min": None,
-        "max": None,
-        "mean": None,
-        "std": None,
-        "lengths": None,
-        "distinct": 4.0 + len(tops) * 31,
-        "quantiles": None,
-        "cdf": None,
-        "top": [
-            {"value": value, "share": round(share, 5), "positives": round(0.03 + 0.004 * at, 5)}
+    return Facts(
+        rows=rows,
+        nulls=rows // 310,
+        defaults=0,
+        values=rows - rows // 310,
+        zeros=0,
+        nan=0,
+        infinite=0,
+        min=None,
+        max=None,
+        mean=None,
+        std=None,
+        lengths=lengths,
+        distinct=4.0 + len(tops) * 31,
+        quantiles=None,
+        cdf=None,
+        top=tuple(
+            TopValue(value, round(share, 5), round(0.03 + 0.004 * at, 5))
             for at, (value, share) in enumerate(zip(tops, shares, strict=True))
-        ],
-        "looked_at": 100_000,
-        "auc": 0.534,
-    }
+        ),
+        looked_at=100_000,
+        values_looked_at=100_000,
+        auc=0.534,
+    )
 
 
-def features(scale: float) -> dict[str, Any]:
+def features(scale: float) -> dict[str, Feature]:
     """The 25 features; ``scale`` moves some of them."""
     train, evaluated = 1_021_870, 113_410
-    found: dict[str, Any] = {}
+    found: dict[str, Feature] = {}
     for name, (mean, spread, drift) in NUMBERS.items():
         skewed = any(part in name for part in ("clicks", "impressions", "followers"))
         moved = mean * (1 + (scale - 1) * drift * 3)
@@ -106,49 +134,47 @@ def features(scale: float) -> dict[str, Any]:
             "train": column(moved, spread, train, skewed=skewed),
             "eval": column(moved * 1.004, spread, evaluated, skewed=skewed),
         }
-        found[name] = {"kind": "number", "dtype": "float32", "shape": [], "splits": splits}
-    for name, (tops, drift, _) in IDS.items():
-        kind, dtype = ("text", "bytes") if isinstance(tops[0], str) else ("id", "int64")
+        found[name] = Feature("number", "float32", (), splits)
+    for name, (tops, drift) in IDS.items():
         ordered = tops[1:] + tops[:1] if scale > 1 and drift > 0.3 and len(tops) > 1 else tops
         splits = {"train": values(ordered, train, 0), "eval": values(ordered, evaluated, 0.05)}
-        found[name] = {"kind": kind, "dtype": dtype, "shape": [], "splits": splits}
-    vector = {**column(0.002, 0.11, train * 100, skewed=False), "lengths": {"min": 100, "max": 100, "mean": 100.0}}
-    found["article_vector"] = {"kind": "number", "dtype": "float32", "shape": [100], "splits": {"train": vector}}
-    history = {**values([88, 13, 411, 9, 77], train * 9, 0), "lengths": {"min": 0, "max": 20, "mean": 8.7}}
-    found["history_articles"] = {"kind": "id", "dtype": "int64", "shape": None, "splits": {"train": history}}
+        is_text = isinstance(tops[0], str)
+        found[name] = Feature("text" if is_text else "id", "bytes" if is_text else "int64", (), splits)
+    vector = column(0.002, 0.11, train * 100, skewed=False, lengths=Lengths(100, 100, 100.0))
+    found["article_vector"] = Feature("number", "float32", (100,), {"train": vector})
+    history = values([88, 13, 411, 9, 77], train * 9, 0, Lengths(0, 20, 8.7))
+    found["history_articles"] = Feature("id", "int64", None, {"train": history})
     return found
 
 
-def hours(rate: float, dip: float) -> list[dict[str, int]]:
+def hours(rate: float, dip: float) -> tuple[Hour, ...]:
     """The 24 hours; ``dip`` is how much lower the evening's rate is."""
-    return [
-        {
-            "hour": hour,
-            "samples": thousands * 700,
-            "positives": round(
-                thousands * 700 * rate * (1 + 0.2 * math.sin((hour - 14) / 3.8)) * (dip if hour > 18 else 1)
-            ),
-        }
+    return tuple(
+        Hour(
+            thousands * 700,
+            round(thousands * 700 * rate * (1 + 0.2 * math.sin((hour - 14) / 3.8)) * (dip if hour > 18 else 1)),
+            hour=hour,
+        )
         for hour, thousands in enumerate(HOURLY)
-    ]
+    )
 
 
-def metrics(day: str = "2019-06-05", *, generation: int = 3, calm: bool = False) -> dict[str, Any]:
-    """What is measured of a day: one check failed and two warned, unless it is ``calm``."""
+def metrics(day: str = "2019-06-05", *, generation: int = 3, calm: bool = False) -> Metrics:
+    """What is measured of a day: one check failed, one that failed was accepted and two warned, unless it is ``calm``."""
     scale, rate, dip = (1.0, 0.0341, 1.0) if calm else (1.4, 0.0298, 0.62)
-    drift = {name: at[2] for name, at in NUMBERS.items()} | {
-        name: at[1] for name, at in IDS.items() if name != "weekday"
-    }
-    return {
-        "format": 2,
-        "name": "toutiao_ctr",
-        "run_date": day,
-        "generation": generation,
-        "run_id": "20190606T020000-1a2b3c4d",
-        "created_at": "2019-06-06T02:07:41+00:00",
-        "seconds": 431.2,
-        "samples": {"train": 1_021_870, "eval": 113_410},
-        "accounting": {
+    checks = (*passed_checks(), *(() if calm else failed_checks()))
+    return Metrics(
+        format=METRICS_FORMAT,
+        name="toutiao_ctr",
+        run_date=day,
+        generation=generation,
+        run_id="20190606T020000-1a2b3c4d",
+        created_at="2019-06-06T02:07:41+00:00",
+        seconds=431.2,
+        contract="c0ffee",
+        label_mature=False,
+        samples={"train": 1_021_870, "eval": 113_410},
+        accounting={
             "impressions": 1_562_000,
             "samples": 1_135_280,
             "no_time": 0,
@@ -157,37 +183,38 @@ def metrics(day: str = "2019-06-05", *, generation: int = 3, calm: bool = False)
             "skip_above": 0,
             "down_sampled": 330_267,
         },
-        "shards": {
-            "count": 48,
-            "bytes": {"total": 741_337_840, "min": 9_120_334, "median": 15_540_021, "max": 16_777_102},
-            "records": {"total": 1_135_280, "min": 13_960, "median": 23_790, "max": 25_702},
-        },
-        "labels": {
-            "clicked": {
-                "binary": True,
-                "splits": {
-                    "train": {"count": 1_021_870, "sum": 30_450, "mean": 0.029798},
-                    "eval": {"count": 113_410, "sum": 3_391, "mean": 0.0299},
+        shards=Shards(
+            48,
+            bytes=Spread(741_337_840, 9_120_334, 15_540_021, 16_777_102),
+            records=Spread(1_135_280, 13_960, 23_790, 25_702),
+        ),
+        labels={
+            "clicked": Label(
+                binary=True,
+                splits={
+                    "train": LabelSplit(1_021_870, 30_450, 0.029798, 0.17),
+                    "eval": LabelSplit(113_410, 3_391, 0.0299, 0.17),
                 },
-            },
-            "read_ms": {
-                "binary": False,
-                "splits": {
-                    "train": {"count": 30_450, "sum": 1_171_309_921.0, "mean": 38_466.66},
-                    "eval": {"count": 3_391, "sum": 129_400_112.0, "mean": 38_160.0},
+            ),
+            "read_ms": Label(
+                binary=False,
+                splits={
+                    "train": LabelSplit(30_450, 1_171_309_921.0, 38_466.66, 21_000.0),
+                    "eval": LabelSplit(3_391, 129_400_112.0, 38_160.0, 21_000.0),
                 },
-            },
+            ),
         },
-        "click_rate": {
-            "label": "clicked",
-            "by_split": {
-                "train": {"samples": 1_021_870, "positives": round(1_021_870 * rate)},
-                "eval": {"samples": 113_410, "positives": round(113_410 * rate)},
+        actions={"clicked": Actions(39_120, 811, 0), "read_ms": Actions(35_001, 120, 0)},
+        click_rate=ClickRate(
+            "clicked",
+            {
+                "train": Clicks(1_021_870, round(1_021_870 * rate)),
+                "eval": Clicks(113_410, round(113_410 * rate)),
             },
-            "by_hour": hours(rate, dip),
-        },
-        "features": features(scale),
-        "views": {
+            hours(rate, dip),
+        ),
+        features=features(scale),
+        views={
             "user_profile": {
                 "matched": 1_101_221,
                 "match_rate": 0.97 if calm else 0.912,
@@ -221,34 +248,34 @@ def metrics(day: str = "2019-06-05", *, generation: int = 3, calm: bool = False)
                 "canaries": 256,
             },
         },
-        "users": {
-            "distinct": 88_412.0,
-            "heaviest": [
-                {"user": "1105045287866466304", "share": 0.0141, "samples": 16_007.4},
-                {"user": "1115629498121846784", "share": 0.0023, "samples": 2_611.1},
-                {"user": "33", "share": 0.0011, "samples": 1_248.8},
-                {"user": "2", "share": 0.0009, "samples": 1_021.8},
-            ],
+        users=Users(
+            100_000,
+            (
+                User("1105045287866466304", 0.0141, 16_007),
+                User("1115629498121846784", 0.0023, 2_611),
+                User("33", 0.0011, 1_249),
+                User("2", 0.0009, 1_022),
+            ),
+        ),
+        duplicates=Duplicates(0, 100_000, identical=0.0012, conflicting=0.0004),
+        baseline=Baseline("clicked", 0.0298, 0.9702, 0.1343),
+        checks=checks,
+        reference=Reference(Generation("2019-06-04", 1), Generation("2019-05-29", 2)),
+        drift={
+            **{name: drift for name, (_, _, drift) in NUMBERS.items()},
+            **{name: drift for name, (_, drift) in IDS.items() if name != "weekday"},
         },
-        "duplicates": {"ids": 0, "looked_at": 100_000, "identical": 0.0012, "conflicting": 0.0004},
-        "baseline": {"label": "clicked", "rate": 0.0298, "accuracy": 0.9702, "log_loss": 0.1343},
-        "checks": passed_checks() + ([] if calm else failed_checks()),
-        "reference": {
-            "previous_day": {"run_date": "2019-06-04", "generation": 1},
-            "same_weekday": {"run_date": "2019-05-29", "generation": 2},
-        },
-        "drift": drift,
-        "verdict": "passed" if calm else "refused",
-        "accepted": [] if calm else ["view_match_rate"],
-    }
+        verdict=verdict_of(checks),
+        accepted=() if calm else ("view_match_rate",),
+    )
 
 
-def failed_checks() -> list[dict[str, Any]]:
-    return [
+def failed_checks() -> tuple[Finding, ...]:
+    return (
         check(
             "feature_drift",
             "user_clicks_7d",
-            "warn",
+            "warns",
             0.31,
             "at most 0.3",
             "user_clicks_7d moved by 0.31 since 2019-06-04, over the 0.3 that gives a warning. Look at its distribution on "
@@ -257,7 +284,7 @@ def failed_checks() -> list[dict[str, Any]]:
         check(
             "click_rate",
             "clicked",
-            "fail",
+            "blocks",
             0.0298,
             "0.0317 to 0.0372",
             "The click rate of clicked is 2.98%, 12.6% below the 3.41% of 2019-06-04 and outside of the 3.17% to 3.72% that "
@@ -266,7 +293,7 @@ def failed_checks() -> list[dict[str, Any]]:
         check(
             "feature_drift",
             "app_version",
-            "warn",
+            "warns",
             0.42,
             "at most 0.3",
             "app_version moved by 0.42 since 2019-06-04. A release explains that; then accept it.",
@@ -274,63 +301,53 @@ def failed_checks() -> list[dict[str, Any]]:
         check(
             "view_match_rate",
             "user_profile",
-            "fail",
+            "accepted",
             0.912,
             "at least 0.95",
             "91.2% of the samples found a row of user_profile; at least 95% are expected. Run the view's job, or accept it "
             "with --accept view_match_rate.",
         ),
-    ]
+    )
 
 
-def passed_checks() -> list[dict[str, Any]]:
-    return [
-        check("feature_nulls", name, "fail", 0.0103, "at most 0.05", f"{name} is null in 1.03%.", passed=True)
-        for name in NUMBERS
-    ]
+def passed_checks() -> tuple[Finding, ...]:
+    return tuple(
+        check("feature_nulls", name, "passed", 0.0103, "at most 0.05", f"{name} is null in 1.03%.") for name in NUMBERS
+    )
 
 
 def check(
-    name: str, subject: str, severity: str, value: float, expected: str, sentence: str, *, passed: bool = False
-) -> dict[str, Any]:
-    return {
-        "check": name,
-        "subject": subject,
-        "severity": severity,
-        "passed": passed,
-        "value": value,
-        "expected": expected,
-        "sentence": sentence,
-    }
+    name: str, subject: str, standing: Standing, value: float = 0, expected: str = "at most 1", sentence: str = "Well."
+) -> Finding:
+    return Finding(name, subject, standing, value, expected, sentence)
 
 
-def manifest() -> dict[str, Any]:
+def manifest() -> Manifest:
     """The manifest of the day."""
-    shards = [
-        {
-            "path": f"dt=2019-06-05/data/20190606T020000-1a2b3c4d/{split}/part-{at:05d}-{at}-1a2b3c4d.tfrecord",
-            "split": split,
-            "partition": at,
-            "records": 23_000 + at * 90,
-            "bytes": 9_200_000 + round(at**0.5 * 1_100_000),
-            "crc32c": 1,
-            "label_sums": {},
-        }
+    shards = tuple(
+        Shard(
+            f"dt=2019-06-05/data/20190606T020000-1a2b3c4d/{split}/part-{at:05d}-{at}-1a2b3c4d.tfrecord",
+            split,
+            partition=at,
+            records=23_000 + at * 90,
+            bytes=9_200_000 + round(at**0.5 * 1_100_000),
+            crc32c=1,
+        )
         for at in range(48)
         for split in (("eval",) if at % 10 == 0 else ("train",))
-    ]
-    return {
-        "name": "toutiao_ctr",
-        "run_date": "2019-06-05",
-        "generation": 3,
-        "run_id": "20190606T020000-1a2b3c4d",
-        "parent": "20190605T210000-00c0ffee",
-        "created_at": "2019-06-06T02:07:41+00:00",
-        "fingerprint": "6f1ed002ab5595859014ebf0951522d9a2f0b4cbaf4b4bd1b2b1f0f8a3c7e9d1",
-        "compression": "none",
-        "contract": {"version": 1, "record": "example", "features": [], "fingerprint": "77c0ffee"},
-        "config": CONFIG,
-        "inputs": {
+    )
+    return Manifest(
+        name="toutiao_ctr",
+        run_date="2019-06-05",
+        generation=3,
+        run_id="20190606T020000-1a2b3c4d",
+        parent="20190605T210000-00c0ffee",
+        created_at="2019-06-06T02:07:41+00:00",
+        fingerprint="6f1ed002ab5595859014ebf0951522d9a2f0b4cbaf4b4bd1b2b1f0f8a3c7e9d1",
+        compression="none",
+        contract={"version": 1, "record": "example", "features": [], "fingerprint": "77c0ffee"},
+        config=CONFIG,
+        inputs={
             "actions": {
                 "files": 3,
                 "bytes": 1_204_003_111,
@@ -342,10 +359,10 @@ def manifest() -> dict[str, Any]:
             "profiles": {"files": None, "bytes": None, "fingerprint": None, "missing_days": []},
             "vectors": {"files": 64, "bytes": 331_000_000, "fingerprint": "1", "missing_days": ["2019-06-01"]},
         },
-        "shards": shards,
-        "accounting": {"impressions": 1_562_000, "samples": 1_135_280},
-        "views": {},
-        "labels": {
+        shards=shards,
+        accounting={"impressions": 1_562_000, "samples": 1_135_280},
+        views={},
+        labels={
             "clicked": {
                 "actions": 39_120,
                 "orphans": 811,
@@ -354,17 +371,16 @@ def manifest() -> dict[str, Any]:
             },
             "read_ms": {"actions": 35_001, "orphans": 120, "delays": {"1m": 20_000, "10m": 14_000, "2h": 881}},
         },
-        "label_mature": False,
-        "versions": {"ctr_samples": "0.1.0", "python": "3.11.9", "pyspark": "4.3.0", "pyarrow": "21.0.0"},
-        "seconds": 431.2,
-        "plan": [
+        label_mature=False,
+        versions={"ctr_samples": "0.1.0", "python": "3.11.9", "pyspark": "4.3.0", "pyarrow": "21.0.0"},
+        seconds=431.2,
+        plan=(
             "user_profile: union and one window over user, 600,000 rows beside 1,562,000 impressions",
             "article_vector: broadcast of the latest snapshot, 2019-06-04",
             "article_counts: union and one window over article, heavy hitters carried in 8 buckets",
-        ],
-        "sampling": {"negatives": 0.75},
-        "format": 2,
-    }
+        ),
+        sampling={"rate": 0.75},
+    )
 
 
 CONFIG: dict[str, Any] = {

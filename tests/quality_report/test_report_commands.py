@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 import typer
@@ -18,6 +15,7 @@ from typer.testing import CliRunner, Result
 from ctr_samples.cli.outputs import rollback
 from ctr_samples.cli.reports import compare, report
 from ctr_samples.contract import ExampleContract
+from ctr_samples.quality.metrics import Measured
 from ctr_samples.shards import Manifest, Shard, open_storage, publish
 
 NOTHING = ExampleContract(())
@@ -41,7 +39,7 @@ def run_directory(root: Path, day: str, generation: int) -> Path:
     return root / f"dt={day}/data/20190606T02000{generation}-0000000a"
 
 
-def made(root: Path, day: str, generation: int = 1, **changes: Any) -> Path:
+def made(root: Path, day: str, generation: int = 1) -> Path:
     """A published generation with its pages, and a shard of which only the size is right."""
     directory = run_directory(root, day, generation)
     shard = Shard(f"dt={day}/data/{directory.name}/train/part-00000-0-0000000a.tfrecord", "train", 0, 10, 999, 1)
@@ -67,8 +65,8 @@ def made(root: Path, day: str, generation: int = 1, **changes: Any) -> Path:
     (root / shard.path).parent.mkdir(parents=True)
     (root / shard.path).write_bytes(bytes(shard.bytes))
     publish(open_storage(root), manifest)
-    document = {**metrics(day, generation=generation, calm=True), "run_id": directory.name, **changes}
-    (directory / "metrics.json").write_text(json.dumps(document))
+    document = replace(metrics(day, generation=generation, calm=True), run_id=directory.name)
+    (directory / "metrics.json").write_bytes(document.to_json())
     (directory / "report.html").write_text("<!DOCTYPE html>")
     return directory
 
@@ -86,13 +84,11 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Takes the place of the drift's computation; remembers of which days it was asked."""
     asked: list[tuple[str, str]] = []
 
-    def drifts(now: Any, before: Any) -> dict[str, float]:
-        asked.append((now["run_date"], before["run_date"]))
+    def drifts(now: Measured, before: Measured) -> dict[str, float]:
+        asked.append((now.run_date, before.run_date))
         return {"weekday": 0.777, "channel": 0.5}
 
-    fake = ModuleType("ctr_samples.quality.drift")
-    vars(fake)["drifts"] = drifts
-    monkeypatch.setitem(sys.modules, "ctr_samples.quality.drift", fake)
+    monkeypatch.setattr("ctr_samples.quality.drift.drifts", drifts)
     return asked
 
 
@@ -217,17 +213,40 @@ def test_prometheus_hears_of_a_first_day_that_was_refused(tmp_path: Path) -> Non
     refused = run_directory(tmp_path, "2019-06-07", 1)
     refused.mkdir(parents=True)
     (refused / "report.html").write_text("")
-    (refused / "metrics.json").write_text('{"name": "toutiao_ctr"}')
+    (refused / "metrics.json").write_bytes(metrics("2019-06-07").to_json())
     assert call("report", tmp_path, "--prometheus").stdout.splitlines()[-1] == f"{REFUSED} 1559865600"
+    (refused / "metrics.json").write_text("{")
+    nameless = REFUSED.replace("toutiao_ctr", "")
+    assert call("report", tmp_path, "--prometheus").stdout.splitlines()[-1] == f"{nameless} 1559865600"
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"format": 1}', "\ud800"])
-def test_metrics_that_are_none_are_told(root: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "is not a metrics document (Expecting property name"),
+        ("[]", "is not a metrics document (it is a list of 0, expected an object); run the day again with --force."),
+        ('{"format": 3}', "is not a metrics document (it has no 'name'); run the day again with --force."),
+        (
+            '{"format": 2}',
+            "has format 2, but this release reads format 3; use the release that wrote it, or run the day again with --force.",
+        ),
+        ("\ud800", "is not a metrics document ("),
+    ],
+)
+@pytest.mark.parametrize("arguments", [("report", "--prometheus"), ("compare", "2019-06-04", "2019-06-05")])
+def test_metrics_that_cannot_be_read_are_named_in_one_sentence(
+    root: Path, text: str, said: str, arguments: tuple[str, ...]
+) -> None:
     file = run_directory(root, "2019-06-05", 2) / "metrics.json"
     file.write_bytes(text.encode("utf-8", "surrogatepass"))
-    result = call("report", root, "--prometheus")
+    result = call(arguments[0], root, *arguments[1:])
     assert result.exit_code == 3
-    assert f"{file} cannot be read:" in sentence(result)
+    assert f"{file} {said}" in sentence(result)
+
+
+def test_metrics_of_another_format_are_printed_all_the_same(root: Path) -> None:
+    (run_directory(root, "2019-06-05", 2) / "metrics.json").write_text('{"format": 2}')
+    assert call("report", root, "--metrics").stdout == '{"format": 2}'
 
 
 def test_metrics_that_are_no_text_are_told(root: Path) -> None:
@@ -235,7 +254,7 @@ def test_metrics_that_are_no_text_are_told(root: Path) -> None:
     file.write_bytes(b"\xff\xfe")
     result = call("report", root, "--metrics")
     assert result.exit_code == 3
-    assert f"{file} cannot be read: it is not text." in sentence(result)
+    assert f"{file} is not text; run the day again with --force." in sentence(result)
 
 
 @pytest.mark.parametrize(("there", "said"), [(True, ""), (False, "No browser could be opened here; ")])
@@ -255,7 +274,7 @@ def test_a_page_in_an_object_store_is_not_opened(root: Path, monkeypatch: pytest
     monkeypatch.setattr(storage.LocalStorage, "locate", lambda self, path: f"s3://bucket/{path}")
     result = call("report", root, "--open")
     assert result.exit_code == 2
-    assert "--open needs a file of this machine; s3://bucket/dt=2019-06-05/" in sentence(result)
+    assert "--open needs a local file; s3://bucket/dt=2019-06-05/" in sentence(result)
 
 
 def test_compare_writes_a_page_about_the_second_day(
@@ -291,7 +310,7 @@ def test_compare_computes_the_drift_of_its_two_days(root: Path, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "code", "expected"),
     [
-        (["2019-06-05", "2019-06-05"], 2, "Both are generation 2 of 2019-06-05; expected two."),
+        (["2019-06-05", "2019-06-05"], 2, "Both are generation 2 of 2019-06-05; expected two different ones."),
         (["2019-06-01", "2019-06-05"], 3, "has no samples of 2019-06-01;"),
         (["2019-06-04", "2019-06-05", "--generation-b", "9"], 3, "There is no generation 9 of 2019-06-05"),
         (

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from ctr_samples.quality.facts import Curve
 from ctr_samples.quality.report import wording
 from ctr_samples.quality.report.charts import bar, columns, round_top
-from ctr_samples.quality.report.histograms import curve_of, histogram_of
+from ctr_samples.quality.report.histograms import histogram_of
 
 
-def cdf(at: list[float], below: list[float]) -> dict[str, Any]:
-    return {"cdf": {"at": at, "below": below}}
-
-
-def histogram(day: dict[str, Any], before: dict[str, Any] | None = None, **more: Any) -> Any:
-    curve = curve_of(day)
-    assert curve is not None
-    return histogram_of(curve, curve_of(before) if before else None, **more)
+def cdf(at: list[float], below: list[float]) -> Curve:
+    """A curve without jumps."""
+    return Curve(tuple(at), tuple(below), tuple(below))
 
 
 @pytest.mark.parametrize(
@@ -55,13 +49,12 @@ def test_what_cannot_be_seen_is_written_out() -> None:
 
 
 def test_a_value_of_many_rows_is_drawn_where_it_stands() -> None:
-    spread = {"at": [0.5, 1.0, 4.5], "under": [0.0, 0.2, 0.3], "below": [0.1, 0.2, 1.0]}
-    found = histogram({"cdf": spread}, bins=8)
+    found = histogram_of(Curve((0.5, 1.0, 4.5), (0.0, 0.2, 0.3), (0.1, 0.2, 1.0)), None, bins=8)
     assert found.day == pytest.approx((0.2, *[0.1 / 7] * 6, 0.1 / 7 + 0.7))
 
 
 def test_a_histogram_has_the_share_of_each_column() -> None:
-    found = histogram(cdf([0.5, 1.0, 4.0], [0.0, 0.5, 1.0]), bins=7)
+    found = histogram_of(cdf([0.5, 1.0, 4.0], [0.0, 0.5, 1.0]), None, bins=7)
     assert (found.low, found.high) == (0.5, 4.0)
     assert found.day == pytest.approx((0.5, *[0.5 / 6] * 6))
     assert found.before == ()
@@ -69,47 +62,47 @@ def test_a_histogram_has_the_share_of_each_column() -> None:
 
 def test_the_values_at_the_lower_end_are_counted() -> None:
     """Most values are the least one: their share stands at the first point of the curve."""
-    found = histogram(cdf([0.0, 0.5, 10.0], [0.7, 0.8, 1.0]), bins=4)
+    found = histogram_of(cdf([0.0, 0.5, 10.0], [0.7, 0.8, 1.0]), None, bins=4)
     assert sum(found.day) == pytest.approx(1.0)
     assert found.day[0] > 0.8
 
 
 def test_an_outlier_hides_nothing() -> None:
     at = [step / 10 + 0.05 for step in range(100)] + [1e9]
-    found = histogram(cdf(at, [(step + 1) / 101 for step in range(101)]))
+    found = histogram_of(cdf(at, [(step + 1) / 101 for step in range(101)]), None)
     assert found.high < 11
     assert not found.logarithmic
 
 
 def test_a_column_reaches_over_the_day_and_the_reference() -> None:
-    found = histogram(cdf([0.5, 1.0], [0.0, 1.0]), cdf([3.0, 3.5], [0.0, 1.0]), bins=6)
+    found = histogram_of(cdf([0.5, 1.0], [0.0, 1.0]), cdf([3.0, 3.5], [0.0, 1.0]), bins=6)
     assert (found.low, found.high) == (0.5, 3.5)
     assert found.day == pytest.approx((1, 0, 0, 0, 0, 0))
     assert found.before == pytest.approx((0, 0, 0, 0, 0, 1))
 
 
 def test_what_reaches_far_beyond_its_median_has_a_logarithmic_axis() -> None:
-    found = histogram(cdf([0.1, 1.5, 10.5, 1000.5], [0.0, 0.5, 0.9, 1.0]))
+    found = histogram_of(cdf([0.1, 1.5, 10.5, 1000.5], [0.0, 0.5, 0.9, 1.0]), None)
     assert found.logarithmic
     assert found.middle < 100
     assert sum(found.day) == pytest.approx(1.0)
 
 
 def test_whole_numbers_over_a_small_range_have_a_column_each() -> None:
-    found = histogram(cdf([0, 1, 3], [0.6, 0.9, 1.0]), cdf([0, 2], [0.5, 1.0]))
+    found = histogram_of(cdf([0, 1, 3], [0.6, 0.9, 1.0]), cdf([0, 2], [0.5, 1.0]))
     assert (found.low, found.high) == (0, 3)
     assert found.day == pytest.approx((0.6, 0.3, 0.0, 0.1))
     assert found.before == pytest.approx((0.5, 0.0, 0.5, 0.0))
 
 
 def test_a_column_that_has_most_values_is_cut_so_that_the_others_are_seen() -> None:
-    found = histogram(cdf([0, 1, 2, 3], [0.9, 0.94, 0.97, 1.0]))
+    found = histogram_of(cdf([0, 1, 2, 3], [0.9, 0.94, 0.97, 1.0]), None)
     assert found.top == pytest.approx(0.06)
     assert found.cut
-    even = histogram(cdf([0, 1, 2, 3], [0.5, 0.7, 0.9, 1.0]))
+    even = histogram_of(cdf([0, 1, 2, 3], [0.5, 0.7, 0.9, 1.0]), None)
     assert even.top == pytest.approx(0.5)
     assert not even.cut
-    assert not histogram(cdf([7], [1.0])).cut
+    assert not histogram_of(cdf([7], [1.0]), None).cut
 
 
 @pytest.mark.parametrize(
@@ -126,20 +119,23 @@ def test_shares_differ_in_points() -> None:
 
 
 def test_a_column_of_one_value_is_drawn() -> None:
-    assert sum(histogram(cdf([7], [1.0])).day) == pytest.approx(1.0)
-    assert sum(histogram(cdf([0.25], [1.0])).day) == pytest.approx(1.0)
-
-
-def test_quantiles_do_where_no_curve_was_kept() -> None:
-    found = histogram({"cdf": None, "quantiles": {"0": 0.5, "0.5": 1.5, "1": 2.5, "odd": 9}}, bins=2)
-    assert found.day == pytest.approx((0.5, 0.5), abs=0.01)
+    assert sum(histogram_of(cdf([7], [1.0]), None).day) == pytest.approx(1.0)
+    assert sum(histogram_of(cdf([0.25], [1.0]), None).day) == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
-    "column", [{}, {"cdf": None, "quantiles": None}, {"quantiles": {}}, cdf([], []), cdf([1.0], [0.0])]
+    ("at", "below", "said"),
+    [
+        ((), (), "a curve has 0, 0 and 0 points"),
+        ((1.0,), (), "a curve has 1, 0 and 0 points"),
+        ((1.0, 1.0), (0.5, 1.0), "the points of a curve do not rise"),
+    ],
 )
-def test_nothing_kept_is_no_curve(column: dict[str, Any]) -> None:
-    assert curve_of(column) is None
+def test_a_curve_rises_and_has_a_share_for_each_point(
+    at: tuple[float, ...], below: tuple[float, ...], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        Curve(at, below, below)
 
 
 @pytest.mark.parametrize(("highest", "top"), [(0, 1), (0.041, 0.05), (1, 1), (1.01, 1.5), (9, 10), (730, 800)])

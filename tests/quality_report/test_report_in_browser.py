@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "report.html"
     evil = "<img src=http://127.0.0.1:9/a onerror=alert(1)>"
     day = metrics()
-    day["features"][evil] = day["features"]["channel"]
+    day = replace(day, features={**day.features, evil: day.features["channel"]})
     file.write_text(render(day, manifest(), metrics("2019-06-04", generation=1, calm=True)), "utf-8")
     return file
 

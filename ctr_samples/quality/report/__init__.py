@@ -1,11 +1,11 @@
-"""The page about the samples of one run: one file, made from ``metrics.json`` and the manifest alone.
+"""The page about the samples of one run: one file, made from the metrics document and the manifest alone.
 
 ::
 
-    documents.py   parts of a document that may be missing or of another form
+    run.py         what the page needs of a manifest
     wording.py     figures as people read them
     charts.py      small drawings: bars, columns, steps
-    histograms.py  columns from the quantiles that were kept of a feature
+    histograms.py  columns from the curve that was kept of a feature
     tables.py      tables as values
     verdict.py, flow.py, clicks.py, features.py, labels.py, shards.py, origin.py   the parts of the page, as values
     page.py        puts them into templates/, with a bound on the size

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from markupsafe import Markup
 
+from ctr_samples.quality.facts import Facts, Feature, TopValue
+from ctr_samples.quality.metrics import Metrics, Standing
 from ctr_samples.quality.report.charts import bar, columns
-from ctr_samples.quality.report.documents import by_split, figure, figures, listing, mapping, objects, text
-from ctr_samples.quality.report.histograms import Histogram, curve_of, histogram_of
+from ctr_samples.quality.report.histograms import Histogram, histogram_of
 from ctr_samples.quality.report.tables import Column, Table, table
-from ctr_samples.quality.report.verdict import TAGS, Standing
-from ctr_samples.quality.report.wording import count, number, share, shown
+from ctr_samples.quality.report.verdict import TAGS
+from ctr_samples.quality.report.wording import by_split, count, number, share, shown
 
 _TOPS = 6
 _FEW = 12
@@ -21,7 +21,7 @@ _FEW = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class Card:
     """What the page shows of a feature that has a drawing of its own."""
 
     anchor: str
@@ -43,33 +43,35 @@ class Features:
 
     count: int
     moved: Table
-    drawn: tuple[Feature, ...]
+    drawn: tuple[Card, ...]
     others: Table
 
 
 def features_of(
-    metrics: Mapping[str, Any],
-    reference: Mapping[str, Any],
+    metrics: Metrics,
+    before: Mapping[str, Feature],
     standings: Mapping[str, Standing],
     *,
     drawn: int,
     rows: int,
 ) -> Features:
-    """All features of a run; the first ``drawn`` of the ranking with a drawing, the next ``rows`` in the table."""
-    found, before = mapping(metrics, "features"), mapping(reference, "features")
-    drift = figures(metrics, "drift")
+    """All features of a run; the first ``drawn`` of the ranking with a drawing, the next ``rows`` in the table.
+
+    ``before`` are those of the reference.
+    """
+    found, drift = metrics.features, metrics.drift
     ranked = sorted(found, key=lambda name: (-drift.get(name, -1.0), name))
     return Features(
         len(found),
-        table("Drift, greatest first", "<feature | drift | =part of 1", _moved(ranked[:drawn], drift), 10),
+        table("Largest drift", "<feature | drift | =on a scale from 0 to 1", _moved(ranked[:drawn], drift), 10),
         tuple(
-            _feature(at, name, mapping(found, name), mapping(before, name), drift.get(name), standings.get(name))
+            _card(at, name, found[name], before.get(name), drift.get(name), standings.get(name))
             for at, name in enumerate(ranked[:drawn])
         ),
         table(
-            "Features without a drawing",
+            "Features without a chart",
             "<feature | <type | drift | nulls | zeros | min | mean | max | distinct | AUC alone",
-            (_row(name, mapping(found, name), drift.get(name)) for name in ranked[drawn:]),
+            (_row(name, found[name], drift.get(name)) for name in ranked[drawn:]),
             rows,
         ),
     )
@@ -82,98 +84,85 @@ def _moved(ranked: Sequence[str], drift: Mapping[str, float]) -> Iterator[tuple[
             yield link, f"{drift[name]:.3f}", bar(drift[name])
 
 
-def _feature(
-    at: int,
-    name: str,
-    spec: Mapping[str, Any],
-    before: Mapping[str, Any],
-    drift: float | None,
-    standing: Standing | None,
-) -> Feature:
-    splits, splits_before = _splits(spec), _splits(before)
-    split, column = next(iter(splits.items()), ("", {}))
-    column_before = splits_before.get(split, {})
-    tops = _tops(column, column_before) if _is_better_by_value(spec, column) else table("", "<value", ())
-    histogram = None if tops else _histogram(column, column_before)
-    if histogram is None and not tops:
-        tops = _tops(column, column_before)
-    return Feature(
+def _card(
+    at: int, name: str, feature: Feature, before: Feature | None, drift: float | None, standing: Standing | None
+) -> Card:
+    splits = by_split(feature.splits)
+    split, facts = next(iter(splits.items()), ("", None))
+    old = before.splits.get(split) if before else None
+    histogram = _histogram(feature, facts, old) if facts else None
+    return Card(
         anchor=f"feature-{at}",
         name=shown(name),
-        kind=_kind(spec),
+        kind=_kind(feature),
         drift="" if drift is None else f"{drift:.3f}",
         standing=standing,
-        tag=TAGS.get(standing, "") if standing else "",
+        tag=TAGS[standing] if standing else "",
         chart=_chart(name, split, histogram) if histogram else None,
         axis=_axis(histogram) if histogram else ("", "", ""),
-        note=_note(histogram, column),
-        tops=tops,
-        facts=_facts(spec, splits, column_before),
+        note=_note(histogram, facts) if facts else "",
+        tops=_tops(facts.top or (), (old.top if old else None) or ()) if facts and not histogram else _NO_TOPS,
+        facts=_facts(feature, splits, old),
     )
 
 
-def _splits(spec: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The columns of a feature by split."""
-    return {name: mapping(column) for name, column in by_split(spec, "splits").items()}
+_NO_TOPS = table("", "<value", ())
 
 
-def _kind(spec: Mapping[str, Any]) -> str:
-    shape = " × ".join(number(figure({"n": n}, "n")) for n in listing(spec, "shape"))
-    return ", ".join(filter(None, (text(spec, "kind"), text(spec, "dtype"), shape)))
+def _kind(feature: Feature) -> str:
+    shape = " × ".join(number(size) for size in feature.shape or ())
+    return ", ".join(filter(None, (feature.kind, feature.dtype, shape)))
 
 
-def _is_better_by_value(spec: Mapping[str, Any], column: Mapping[str, Any]) -> bool:
-    distinct = figure(column, "distinct")
-    return text(spec, "kind") != "number" or (distinct is not None and distinct <= _FEW)
-
-
-def _histogram(column: Mapping[str, Any], before: Mapping[str, Any]) -> Histogram | None:
-    curve = curve_of(column)
-    return None if curve is None else histogram_of(curve, curve_of(before))
+def _histogram(feature: Feature, facts: Facts, before: Facts | None) -> Histogram | None:
+    """None for what is better shown by its values."""
+    few = feature.kind != "number" or (facts.distinct is not None and facts.distinct <= _FEW)
+    if facts.cdf is None or (few and facts.top):
+        return None
+    return histogram_of(facts.cdf, before.cdf if before else None)
 
 
 def _chart(name: str, split: str, histogram: Histogram) -> Markup:
     peak = max(range(len(histogram.day)), key=lambda at: histogram.day[at])
-    said = (
+    label = (
         f"Distribution of {shown(name)} in {shown(split)} from {number(histogram.low)} to {number(histogram.high)}; "
-        f"the highest of {len(histogram.day)} columns is number {peak + 1} with {share(histogram.day[peak])}."
+        f"the tallest of {len(histogram.day)} bars is number {peak + 1}, with {share(histogram.day[peak])}."
     )
-    return columns(histogram.day, histogram.before, top=histogram.top, label=said)
+    return columns(histogram.day, histogram.before, top=histogram.top, label=label)
 
 
 def _axis(histogram: Histogram) -> tuple[str, str, str]:
     return number(histogram.low), number(histogram.middle), number(histogram.high)
 
 
-def _note(histogram: Histogram | None, column: Mapping[str, Any]) -> str:
+def _note(histogram: Histogram | None, facts: Facts) -> str:
     notes = ["logarithmic axis"] if histogram and histogram.logarithmic else []
     if histogram and histogram.cut:
-        notes.append(f"the highest column is cut: it has {share(max(histogram.day))}")
-    looked_at, rows = figure(column, "looked_at"), figure(column, "rows")
-    if looked_at is not None and rows and looked_at < rows:
-        notes.append(f"from {count(looked_at)} of {count(rows)} samples")
+        notes.append(f"the tallest bar is cut off; it holds {share(max(histogram.day))}")
+    if facts.looked_at < facts.rows:
+        notes.append(f"from {count(facts.looked_at)} of {count(facts.rows)} samples")
     return "; ".join(notes)
 
 
-def _tops(column: Mapping[str, Any], before: Mapping[str, Any]) -> Table:
+def _tops(tops: Sequence[TopValue], before: Sequence[TopValue]) -> Table:
     """The most frequent values, each with its share on the day before."""
-    old = {repr(top.get("value")): figure(top, "share") for top in objects(before, "top")}
-    tops = objects(column, "top")
-    longest = max((s for top in tops if (s := figure(top, "share"))), default=1.0)
+    old = {repr(top.value): top.share for top in before}
+    longest = max((top.share for top in tops), default=0.0) or 1.0
     rows = []
     for top in tops[:_TOPS]:
-        now, was = figure(top, "share"), old.get(repr(top.get("value")))
-        drawn = bar((now or 0) / longest, before=None if was is None else was / longest)
-        rows.append((shown(top.get("value"), 40), share(now), drawn, share(figure(top, "positives"))))
-    return table("Most frequent values", "<value | share | =against the most frequent | positive", rows)
+        was = old.get(repr(top.value))
+        drawn = bar(top.share / longest, before=None if was is None else was / longest)
+        rows.append((shown(top.value, 40), share(top.share), drawn, share(top.positives)))
+    titles = "<value | share | =relative to the most frequent | positive"
+    return table("Most frequent values", titles, rows)
 
 
-def _facts(spec: Mapping[str, Any], splits: Mapping[str, Mapping[str, Any]], before: Mapping[str, Any]) -> Table:
+def _facts(feature: Feature, splits: Mapping[str, Facts], before: Facts | None) -> Table:
     """One column of figures for each split, and one for the day before."""
-    described = [(shown(name, 20), column) for name, column in list(splits.items())[:4]]
+    described = [(shown(name, 20), facts) for name, facts in list(splits.items())[:4]]
     described += [("before", before)] if before else []
     heads = (Column("figure", "text"), *(Column(name) for name, _ in described))
-    cells = [_figures(spec, column) for _, column in described]
+    cells = [_figures(feature, facts) for _, facts in described]
     names = [name for name in _FIGURES if any(name in some for some in cells)]
     return Table("Figures", heads, tuple((name, *(some.get(name, "") for some in cells)) for name in names))
 
@@ -186,43 +175,39 @@ _FIGURES = (
     "min",
     "mean",
     "max",
-    "deviation",
+    "std. dev.",
     "list length",
     "distinct",
     "AUC alone",
 )
 
 
-def _figures(spec: Mapping[str, Any], column: Mapping[str, Any]) -> dict[str, str]:
+def _figures(feature: Feature, facts: Facts) -> dict[str, str]:
     """What is known of a column, in words; what says nothing is left out, as the mean of ids."""
-    known = figures(column)
-    found = {"nulls": _of(known, "nulls", "rows"), "zeros": _of(known, "zeros", "values")}
-    if known.get("defaults"):
-        found["defaults"] = _of(known, "defaults", "rows")
-    strange = known.get("nan", 0) + known.get("infinite", 0)
-    if strange:
-        found["not finite"] = count(strange)
-    if text(spec, "kind") != "id":
-        named = {"min": "min", "mean": "mean", "max": "max", "deviation": "std"}
-        found |= {name: number(known[key]) for name, key in named.items() if key in known}
-    lengths = figures(column, "lengths")
-    if lengths and lengths.get("min") != lengths.get("max"):
-        found["list length"] = f"{number(lengths.get('min'))} to {number(lengths.get('max'))}"
-    if "distinct" in known:
-        found["distinct"] = count(known["distinct"])
-    if "auc" in known:
-        found["AUC alone"] = f"{known['auc']:.3f}"
+    found = {"nulls": _of(facts.nulls, facts.rows), "zeros": _of(facts.zeros, facts.values)}
+    if facts.defaults:
+        found["defaults"] = _of(facts.defaults, facts.rows)
+    if facts.nan or facts.infinite:
+        found["not finite"] = count(facts.nan + facts.infinite)
+    if feature.kind != "id":
+        figures = {"min": facts.min, "mean": facts.mean, "max": facts.max, "std. dev.": facts.std}
+        found |= {name: number(value) for name, value in figures.items() if value is not None}
+    if facts.lengths and facts.lengths.min != facts.lengths.max:
+        found["list length"] = f"{number(facts.lengths.min)} to {number(facts.lengths.max)}"
+    if facts.distinct is not None:
+        found["distinct"] = count(facts.distinct)
+    if facts.auc is not None:
+        found["AUC alone"] = f"{facts.auc:.3f}"
     return found
 
 
-def _of(known: Mapping[str, float], name: str, whole: str) -> str:
-    """A count as a share where the whole is known."""
-    if name not in known:
-        return ""
-    return share(known[name] / known[whole]) if known.get(whole) else count(known[name])
+def _of(part: int, whole: int) -> str:
+    """A count as a share of the whole, if there is any."""
+    return share(part / whole) if whole else count(part)
 
 
-def _row(name: str, spec: Mapping[str, Any], drift: float | None) -> tuple[str, ...]:
-    known = _figures(spec, next(iter(_splits(spec).values()), {}))
+def _row(name: str, feature: Feature, drift: float | None) -> tuple[str, ...]:
+    facts = next(iter(by_split(feature.splits).values()), None)
+    known = _figures(feature, facts) if facts else {}
     names = ("nulls", "zeros", "min", "mean", "max", "distinct", "AUC alone")
-    return shown(name), _kind(spec), "" if drift is None else f"{drift:.3f}", *(known.get(n, "") for n in names)
+    return shown(name), _kind(feature), "" if drift is None else f"{drift:.3f}", *(known.get(n, "") for n in names)

@@ -1,15 +1,13 @@
-"""Columns of equal width from what was kept of a distribution: points of its cumulative curve, or quantiles."""
+"""Columns of equal width from what was kept of a distribution: points of its cumulative curve."""
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
-from ctr_samples.quality.report.documents import figure, figures, listing
+from ctr_samples.quality.facts import Curve
 
 BINS = 24
 _MOST_COUNTS = 40
@@ -18,49 +16,6 @@ _MANY_TIMES = 5
 """A column that is so much higher than the next is cut."""
 _SKEWED = 40
 """How many times the median the 99th percentile must be for a logarithmic axis."""
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """The cumulative curve of a column: ``under[i]`` of the values are less than ``at[i]``, ``below[i]`` no greater.
-
-    ``at`` rises strictly.
-    """
-
-    at: tuple[float, ...]
-    under: tuple[float, ...]
-    below: tuple[float, ...]
-
-    def share_to(self, value: float) -> float:
-        """The share of values up to ``value``, straight lines between the points; a value of many rows is a jump."""
-        after = bisect_right(self.at, value)
-        if after == 0:
-            return 0.0
-        if after == len(self.at):
-            return self.below[-1]
-        left, right = self.at[after - 1], self.at[after]
-        part = (value - left) / (right - left)
-        return self.below[after - 1] + part * (self.under[after] - self.below[after - 1])
-
-    @property
-    def whole(self) -> bool:
-        """Whether all points are whole numbers, as counts are."""
-        return all(x == math.floor(x) for x in self.at)
-
-    def share_of(self, value: float) -> float:
-        """The share of values that are no greater than ``value``, but greater than the point before: of whole numbers."""
-        after = bisect_right(self.at, value)
-        if after == 0 or self.at[after - 1] <= value - 1:
-            return 0.0
-        return self.below[after - 1] - (self.below[after - 2] if after > 1 else 0.0)
-
-    def low_end(self, share: float) -> float:
-        """The greatest point that leaves at most ``share`` of the values below it."""
-        return self.at[max(bisect_right(self.below, share + 1e-9) - 1, 0)]
-
-    def high_end(self, share: float) -> float:
-        """The least point that leaves at most ``1 - share`` of the values above it."""
-        return self.at[min(bisect_left(self.below, share - 1e-9), len(self.at) - 1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,34 +41,6 @@ class Histogram:
     def cut(self) -> bool:
         """Whether the highest column of the day is higher than the drawing."""
         return max(self.day) > self.top
-
-
-def curve_of(column: Mapping[str, Any]) -> Curve | None:
-    """The curve of a column of ``metrics.json``; None where none was kept, or none that rises."""
-    at, under, below = (list(map(figure, listing(column, "cdf", name))) for name in ("at", "under", "below"))
-    points = list(zip(at, under or below, below, strict=False))
-    if not any(x is not None for x, _, _ in points):
-        quantiles = [(value, float(share)) for share, value in figures(column, "quantiles").items() if _is_share(share)]
-        points = [(value, share, share) for value, share in quantiles]
-    return _rising(sorted((x, u, p) for x, u, p in points if x is not None and u is not None and p is not None))
-
-
-def _is_share(text: str) -> bool:
-    try:
-        return 0 <= float(text) <= 1
-    except ValueError:
-        return False
-
-
-def _rising(points: list[tuple[float, float, float]]) -> Curve | None:
-    """Several shares at one value are a jump there, from the first to the last."""
-    under: dict[float, float] = {}
-    below: dict[float, float] = {}
-    highest = 0.0
-    for x, u, p in points:
-        under.setdefault(x, max(highest, min(u, p, 1.0)))
-        highest = below[x] = max(highest, min(p, 1.0))
-    return Curve(tuple(below), tuple(under.values()), tuple(below.values())) if highest > 0 else None
 
 
 def histogram_of(day: Curve, before: Curve | None, bins: int = BINS) -> Histogram:

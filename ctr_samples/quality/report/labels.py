@@ -5,122 +5,110 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ctr_samples.quality.metrics import Label, Measured, Users
 from ctr_samples.quality.report.charts import bar
-from ctr_samples.quality.report.documents import by_split, figure, figures, mapping, objects
+from ctr_samples.quality.report.run import Run
 from ctr_samples.quality.report.tables import Table, table
-from ctr_samples.quality.report.wording import count, moved, number, plural, share, shown, span
+from ctr_samples.quality.report.wording import by_split, count, moved, number, plural, share, shown, span
 
 _AGES = ("age_s_min", "age_s_p10", "age_s_median", "age_s_p90", "age_s_max")
 
 
-def labels_of(metrics: Mapping[str, Any], limit: int) -> Table:
+def labels_of(labels: Mapping[str, Label], limit: int) -> Table:
     """Each label in each split."""
-    return table("Labels by split", "<label | <split | with a value | sum | mean", _label_rows(metrics), limit)
+    return table("Labels by split", "<label | <split | with a value | sum | mean", _label_rows(labels), limit)
 
 
-def _label_rows(metrics: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    for name, label in mapping(metrics, "labels").items():
-        binary = mapping(label).get("binary") is True
-        for split, known in by_split(label, "splits").items():
-            mean = figure(known, "mean")
-            yield (
-                shown(name),
-                shown(split),
-                count(figure(known, "count")),
-                number(figure(known, "sum")),
-                share(mean) if binary else number(mean),
-            )
+def _label_rows(labels: Mapping[str, Label]) -> Iterator[tuple[str, ...]]:
+    for name, label in labels.items():
+        for split, values in by_split(label.splits).items():
+            mean = share(values.mean) if label.binary else number(values.mean)
+            yield shown(name), shown(split), count(values.count), number(values.sum), mean
 
 
-def actions_of(manifest: Mapping[str, Any], limit: int) -> Table:
-    """What became of the actions that labels count, from the manifest."""
-    rows = []
-    for name, label in mapping(manifest, "labels").items():
-        known = figures(label)
-        flips = figures(label, "flips")
-        flipped = f"{count(flips.get('flipped_to_1'))} to 1, {count(flips.get('flipped_to_0'))} to 0" if flips else ""
-        rows.append((shown(name), count(known.get("actions")), count(known.get("orphans")), _delays(label), flipped))
-    titles = "<label | actions | without an impression | ~by delay | <flipped since the generation before"
+def actions_of(run: Run, limit: int) -> Table:
+    """What became of the actions that labels count."""
+    titles = "<label | actions | without an impression | ~by delay | <flipped since the previous generation"
+    rows = (
+        (shown(name), count(label.get("actions")), count(label.get("orphans")), _delays(label), _flips(label))
+        for name, label in run.labels.items()
+    )
     return table("Actions of the day", titles, rows, limit)
 
 
-def _delays(label: Any) -> str:
+def _delays(label: Mapping[str, Any]) -> str:
     """``82% within 1m, 97% within 10m``."""
-    delays = figures(label, "delays")
-    whole, so_far, said = sum(delays.values()), 0.0, []
+    delays: Mapping[str, int] = label.get("delays", {})
+    whole, so_far, parts = sum(delays.values()), 0, []
     for end, n in delays.items():
         so_far += n
         if whole and n:
-            said.append(f"{share(so_far / whole)} {'earlier' if end == 'before' else f'within {shown(end, 12)}'}")
-    return ", ".join(said[:6])
+            parts.append(f"{share(so_far / whole)} {'earlier' if end == 'before' else f'within {shown(end, 12)}'}")
+    return ", ".join(parts[:6])
 
 
-def users_of(metrics: Mapping[str, Any], limit: int) -> Table:
+def _flips(label: Mapping[str, Any]) -> str:
+    flips = label.get("flips")
+    return f"{count(flips.get('flipped_to_1'))} to 1, {count(flips.get('flipped_to_0'))} to 0" if flips else ""
+
+
+def users_of(users: Users | None, limit: int) -> Table:
     """The users with the most samples."""
-    heaviest = objects(metrics, "users", "heaviest")
-    longest = max((s for user in heaviest if (s := figure(user, "share"))), default=1.0)
+    heaviest = users.heaviest if users else ()
+    longest = max((user.share for user in heaviest), default=0.0) or 1.0
     rows = (
-        (
-            shown(user.get("user"), 60),
-            count(figure(user, "samples")),
-            share(figure(user, "share")),
-            bar((figure(user, "share") or 0) / longest),
-        )
-        for user in heaviest
+        (shown(user.user, 60), count(user.samples), share(user.share), bar(user.share / longest)) for user in heaviest
     )
-    return table("Users with the most samples", "<user | samples | share | =against the first", rows, limit)
+    return table("Users with the most samples", "<user | samples | share | =relative to the first", rows, limit)
 
 
-def repeats_of(metrics: Mapping[str, Any]) -> Table:
+def users_in_words(users: Users | None) -> str:
+    """Of how many samples the heaviest users are; empty where there are none."""
+    return f"Based on {plural(users.looked_at, 'sample')}." if users else ""
+
+
+def repeats_of(metrics: Measured) -> Table:
     """Samples that are given twice, and those that contradict each other."""
-    known = figures(metrics, "duplicates")
-    rows = [
-        (name, value)
-        for name, value in (
-            ("impression ids that more than one sample has", count(known.get("ids"))),
-            ("samples whose features and labels another one has too", share(known.get("identical"))),
-            ("samples whose features another one has with another label", share(known.get("conflicting"))),
-            ("samples looked at for this", count(known.get("looked_at"))),
-        )
-        if known
-    ]
+    found = metrics.duplicates
+    rows = (
+        ("samples that share their impression id with another", count(found.ids)),
+        ("samples identical to another in all features", share(found.identical)),
+        ("samples identical to one with another label", share(found.conflicting)),
+        ("samples compared", count(found.looked_at)),
+    )
     return table("Duplicates and conflicts", "<what | figure", rows)
 
 
-def views_of(metrics: Mapping[str, Any], reference: Mapping[str, Any], limit: int) -> Table:
+def views_of(metrics: Measured, reference: Measured | None, limit: int) -> Table:
     """How many samples found a row in each view, and how old it was."""
-    titles = "<view | matched | match rate | =part of all | before"
+    titles = "<view | matched | match rate | =share of samples | before"
     ages = "youngest | 10% within | median age | 90% within | oldest | median before | ~also counted"
-    return table("Matches and ages", f"{titles} | {ages}", _view_rows(metrics, reference), limit)
+    before = reference.views if reference else {}
+    rows = (_view_row(name, view, before.get(name)) for name, view in metrics.views.items())
+    return table("Matches and ages", f"{titles} | {ages}", rows, limit)
 
 
-def _view_rows(metrics: Mapping[str, Any], reference: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    for name, view in mapping(metrics, "views").items():
-        known, old = figures(view), figures(reference, "views", name)
-        rate, was = known.get("match_rate"), old.get("match_rate")
-        others = {key: n for key, n in known.items() if n and key not in ("matched", "match_rate", *_AGES)}
-        yield (
-            shown(name),
-            count(known.get("matched")),
-            share(rate),
-            bar(rate, before=was),
-            f"{share(was)} ({moved(rate, was)})" if old and moved(rate, was) else share(was) if old else "",
-            *(span(known.get(age)) for age in _AGES),
-            span(old.get("age_s_median")) if old else "",
-            ", ".join(f"{number(n)} {shown(key.replace('_', ' '))}" for key, n in list(others.items())[:6]),
-        )
+def _view_row(name: str, view: Mapping[str, float], before: Mapping[str, float] | None) -> tuple[str, ...]:
+    was = before["match_rate"] if before else None
+    others = {key: n for key, n in view.items() if n and key not in ("matched", "match_rate", *_AGES)}
+    return (
+        shown(name),
+        count(view["matched"]),
+        share(view["match_rate"]),
+        bar(view["match_rate"], before=was),
+        "" if was is None else _before(view["match_rate"], was),
+        *(span(view.get(age)) for age in _AGES),
+        span(before.get("age_s_median")) if before else "",
+        ", ".join(f"{number(n)} {shown(key.replace('_', ' '))}" for key, n in list(others.items())[:6]),
+    )
 
 
-def told_of_users(metrics: Mapping[str, Any]) -> str:
-    """How many users there are and of how many samples the heaviest are, in words; empty where neither was counted."""
-    distinct, looked_at = (figure(metrics, "users", key) for key in ("distinct", "looked_at"))
-    said = [] if distinct is None else [f"About {plural(round(distinct), 'user')} in all."]
-    said += [] if looked_at is None else [f"Counted over {plural(round(looked_at), 'sample')}."]
-    return " ".join(said)
+def _before(rate: float, was: float) -> str:
+    return f"{share(was)} ({moved(rate, was)})" if moved(rate, was) else share(was)
 
 
-def is_mature(manifest: Mapping[str, Any]) -> str:
+def maturity(metrics: Measured) -> str:
     """What to know of labels that are not final."""
-    if manifest.get("label_mature") is False:
-        return "The labels are not final: a window was open, or reaches into a day without data."
-    return ""
+    if metrics.label_mature:
+        return ""
+    return "The labels are not final: a label window was still open, or it reaches into a day without data."

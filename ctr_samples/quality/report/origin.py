@@ -11,7 +11,8 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from ctr_samples.quality.report.documents import figure, figures, listing, mapping, text
+from ctr_samples.quality.metrics import Measured
+from ctr_samples.quality.report.run import Run
 from ctr_samples.quality.report.tables import Table, table
 from ctr_samples.quality.report.wording import MISSING, clipped, count, shown, size, span
 
@@ -30,20 +31,16 @@ class Origin:
     versions: Table
 
 
-def origin_of(metrics: Mapping[str, Any], manifest: Mapping[str, Any], limit: int) -> Origin:
-    """The origin of a run's samples, as far as the manifest tells it."""
+def origin_of(metrics: Measured, run: Run, limit: int) -> Origin:
+    """The origin of a run's samples."""
+    versions = ((shown(package), shown(release)) for package, release in run.versions.items())
     return Origin(
-        tuple(clipped(str(step), 600) for step in listing(manifest, "plan")[:limit]),
-        table("Inputs", "<source | files | size | lines | malformed | <days missing", _inputs(manifest), limit),
-        clipped(as_yaml(mapping(manifest, "config")), _CONFIG),
-        f"ctr-samples generate --config config.yaml --date {_day(metrics, manifest)} --force",
-        table("This generation", "<name | <value", _names(metrics, manifest)),
-        table(
-            "Releases",
-            "<of | <release",
-            ((shown(k), shown(v)) for k, v in mapping(manifest, "versions").items()),
-            limit,
-        ),
+        tuple(clipped(step, 600) for step in run.plan[:limit]),
+        table("Inputs", "<source | files | size | lines | malformed | <missing days", _inputs(run), limit),
+        clipped(as_yaml(run.config), _CONFIG),
+        f"ctr-samples generate --config config.yaml --date {metrics.run_date} --force",
+        table("This generation", "<name | <value", _names(metrics, run)),
+        table("Versions", "<package | <version", versions, limit),
     )
 
 
@@ -61,39 +58,21 @@ def as_yaml(config: Mapping[str, Any]) -> str:
     return file.getvalue()
 
 
-def _day(metrics: Mapping[str, Any], manifest: Mapping[str, Any]) -> str:
-    return shown(text(metrics, "run_date") or text(manifest, "run_date") or "DAY")
+def _inputs(run: Run) -> Iterator[tuple[str, ...]]:
+    for name, source in run.inputs.items():
+        missing = source.get("missing_days", ())
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        counts = (count(source.get(key)) for key in ("lines", "malformed"))
+        days = ", ".join(shown(day) for day in missing[:5]) + more
+        yield shown(name), count(source.get("files")), size(source.get("bytes")), *counts, days
 
 
-def _inputs(manifest: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    for name, source in mapping(manifest, "inputs").items():
-        known = figures(source)
-        files, missing = figure(source, "files"), listing(source, "missing_days")
-        some = ", ".join(shown(day) for day in missing[:5]) + (
-            f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        )
-        yield (
-            shown(name),
-            count(files),
-            size(known.get("bytes")),
-            count(known.get("lines")),
-            count(known.get("malformed")),
-            some,
-        )
-
-
-def _names(metrics: Mapping[str, Any], manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    generation = figure(metrics, "generation")
-    yield "generation", count(generation if generation is not None else figure(manifest, "generation"))
-    for key in ("run_id", "created_at", "parent", "fingerprint"):
-        said = text(metrics, key) or text(manifest, key)
-        yield key.replace("_", " "), shown(said) if said else MISSING
-    yield (
-        "contract",
-        shown(text(manifest, "contract", "fingerprint")) if text(manifest, "contract", "fingerprint") else MISSING,
-    )
-    yield "compression", shown(text(manifest, "compression")) if text(manifest, "compression") else MISSING
-    yield (
-        "took",
-        span(figure(metrics, "seconds") if figure(metrics, "seconds") is not None else figure(manifest, "seconds")),
-    )
+def _names(metrics: Measured, run: Run) -> Iterator[tuple[str, str]]:
+    yield "generation", count(metrics.generation)
+    yield "run id", shown(metrics.run_id)
+    yield "created at", shown(metrics.created_at)
+    yield "parent", shown(run.parent)
+    yield "fingerprint", shown(run.fingerprint) if run.fingerprint else MISSING
+    yield "contract", shown(metrics.contract)
+    yield "compression", shown(run.compression)
+    yield "took", span(metrics.seconds)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from ctr_samples.config.units import format_size
 
+T = TypeVar("T")
+
 MISSING = "–"
 _LONGEST = 80
+
+
+def by_split(splits: Mapping[str, T]) -> dict[str, T]:
+    """What there is for each split, train first."""
+    return {split: splits[split] for split in sorted(splits, key=lambda name: (name != "train", name))}
 
 
 def count(value: float | None) -> str:
@@ -62,7 +70,7 @@ def span(seconds: float | None) -> str:
 
 
 def change(now: float | None, before: float | None) -> str:
-    """How much a count differs from the one before: ``+3.1%``; empty where it does not, or where that cannot be said."""
+    """How much a count differs from the one before: ``+3.1%``; empty for no change, or nothing to compare with."""
     if now is None or not before:
         return ""
     return _signed((now - before) / abs(before) * 100, 1, "%")
@@ -89,7 +97,7 @@ def shown(value: Any, longest: int = _LONGEST) -> str:
 
 
 def clipped(text: str, longest: int) -> str:
-    """A long text, cut where it ends to help."""
+    """A long text, cut where it no longer helps."""
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 

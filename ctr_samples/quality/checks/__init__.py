@@ -1,0 +1,110 @@
+"""The checks of a day: each yields scores, which grow with what is wrong; :func:`findings` compares them with their limits.
+
+All are functions of what was measured. A check that compares counts or distributions allows for chance: three standard
+deviations of counts as small as the ones at hand are taken off before a limit is looked at, so that a small day is not refused
+for its noise.
+
+::
+
+    score.py      the days that a check compares, and the scores that it yields
+    chance.py     what chance alone may do to counts
+    day.py        samples, hours, users, drop reasons, duplicates, the contract
+    labels.py     means, classes, actions without an impression
+    features.py   missing values, constants, drift, leaks
+    views.py      matches, and the age of what is matched
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ctr_samples.config import Limits, Quality
+from ctr_samples.quality.checks.day import (
+    conflicting,
+    contract,
+    dropped,
+    heavy_user,
+    hours,
+    identical,
+    same_ids,
+    silent_hours,
+    too_few,
+    volume,
+)
+from ctr_samples.quality.checks.features import (
+    constant,
+    distribution,
+    leak,
+    missing,
+    nonfinite,
+    scale,
+    stability,
+    values,
+)
+from ctr_samples.quality.checks.labels import one_class, orphans, rate
+from ctr_samples.quality.checks.score import Check, Days, Score
+from ctr_samples.quality.checks.views import age, matched
+from ctr_samples.quality.metrics import STANDINGS, Finding, Standing
+
+__all__ = ["CHECKS", "Days", "findings"]
+
+CHECKS: Mapping[str, Check] = {
+    "volume": volume,
+    "too_few": too_few,
+    "rate": rate,
+    "silent_hours": silent_hours,
+    "hours": hours,
+    "one_class": one_class,
+    "missing": missing,
+    "constant": constant,
+    "nonfinite": nonfinite,
+    "distribution": distribution,
+    "scale": scale,
+    "values": values,
+    "stability": stability,
+    "matched": matched,
+    "age": age,
+    "leak": leak,
+    "heavy_user": heavy_user,
+    "dropped": dropped,
+    "orphans": orphans,
+    "identical": identical,
+    "conflicting": conflicting,
+    "same_ids": same_ids,
+    "contract": contract,
+}
+
+
+def findings(days: Days, quality: Quality, accepted: Collection[str] = ()) -> list[Finding]:
+    """All checks, held against their limits: the gravest findings first, each in the order of :data:`CHECKS`.
+
+    That order goes from the whole day to its details. A check that is ``accepted`` blocks nothing.
+    """
+    found = []
+    for name, check in CHECKS.items():
+        limits: Limits = getattr(quality, name)
+        if limits.warn is not None or limits.fail is not None:
+            scores = (score for score in check(days) if score.subject not in limits.without)
+            found += [_held(name, score, limits, name in accepted) for score in scores]
+    return sorted(found, key=lambda finding: STANDINGS.index(finding.standing))
+
+
+def _held(check: str, score: Score, limits: Limits, accepted: bool) -> Finding:
+    fails, standing = _standing(score, limits, accepted)
+    limit = limits.fail if fails else limits.warn
+    expected = "at most " + " or ".join(
+        f"{n:g} ({w})" for w, n in (("warn", limits.warn), ("fail", limits.fail)) if n is not None
+    )
+    words = score.words[0].upper() + score.words[1:]
+    said_by_itself = limit is None or (limit == 0 and score.value == 1)
+    sentence = f"{words}." if said_by_itself else f"{words}; {check} is {score.value:.3g}, the limit is {limit:g}."
+    return Finding(check, score.subject, standing, float(score.value), expected, sentence)
+
+
+def _standing(score: Score, limits: Limits, accepted: bool) -> tuple[bool, Standing]:
+    """Whether the score fails, and how the finding then stands."""
+    above_fail = limits.fail is not None and score.value > limits.fail
+    if score.known and (above_fail or score.sure):
+        return True, "accepted" if accepted else "blocks"
+    above_warn = limits.warn is not None and score.value > limits.warn
+    return False, "warns" if above_fail or above_warn or score.sure else "passed"

@@ -1,0 +1,129 @@
+"""Checks of the whole day: how many samples, when, of whom, and whether they repeat."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from ctr_samples.quality import drift
+from ctr_samples.quality.checks.chance import rise, times
+from ctr_samples.quality.checks.score import FEWEST_ROWS, SURELY_SOME, Days, Score, was
+from ctr_samples.quality.metrics import Hour, Measured
+
+
+def volume(days: Days) -> Iterator[Score]:
+    """Samples, against the nearer of both references."""
+    if days.references:
+        now = days.now.rows
+        closest = min(days.references, key=lambda day: times(now, day.rows))
+        before = closest.rows
+        words = f"{now:,} samples ({was(f'{before:,}', closest)})"
+        yield Score("samples", times(now, before), words, known=days.weekday_known or now == 0)
+
+
+def too_few(days: Days) -> Iterator[Score]:
+    """Whether there is enough to compare shares and distributions."""
+    split = drift.main_split(days.now.samples)
+    rows = days.now.samples.get(split, 0)
+    words = f"{rows:,} {split} samples are too few to judge shares of users, duplicates, scales and rare values"
+    yield Score("samples", float(rows < FEWEST_ROWS), words)
+
+
+def silent_hours(days: Days) -> Iterator[Score]:
+    """Hours without clicks, or without impressions, that should have had many, by the rest of the day or another day."""
+    hours = _hours(days.now)
+    if not hours:
+        return
+    positives, samples = sum(h.positives for h in hours), sum(h.samples for h in hours)
+    silent = [h.hour for h in hours if h.positives == 0 and h.samples * positives / max(1, samples) > SURELY_SOME]
+    yield Score("clicks", len(silent), f"no clicks at {_named(silent)}, despite enough impressions to expect some")
+    if days.references:
+        gaps = [(_emptied(hours, _hours(day)), day) for day in days.references]
+        empty, day = min(gaps, key=lambda gap: len(gap[0]))
+        words = f"no impressions at {_named(empty)}, unlike on {day.run_date}"
+        yield Score("impressions", len(empty), words, known=days.weekday_known)
+
+
+def _emptied(hours: Sequence[Hour], before: Sequence[Hour]) -> list[int]:
+    """The hours without impressions that should have had many, judging by another day."""
+    samples, total = (sum(hour.samples for hour in day) for day in (hours, before))
+    return [
+        old.hour
+        for new, old in zip(hours, before, strict=False)
+        if new.samples == 0 and old.samples * samples / max(1, total) > SURELY_SOME
+    ]
+
+
+def hours(days: Days) -> Iterator[Score]:
+    """How the impressions spread over the day, against the nearer of both references."""
+    now = [h.samples for h in _hours(days.now)]
+    moved = []
+    for day in days.references:
+        before = [h.samples for h in _hours(day)]
+        if sum(now) and sum(before):
+            apart = sum(abs(n / sum(now) - b / sum(before)) for n, b in zip(now, before, strict=True)) / 2
+            chance = math.sqrt(len(now) * (1 / sum(now) + 1 / sum(before)) / 4) * 1.5
+            words = f"{apart:.1%} of the impressions lie in different hours than on {day.run_date}"
+            moved.append(Score("impressions", max(0.0, apart - chance), words, known=days.weekday_known))
+    if moved:
+        yield min(moved, key=lambda score: score.value)
+
+
+def _hours(day: Measured) -> Sequence[Hour]:
+    return day.click_rate.by_hour if day.click_rate else ()
+
+
+def _named(hours_: Sequence[int]) -> str:
+    return ", ".join(f"{hour}:00" for hour in hours_) or "any hour"
+
+
+def heavy_user(days: Days) -> Iterator[Score]:
+    """One user with too many samples: a bot, or a default in place of an id."""
+    users = days.now.users
+    if users and users.looked_at >= FEWEST_ROWS:
+        first = users.heaviest[0]
+        yield Score(first.user, first.share, f"{first.share:.1%} of the samples belong to user {first.user!r}")
+
+
+def dropped(days: Days) -> Iterator[Score]:
+    """Impressions that are no samples; those that the configuration leaves out on purpose count like others."""
+    if days.before is None:
+        return
+    now, before = (day.accounting["impressions"] for day in (days.now, days.before))
+    for reason, n in days.now.dropped.items():
+        new, old = n / max(1, now), days.before.dropped.get(reason, 0) / max(1, before)
+        words = f"{new:.1%} of the impressions were dropped as {reason} ({was(f'{old:.1%}', days.before)})"
+        yield Score(reason, rise(new, old, now, before), words)
+
+
+def identical(days: Days) -> Iterator[Score]:
+    """Samples that are like another one in all features."""
+    shares = [(day.duplicates.identical, day) for day in (days.now, days.before) if day is not None]
+    yield from _alike(shares, "are identical to another sample in all features")
+
+
+def conflicting(days: Days) -> Iterator[Score]:
+    """Samples that are like another one in all features, and have another label."""
+    shares = [(day.duplicates.conflicting, day) for day in (days.now, days.before) if day is not None]
+    yield from _alike(shares, "share all features with a sample of another label")
+
+
+def _alike(shares: Sequence[tuple[float, Measured]], words: str) -> Iterator[Score]:
+    """The rise of a share from the day before, the second one, to the day."""
+    if len(shares) > 1 and min(day.duplicates.looked_at for _, day in shares) >= FEWEST_ROWS:
+        (new, _), (old, before) = shares
+        yield Score("samples", max(0.0, new - old), f"{new:.1%} of the samples {words} ({was(f'{old:.1%}', before)})")
+
+
+def same_ids(days: Days) -> Iterator[Score]:
+    """Rows of one impression."""
+    count = days.now.duplicates.ids
+    share = count / max(1, days.now.rows)
+    yield Score("impression_id", share, f"{count:,} samples share their impression_id with another sample")
+
+
+def contract(days: Days) -> Iterator[Score]:
+    """Whether both days can be read together."""
+    if days.before is not None:
+        changed = days.now.contract != days.before.contract
+        yield Score("contract", float(changed), f"the contract differs from that of {days.before.run_date}")

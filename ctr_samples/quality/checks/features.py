@@ -1,0 +1,180 @@
+"""Checks of features: what is missing, what moved, and what leaks the label."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ctr_samples.quality import drift
+from ctr_samples.quality.checks.chance import SIGMAS, by_chance, rise
+from ctr_samples.quality.checks.score import ENOUGH, FEWEST_ROWS, SURELY_SOME, Days, Score, was
+from ctr_samples.quality.facts import Facts
+from ctr_samples.quality.metrics import Measured
+
+_SOME_OTHERS = 0.1
+_NEARLY_ALL = 0.9
+
+
+def missing(days: Days) -> Iterator[Score]:
+    """Rows without a value, or with the default in its place."""
+    for name, now, before, day in _pairs(days):
+        yield _missing(name, "no value for", (now.nulls, now.rows), (before.nulls, before.rows), day)
+        # Another contract may have another default, or count one where there was none.
+        if day.contract == days.now.contract:
+            yield _missing(name, "the default value of", (now.defaults, now.rows), (before.defaults, before.rows), day)
+
+
+def _missing(name: str, what: str, now: tuple[int, int], before: tuple[int, int], day: Measured) -> Score:
+    """How the share of rows, a count and its whole, rose since ``day``."""
+    new, old = (count / max(1, rows) for count, rows in (now, before))
+    words = f"{new:.1%} of the rows have {what} {name} ({was(f'{old:.1%}', day)})"
+    return Score(name, rise(new, old, now[1], before[1]), words)
+
+
+def constant(days: Days) -> Iterator[Score]:
+    """Features that have only one value."""
+    for name, now, before in _features(days):
+        alone = now.rows >= ENOUGH and _is_constant(now)
+        # A flag that was nearly always the same, such as that of a match, may come to be so always.
+        others = 0.0 if before is None or _is_constant(before) else _others(before)
+        varied = others > _SOME_OTHERS and others * now.rows > SURELY_SOME
+        words = f"the feature {name} has only one value ({_only_value(now)})" + (
+            "; it had more on the day before" if varied else ""
+        )
+        yield Score(name, float(alone), words, sure=alone and varied)
+
+
+def nonfinite(days: Days) -> Iterator[Score]:
+    """NaN and infinity."""
+    for name, now, before in _features(days):
+        share, old = (_nonfinite(facts) for facts in (now, before))
+        words = f"{share:.2%} of the values of {name} are NaN or infinite"
+        yield Score(name, max(0.0, share - old), words, known=before is not None)
+
+
+def distribution(days: Days) -> Iterator[Score]:
+    """Numeric features: Jensen-Shannon divergence over bins of equal mass."""
+    for name, now, before, day in _pairs(days):
+        if now.cdf is not None and before.cdf is not None:
+            p, q = drift.binned(now.cdf, before.cdf)
+            apart = drift.jensen_shannon(p, q)
+            value = max(0.0, apart - drift.bins_of_chance(len(p), now.values_looked_at, before.values_looked_at))
+            middle, old = (f"{facts.quantiles['0.5']:.4g}" if facts.quantiles else "?" for facts in (now, before))
+            words = f"the distribution of {name} moved by {apart:.2f}; its median is {middle} ({was(old, day)})"
+            yield Score(name, value, words, known=not _is_constant(before))
+
+
+def scale(days: Days) -> Iterator[Score]:
+    """Numeric features: how many times larger or smaller the values other than 0 became, all of them.
+
+    Where most values are 0 the distribution hardly moves when the unit of the others changes.
+    """
+    for name, now, before, day in _pairs(days):
+        if now.cdf is not None and before.cdf is not None:
+            sizes, old = drift.sizes(now.cdf), drift.sizes(before.cdf)
+            if sizes is not None and old is not None and min(_count_of(now), _count_of(before)) >= FEWEST_ROWS:
+                ratios = [new / was for new, was in zip(sizes, old, strict=True)]
+                times = max(1.0, min(ratios), min(1 / ratio for ratio in ratios))
+                words = f"the typical non-zero value of {name} is {sizes[1]:.4g} ({was(f'{old[1]:.4g}', day)})"
+                yield Score(name, times, words)
+
+
+def _count_of(facts: Facts) -> float:
+    """How many values other than 0 were looked at."""
+    return facts.values_looked_at * (1 - facts.zeros / max(1, facts.values))
+
+
+def values(days: Days) -> Iterator[Score]:
+    """Id features: the value whose share changed most."""
+    for name, now, before, day in _ids(days):
+        p, q = drift.by_value(now.top or (), before.top or ())
+        most = int(abs(p - q).argmax())
+        chance = by_chance(p[most], q[most], now.values_looked_at, before.values_looked_at)
+        listed = drift.names_of(now.top or (), before.top or ())
+        which = f"the value {listed[most]!r} of {name} makes" if most < len(listed) else f"rare values of {name} make"
+        words = f"{which} up {p[most]:.1%} of the rows ({was(f'{q[most]:.1%}', day)})"
+        value = max(0.0, float(abs(p[most] - q[most])) - chance)
+        yield Score(name, value, words, known=not _is_constant(before))
+
+
+def stability(days: Days) -> Iterator[Score]:
+    """Id features: the population stability index."""
+    for name, now, before, _ in _ids(days):
+        if min(now.values_looked_at, before.values_looked_at) < FEWEST_ROWS:
+            continue  # a value that was not seen has the least share that the index knows, which of few rows says nothing
+        p, q = drift.by_value(now.top or (), before.top or ())
+        index = drift.stability_index(p, q)
+        chance = SIGMAS * len(p) * (1 / max(1, now.looked_at) + 1 / max(1, before.looked_at))
+        words = f"the population stability index of {name} is {index:.2f}"
+        yield Score(name, max(0.0, index - chance), words, known=not _is_constant(before))
+
+
+def leak(days: Days) -> Iterator[Score]:
+    """Features that leak the label."""
+    rate = days.now.click_rate
+    if rate is None:
+        return
+    counted = rate.by_split.get(drift.main_split({split: one.samples for split, one in rate.by_split.items()}))
+    if counted is None or min(counted.positives, counted.samples - counted.positives) < ENOUGH:
+        return
+    for name, now, _ in _features(days):
+        if now.auc is not None:
+            area = max(now.auc, 1 - now.auc)
+            words = f"the feature {name} alone predicts {rate.label} with an AUC of {area:.3f}; it may leak the label"
+            yield Score(name, area, words)
+
+
+def _features(days: Days) -> Iterator[tuple[str, Facts, Facts | None]]:
+    """The features of the day, and what they were on the day before if that had them."""
+    for name in days.now.features:
+        now, before = drift.compared(days.now, days.before, name)
+        if now is not None:
+            yield name, now, before
+
+
+def _pairs(days: Days) -> Iterator[tuple[str, Facts, Facts, Measured]]:
+    """The features that both days have, and the day before."""
+    for name, now, before in _features(days):
+        if before is not None and days.before is not None:
+            yield name, now, before, days.before
+
+
+def _ids(days: Days) -> Iterator[tuple[str, Facts, Facts, Measured]]:
+    """Those of them that are known by their values."""
+    for name, now, before, day in _pairs(days):
+        if now.top and before.top and (now.cdf is None or _are_codes(before)):
+            yield name, now, before, day
+
+
+def _are_codes(facts: Facts) -> bool:
+    """Whether integers are few enough to be the codes of something."""
+    return math.fsum(top.share for top in facts.top or ()) > _NEARLY_ALL
+
+
+def _others(facts: Facts) -> float:
+    """The share of rows that do not have the most frequent value, as far as is known."""
+    if facts.top:
+        return 1 - facts.top[0].share
+    if facts.cdf is None:
+        return 0.0
+    return 1 - max(below - under for under, below in zip(facts.cdf.under, facts.cdf.below, strict=True))
+
+
+def _is_constant(facts: Facts) -> bool:
+    lengths = facts.lengths
+    if facts.nulls not in (0, facts.rows) or (lengths is not None and lengths.min != lengths.max):
+        return False
+    if facts.min is not None:
+        return facts.min == facts.max
+    only = facts.top and len(facts.top) == 1 and facts.top[0].share == 1
+    return bool(only or facts.values == 0)
+
+
+def _only_value(facts: Facts) -> str:
+    if facts.min is not None:
+        return f"{facts.min:g}"
+    return repr(facts.top[0].value) if facts.top else "none"
+
+
+def _nonfinite(facts: Facts | None) -> float:
+    return 0.0 if facts is None else (facts.nan + facts.infinite) / max(1, facts.values)

@@ -1,0 +1,87 @@
+"""Checks of labels and of their actions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ctr_samples.quality import drift
+from ctr_samples.quality.checks.chance import SIGMAS, rise, times
+from ctr_samples.quality.checks.score import ENOUGH, FEWEST_ROWS, Days, Score, was
+from ctr_samples.quality.metrics import Measured
+
+
+def rate(days: Days) -> Iterator[Score]:
+    """The mean of each label over all splits, against the nearer of both references.
+
+    Labels whose windows are open are compared with such, and final ones with final ones. Where no reference is like that, what
+    is still to come explains a lower mean of the open ones, and a higher mean only warns.
+    """
+    mature = days.now.label_mature
+    for name in days.now.labels:
+        now = _label(days.now, name)
+        references = [(day, old) for day in days.references if (old := _label(day, name)) is not None]
+        alike = [(day, old) for day, old in references if day.label_mature == mature]
+        if now is not None and references:
+            found = [(_apart(now, old), day, old) for day, old in alike or references]
+            ratio, day, old = min(found, key=lambda entry: entry[0])
+            if alike or (now.mean < old.mean) == bool(mature):
+                words = f"the mean of {name} is {now.mean:.4g} ({was(f'{old.mean:.4g}', day)})"
+                yield Score(name, ratio, words, known=bool(alike))
+
+
+@dataclass(frozen=True, slots=True)
+class _Mean:
+    mean: float
+    count: int
+    std: float
+    binary: bool
+
+
+def _label(day: Measured, name: str) -> _Mean | None:
+    label = day.labels.get(name)
+    if label is None:
+        return None
+    splits = label.splits.values()
+    count, total = sum(s.count for s in splits), sum(s.sum for s in splits)
+    if not count:
+        return None
+    # Where negatives of train were left out on both days alike, the means compare all the same.
+    spread = max(((s.std or 0.0) for s in splits), default=0.0)
+    return _Mean(total / count, count, spread, label.binary)
+
+
+def _apart(now: _Mean, old: _Mean) -> float:
+    """How many times one mean is the other, at least 1, less what chance may do."""
+    if now.binary:
+        # Half a positive more on both sides: a day without any compares too, and one of few says little.
+        positives = now.mean * now.count + 0.5, old.mean * old.count + 0.5
+        return times(positives[0] / now.count, positives[1] / old.count, sum(1 / some for some in positives))
+    errors = [one.std / math.sqrt(one.count) for one in (now, old)]
+    if now.mean > 0 and old.mean > 0:
+        return times(now.mean, old.mean, (errors[0] / now.mean) ** 2 + (errors[1] / old.mean) ** 2)
+    return 1 + max(0.0, abs(now.mean - old.mean) - SIGMAS * math.hypot(*errors)) / (abs(old.mean) or 1.0)
+
+
+def one_class(days: Days) -> Iterator[Score]:
+    """Whether there is something to learn."""
+    for name, label in days.now.labels.items():
+        split = drift.main_split({split: one.count for split, one in label.splits.items()})
+        here = label.splits.get(split)
+        if label.binary and here and here.count:
+            alone = here.sum in (0, here.count)
+            words = f"all {here.count:,} {split} samples have {name} = {here.sum / here.count:g}"
+            # A small day may have no positive by chance; that it has nothing else is no chance.
+            known = here.count >= (ENOUGH if here.sum else FEWEST_ROWS)
+            yield Score(name, float(alone), words, known=known)
+
+
+def orphans(days: Days) -> Iterator[Score]:
+    """Actions without an impression."""
+    for name, now in days.now.actions.items():
+        before = days.before and days.before.actions.get(name)
+        if days.before and before and now.actions and before.actions:
+            new, old = (counts.orphans / counts.actions for counts in (now, before))
+            words = f"{new:.1%} of the actions of {name} match no impression ({was(f'{old:.1%}', days.before)})"
+            yield Score(name, rise(new, old, now.actions, before.actions), words)

@@ -1,0 +1,123 @@
+"""What a metrics document says of a feature: the facts of its column in each split. Values only."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from ctr_samples.typed import Count, Finite, Such
+
+Kind = Literal["number", "id", "text"]
+
+_WITH_MEDIAN = Such(lambda ranks: "0.5" in ranks, "an object with the median, '0.5'")
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The cumulative distribution of a column; ``at`` rises strictly.
+
+    ``under[i]`` of the values are less than ``at[i]``, ``below[i]`` are no greater.
+    """
+
+    at: tuple[Finite, ...]
+    under: tuple[Finite, ...]
+    below: tuple[Finite, ...]
+
+    def __post_init__(self) -> None:
+        if not self.at or not len(self.at) == len(self.under) == len(self.below):
+            raise ValueError(
+                f"a curve has {len(self.at)}, {len(self.under)} and {len(self.below)} points, expected equally many"
+            )
+        if not all(left < right for left, right in pairwise(self.at)):
+            raise ValueError("the points of a curve do not rise")
+
+    def share_to(self, value: float) -> float:
+        """The share of values up to ``value``, straight lines between the points; a value of many rows is a jump."""
+        after = bisect_right(self.at, value)
+        if after == 0:
+            return 0.0
+        if after == len(self.at):
+            return self.below[-1]
+        left, right = self.at[after - 1], self.at[after]
+        part = (value - left) / (right - left)
+        return self.below[after - 1] + part * (self.under[after] - self.below[after - 1])
+
+    @property
+    def whole(self) -> bool:
+        """Whether all points are whole numbers, as counts are."""
+        return all(x == math.floor(x) for x in self.at)
+
+    def share_of(self, value: float) -> float:
+        """The share of values that are no greater than ``value``, but greater than the point before: of whole numbers."""
+        after = bisect_right(self.at, value)
+        if after == 0 or self.at[after - 1] <= value - 1:
+            return 0.0
+        return self.below[after - 1] - (self.below[after - 2] if after > 1 else 0.0)
+
+    def low_end(self, share: float) -> float:
+        """The greatest point that leaves at most ``share`` of the values below it."""
+        return self.at[max(bisect_right(self.below, share + 1e-9) - 1, 0)]
+
+    def high_end(self, share: float) -> float:
+        """The least point that leaves at most ``1 - share`` of the values above it."""
+        return self.at[min(bisect_left(self.below, share - 1e-9), len(self.at) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """How many values the rows of a list have."""
+
+    min: Count
+    max: Count
+    mean: Finite
+
+
+@dataclass(frozen=True, slots=True)
+class TopValue:
+    """A frequent value, its share of all values, and the share of its rows that are positive."""
+
+    value: int | str
+    share: Finite
+    positives: Finite
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """A column in one split. ``quantiles``, ``cdf``, ``top`` and ``auc`` are of the ``looked_at`` rows, the rest is of all.
+
+    ``distinct`` is of all rows for integers, and of those that were looked at for other numbers.
+    """
+
+    rows: Count
+    nulls: Count
+    defaults: Count
+    values: Count
+    zeros: Count
+    nan: Count
+    infinite: Count
+    min: Finite | None
+    max: Finite | None
+    mean: Finite | None
+    std: Finite | None
+    lengths: Lengths | None
+    distinct: Finite | None
+    quantiles: Annotated[Mapping[str, Finite], _WITH_MEDIAN] | None
+    cdf: Curve | None
+    top: tuple[TopValue, ...] | None
+    looked_at: Count
+    values_looked_at: Count
+    auc: Finite | None
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """A feature; its ``shape`` is None for a list of any length."""
+
+    kind: Kind
+    dtype: Literal["int64", "float32", "float64", "bytes"]
+    shape: tuple[int, ...] | None
+    splits: Mapping[str, Facts]

@@ -1,0 +1,284 @@
+"""The metrics document of a run, ``metrics.json``: what was measured of a day, and how it was judged. Values only.
+
+``metrics.schema.json`` beside this module describes the file for other programs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import date, datetime
+from typing import Annotated, Any, Final, Literal, Required, Self, TypedDict
+
+from ctr_samples.errors import DamagedFile
+from ctr_samples.quality.facts import Feature
+from ctr_samples.typed import Count, Finite, Like, Such, Within, typed
+
+METRICS_FORMAT: Final = 3
+HOURS = 24
+
+Day = Annotated[str, Such(date.fromisoformat, "a day such as 2019-06-05")]
+Moment = Annotated[str, Such(datetime.fromisoformat, "a time such as 2019-06-06T02:00:00+00:00")]
+Share = Annotated[float, Within(0, 1)]
+Standing = Literal["blocks", "accepted", "warns", "passed"]
+Verdict = Literal["passed", "warned", "refused"]
+
+_ALL_HOURS = Such(lambda hours: len(hours) in (0, HOURS), f"a list of 0 or {HOURS}")
+_SOME = Such(len, "a list of at least 1")
+
+STANDINGS: tuple[Standing, ...] = ("blocks", "accepted", "warns", "passed")
+"""From the gravest on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found, held against its limits.
+
+    One that ``blocks`` keeps the day from being published; one that is ``accepted`` would have, but for ``--accept``.
+    """
+
+    check: str
+    subject: str
+    standing: Standing
+    value: Finite
+    expected: str
+    sentence: str
+
+
+def verdict_of(findings: Sequence[Finding]) -> Verdict:
+    """What the findings come to."""
+    standings = {finding.standing for finding in findings}
+    return "refused" if "blocks" in standings else "warned" if standings - {"passed"} else "passed"
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Sizes of shards; all 0 where there are none."""
+
+    total: Finite
+    min: Finite
+    median: Finite
+    max: Finite
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """The shards of a run."""
+
+    count: Count
+    bytes: Spread
+    records: Spread
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSplit:
+    """A label in one split: ``count`` finite values."""
+
+    count: Count
+    sum: Finite
+    mean: Finite | None
+    std: Finite | None
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A label; a ``binary`` one is 0 or 1."""
+
+    binary: bool
+    splits: Mapping[str, LabelSplit]
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """The actions of a label; ``orphans`` have no impression, ``without_value`` no number."""
+
+    actions: Count
+    orphans: Count
+    without_value: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Clicks:
+    """Positives among samples."""
+
+    samples: Count
+    positives: Count
+
+    @property
+    def rate(self) -> float | None:
+        """The click rate; None without samples."""
+        return self.positives / self.samples if self.samples else None
+
+
+@dataclass(frozen=True, slots=True)
+class Hour(Clicks):
+    """Positives among the samples of one hour of the day."""
+
+    hour: Annotated[int, Within(0, HOURS - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class ClickRate:
+    """Positives of the main 0/1 label; ``by_hour`` is empty where the hour of an impression is not known."""
+
+    label: str
+    by_split: Mapping[str, Clicks]
+    by_hour: Annotated[tuple[Hour, ...], _ALL_HOURS]
+
+
+class _View(TypedDict, total=False):
+    """What every view has, of the counts that the manifest lists of it."""
+
+    matched: Required[Count]
+    match_rate: Required[Share]
+
+
+View = Annotated[Mapping[str, Finite], Like(_View)]
+
+
+class _Account(TypedDict, total=False):
+    """What every account has; the others are reasons for which impressions were dropped."""
+
+    impressions: Required[int]
+    samples: Required[int]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A user, or the pseudonym of one, with an estimate of how many samples are theirs."""
+
+    user: str
+    share: Finite
+    samples: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """The users with the most samples, at least one, of ``looked_at`` rows."""
+
+    looked_at: Count
+    heaviest: Annotated[tuple[User, ...], _SOME]
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """Samples with the id of another one, exactly; shares of ``looked_at`` rows that are ``identical`` to another one in all
+    features, and of those whose twin has another label."""
+
+    ids: Count
+    looked_at: Count
+    identical: Finite
+    conflicting: Finite
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What knowing nothing but the rate of the split train scores."""
+
+    label: str
+    rate: Finite
+    accuracy: Finite
+    log_loss: Finite
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A published day."""
+
+    run_date: Day
+    generation: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The days that a day was compared with."""
+
+    previous_day: Generation | None
+    same_weekday: Generation | None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured of a day, before it is judged."""
+
+    format: Literal[3]
+    name: str
+    run_date: Day
+    generation: Count
+    run_id: str
+    created_at: Moment
+    seconds: Annotated[float, Within(0, 1e12)]
+    contract: str
+    label_mature: bool
+    samples: Mapping[str, Count]
+    accounting: Annotated[Mapping[str, Count], Like(_Account)]
+    shards: Shards
+    labels: Mapping[str, Label]
+    actions: Mapping[str, Actions]
+    click_rate: ClickRate | None
+    features: Mapping[str, Feature]
+    views: Mapping[str, View]
+    users: Users | None
+    duplicates: Duplicates
+    baseline: Baseline | None
+
+    @property
+    def rows(self) -> int:
+        """Samples of all splits."""
+        return sum(self.samples.values())
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """The impressions that became no sample, by reason."""
+        return {reason: n for reason, n in self.accounting.items() if reason not in ("impressions", "samples")}
+
+    @property
+    def named(self) -> Generation:
+        """Which day this is, for those who compare with it."""
+        return Generation(self.run_date, self.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics(Measured):
+    """The whole document: a day, measured and judged."""
+
+    checks: tuple[Finding, ...]
+    reference: Reference
+    drift: Mapping[str, Finite]
+    verdict: Verdict
+    accepted: tuple[str, ...]
+
+    @classmethod
+    def judged(
+        cls, measured: Measured, findings: Sequence[Finding], reference: Reference, drift: Mapping[str, float]
+    ) -> Self:
+        """The document of a day with what its checks found."""
+        accepted = sorted({finding.check for finding in findings if finding.standing == "accepted"})
+        return cls(
+            **{field.name: getattr(measured, field.name) for field in fields(Measured)},
+            checks=tuple(findings),
+            reference=reference,
+            drift=drift,
+            verdict=verdict_of(findings),
+            accepted=tuple(accepted),
+        )
+
+    def to_json(self) -> bytes:
+        """One line of JSON that :meth:`from_json` reads back."""
+        return (json.dumps(asdict(self), ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, place: str) -> Self:
+        """Read :meth:`to_json`; DamagedFile names ``place`` for another format, and for what is no such document."""
+        try:
+            document: Any = json.loads(data)
+            found = document.get("format") if isinstance(document, dict) else METRICS_FORMAT
+            if isinstance(found, int) and found != METRICS_FORMAT:
+                raise DamagedFile(
+                    f"{place} has format {found}, but this release reads format {METRICS_FORMAT}; "
+                    "use the release that wrote it, or run the day again with --force."
+                )
+            return typed(cls, document)
+        except (ValueError, RecursionError) as error:
+            raise DamagedFile(f"{place} is not a metrics document ({error}); run the day again with --force.") from None
