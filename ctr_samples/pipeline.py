@@ -18,7 +18,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
-from ctr_samples.config import JobConfig, LoadedConfig
+from ctr_samples.config import JobConfig, LoadedConfig, TextSource
 from ctr_samples.config.problems import end_sentence
 from ctr_samples.contract import ExampleContract
 from ctr_samples.descriptions import contract_json, schema_pbtxt
@@ -343,7 +343,7 @@ def check_malformed(config: JobConfig, witnesses: Witnesses, sources: Mapping[st
         counted = witnesses.counts(f"source {name}")
         lines, malformed = counted.get("lines", 0), counted.get("malformed", 0)
         allowed = source.bad_records.max_rate
-        if malformed > allowed * lines:
+        if isinstance(source, TextSource) and malformed > allowed * lines:
             why = reasons(sources[name], source, lines)
             raise InputError(
                 f"sources.{name}: {malformed:,} of {lines:,} lines are malformed ({malformed / lines:.2%}), more than "

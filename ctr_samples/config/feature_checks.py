@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from ctr_samples.config.features import MOST_MULTI_HOT, PARTS, Feature
-from ctr_samples.config.models import JobConfig
+from ctr_samples.config.feature import Feature
+from ctr_samples.config.feature_conflicts import MOST_MULTI_HOT, PARTS
+from ctr_samples.config.job import JobConfig
 from ctr_samples.config.names import (
     HISTORY_COLUMNS,
     IMPRESSION_COLUMNS,
@@ -193,7 +194,7 @@ def _unknown_column(config: JobConfig, view: str, column: str) -> Iterator[str]:
     if view not in config.views:
         yield f"there is no view {view!r}{nearest(view, [*config.views, *config.histories, 'impression'])}"
         return
-    counted = config.views[view].daily_counts or config.views[view].aggregates
+    counted = config.views[view].counted
     if counted is not None:
         valid = [*counted.column_names, *VIEW_METADATA]
         if column not in valid:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import Literal
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.config import JobConfig, View
+from ctr_samples.config import JobConfig, SnapshotView, StaticView, View, WindowView
 from ctr_samples.spark.aggregates import filled, in_reach, reach
 from ctr_samples.spark.as_of import KEY, AsOf, Join, JoinStep, Limits, ViewFacts, join_by, plan_joins
 from ctr_samples.spark.as_of.hot_keys import HotKeys, measure_hot_keys
@@ -30,15 +29,14 @@ _PAIR = "_pair"
 
 def as_of(name: str, view: View, on: str) -> AsOf:
     """How a view is joined on a column of the impressions."""
-    ttl = view.ttl if isinstance(view.ttl, timedelta) else None
-    # Without a clock of its own, a row becomes known a fixed time after it became true.
-    return AsOf(name, on, ttl, view.inclusive, view.snapshot is not None, in_order=view.available_time is None)
+    in_order = view.known_in_order
+    return AsOf(name, on, view.max_age, view.inclusive, isinstance(view, SnapshotView), in_order=in_order)
 
 
 def declared_facts(name: str, view: View) -> ViewFacts:
     """What the configuration alone says of a view."""
     kind: Literal["static", "snapshot", "rows"]
-    kind = "static" if view.static else "snapshot" if view.snapshot else "rows"
+    kind = "static" if isinstance(view, StaticView) else "snapshot" if isinstance(view, SnapshotView) else "rows"
     return ViewFacts(name, view.entity, kind, method=view.method)
 
 
@@ -75,16 +73,15 @@ class ViewJoiner:
             hot = self._hot_keys(step) if step.method == "union" and self.measures else None
             rows = join_by(step.method, rows, joins, hot)
         for name, view in self.config.views.items():
-            if view.aggregates is not None:
+            if isinstance(view, WindowView):
                 rows = rows.withColumn(name, filled(rows, name, view.aggregates))
         return rows.drop(_PAIR)
 
     def _view(self, name: str, columns: Sequence[str], source: DataFrame) -> Join:
         view = self.config.views[name]
-        ttl = view.ttl if isinstance(view.ttl, timedelta) else None
-        if view.aggregates is not None:
+        if isinstance(view, WindowView):
             source = in_reach(source, view, self.day, f"views.{name}")
-        back = ttl if view.aggregates is None else reach(view)
+        back = reach(view) if isinstance(view, WindowView) else view.max_age
         near = within_reach(usable(view_rows(source, name, view, columns)), self.day, back)
         on = _PAIR if view.article_key else f"{IMPRESSION}.{view.entity}"
         return Join(as_of(name, view, on), near)
@@ -95,9 +92,14 @@ class ViewJoiner:
 
     def _facts(self, name: str) -> ViewFacts:
         view = self.config.views[name]
-        size = None if view.daily_counts or view.aggregates else self.sources[view.source].bytes
+        size = None if view.counted is not None else self.sources[view.source].bytes
         rows = None
-        if size is not None and size <= LIMITS.broadcast_bytes and not view.static and view.method is None:
+        if (
+            size is not None
+            and size <= LIMITS.broadcast_bytes
+            and not isinstance(view, StaticView)
+            and view.method is None
+        ):
             rows = most_rows_of_a_key(self._keys(name))
         return replace(declared_facts(name, view), bytes=size, rows_of_a_key=rows)
 

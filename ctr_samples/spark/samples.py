@@ -10,7 +10,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.config import History, JobConfig
+from ctr_samples.config import History, JobConfig, StaticView
 from ctr_samples.config.references import inherited
 from ctr_samples.spark.as_of import JoinStep
 from ctr_samples.spark.canary import CanaryWitness
@@ -111,9 +111,7 @@ class SampleBuilder:
             for source in (self._source("histories", history.source), self.sources[history.source].frame)
         )
         by_request = history.request is not None and self.config.impressions.request is not None
-        within = history.within if isinstance(history.within, timedelta) else None
-        delay = history.available_after or timedelta()
-        plan = HistoryPlan(name, history.last, within, delay, by_request, tuple(history.columns))
+        plan = HistoryPlan(name, history.last, history.within, history.delay, by_request, tuple(history.columns))
         return join_history(rows, actions, plan, again)
 
     def _matches(self) -> dict[str, Column]:
@@ -121,10 +119,10 @@ class SampleBuilder:
         counts = {}
         for name, view in self.config.views.items():
             counts[f"{name}.matched"] = F.count_if(F.col(f"{name}.matched"))
-            if not view.static:
+            if not isinstance(view, StaticView):
                 age = F.col(f"{name}.age_s")
                 counts[f"{name}.age_s_min"] = F.min(age)
-                if isinstance(view.ttl, timedelta):  # others are no older for being from yesterday
+                if view.max_age is not None:  # others are no older for being from yesterday
                     counts[f"{name}.age_s_p10"] = F.percentile_approx(age, 0.1, 100)
                 counts[f"{name}.age_s_median"] = F.percentile_approx(age, 0.5, 100)
                 counts[f"{name}.age_s_p90"] = F.percentile_approx(age, 0.9, 100)

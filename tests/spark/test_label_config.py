@@ -44,7 +44,7 @@ def problem(tmp_path: Path, *overrides: str) -> str:
         ),
         (
             "impressions.skip_above=clicked",
-            "impressions: `skip_above` needs to know positions: set `explode` or `position`.",
+            "impressions: `skip_above` needs positions: set `explode` or `position`.",
         ),
         (
             "labels.clicked.orphans=synthesize",

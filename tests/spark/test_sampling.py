@@ -14,8 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples import pipeline
-from ctr_samples.config import Sampling, Split, load_config
-from ctr_samples.config.models import JobConfig
+from ctr_samples.config import JobConfig, Sampling, Split, load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.reading import first_examples
 from ctr_samples.shards import Manifest, open_storage
