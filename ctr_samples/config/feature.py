@@ -24,9 +24,10 @@ class Feature(FeatureRules, Model):
     from_: str | None = Field(
         None, alias="from", description="`<view>.<column>` or `impression.<column>`, as in `` user.`age:token` ``."
     )
-    expr: Expression | None = Field(None, description="Instead: an SQL expression over `<view>.<column>`s.")
+    expr: Expression | None = Field(None, description="Instead of `from`: an SQL expression over `<view>.<column>`s.")
     cross: tuple[Name, ...] | None = Field(
-        None, description="Instead: other features with one integer or text each, hashed together; with `hash_buckets`."
+        None,
+        description="Instead of `from`: other features, each a single integer or text, hashed together; needs `hash_buckets`.",
     )
     dtype: Literal["int64", "float32", "string", "bytes"] = Field(
         description="The type in the record; `bytes` is binary, such as an image."
@@ -36,12 +37,15 @@ class Feature(FeatureRules, Model):
         description="`[]`: one value; `[n]`: n values; `[m, n]`: a tensor, given as nested arrays or as one of m * n.",
     )
     default: Scalar | None = Field(
-        None, description="For missing values and to pad; 0 or an empty string if not given."
+        None, description="What a missing value and padding become; default: 0, or an empty string."
     )
     nulls: Literal["default", "omit", "fail"] = Field(
-        "default", description="What a missing value becomes: the default, no feature at all, or the end of the run."
+        "default",
+        description="What a missing value becomes: the default; no feature at all; or an error that ends the run.",
     )
-    fill: Scalar | None = Field(None, description="For a null inside a list, which otherwise ends the run.")
+    fill: Scalar | None = Field(
+        None, description="What a null inside a list becomes; without it such a null ends the run."
+    )
     ragged: bool = Field(False, description="A list of any length instead of `shape`; a missing one is empty.")
     pad: bool = Field(
         False, description="Cut a list to its `shape`, or pad it at the end; otherwise it must fit exactly."
@@ -49,24 +53,27 @@ class Feature(FeatureRules, Model):
     encoding: Literal["list", "tensor", "raw"] = Field(
         "list", description="`tensor`: a serialized TensorProto; `raw`: little-endian bytes; both as one bytes value."
     )
-    at: Expression | None = Field(None, description="Of a map: the value at this key, an SQL expression.")
+    at: Expression | None = Field(None, description="From a map: the value at this key, which is an SQL expression.")
     date_part: DatePart | None = Field(
         None,
-        description="Of a time, in the zone of the configuration: `weekday` 0 is Monday, `hour_of_week` 0 to 167.",
+        description="From a time, in the zone of the configuration: `weekday` 0 is Monday, `hour_of_week` 0 to 167.",
     )
     top_k: int | None = Field(
         None,
         ge=1,
         le=2**16,
-        description="Of an array or of a map: the entries with the k greatest numbers, greatest first.",
+        description="From an array or a map: the entries with the k greatest numbers, greatest first.",
     )
     order: Literal["greatest", "smallest"] = Field(
-        "greatest", description="With `top_k`: `smallest` takes the least numbers, least first, as the old system did."
+        "greatest",
+        description="With `top_k`: `smallest` takes the smallest numbers, smallest first, as the old system did.",
     )
     part: Literal["values", "keys"] = Field(
-        "values", description="Of a map: its values, or its keys in the order of their values; both are aligned."
+        "values", description="From a map: its values, or its keys in the order of their values; the two are aligned."
     )
-    clip: tuple[float, float] | None = Field(None, description="The least and greatest number, such as [0, 100].")
+    clip: tuple[float, float] | None = Field(
+        None, description="The smallest and the greatest number, such as [0, 100]."
+    )
     log1p: bool = Field(False, description="The logarithm of 1 + x; x must be greater than -1, so clip it at 0 or so.")
     scale: Literal["standardise", "min_max"] | None = Field(
         None,
@@ -80,7 +87,7 @@ class Feature(FeatureRules, Model):
         None,
         ge=2,
         le=1000,
-        description="To an id as with `boundaries`, by this many buckets fitted to be equally full.",
+        description="To an id as with `boundaries`, by this many buckets, fitted so that they are equally full.",
     )
     hash_buckets: int | None = Field(
         None,
@@ -95,11 +102,11 @@ class Feature(FeatureRules, Model):
     vocabulary: Name | None = Field(None, description="A name under `vocabularies`: the id of the token.")
     multi_hot: bool = Field(
         False,
-        description="Of ids: a vector with 1 at each, from 0 on; as `float32` or `int64`, for small numbers of ids.",
+        description="From ids: a vector with a 1 at each id, counted from 0; as `float32` or `int64`, for few ids.",
     )
     computed: Literal["sample", "model"] = Field(
         "sample",
-        description="`model`: the record holds the number or token as it is, and the contract says what the model has to do "
+        description="`model`: the record holds the number or token as it is, and the contract says what the model must do "
         "with it: `clip`, `log1p`, `scale`, `boundaries`, `quantiles`, `vocabulary`.",
     )
 

@@ -42,20 +42,20 @@ def _cross(feature: Feature) -> str | None:
         feature.fill,
         feature.multi_hot,
     )
-    return "`cross` makes one id: remove what is for lists, maps and times" if any(others) else None
+    return "`cross` makes one id: remove the keys for lists, maps and times" if any(others) else None
 
 
 def _numbers(feature: Feature) -> str | None:
     if feature.boundaries is not None and feature.quantiles is not None:
         return "give `boundaries` or `quantiles`, not both"
     if feature.boundaries is not None and not _ascends(feature.boundaries):
-        return f"found `boundaries: {list(feature.boundaries)}`, expected finite numbers that ascend"
+        return f"found `boundaries: {list(feature.boundaries)}`, expected finite numbers in ascending order"
     if len(feature.boundaries or ()) > MOST_BOUNDARIES:
         return f"found {len(feature.boundaries or ())} `boundaries`, expected at most {MOST_BOUNDARIES}"
     if feature.clip is not None and not _ascends(feature.clip):
-        return f"found `clip: {list(feature.clip)}`, expected two finite numbers, the lesser one first"
+        return f"found `clip: {list(feature.clip)}`, expected two finite numbers, the smaller one first"
     if feature.bucketises and feature.scale:
-        return "`scale` makes numbers and `boundaries` and `quantiles` make ids: give one of them"
+        return "`scale` makes numbers, but `boundaries` and `quantiles` make ids: remove one"
     on_wire = "float32" if feature.computed == "model" or not feature.bucketises else "int64"
     if (feature.bucketises or feature.clip or feature.log1p or feature.scale) and feature.dtype != on_wire:
         made = "an id" if on_wire == "int64" else "a number"
@@ -92,7 +92,7 @@ def _multi_hot(feature: Feature) -> str | None:
     if feature.hash_buckets is None and feature.vocabulary is None:
         return "`multi_hot` needs the ids of `hash_buckets` or a `vocabulary`"
     if feature.dtype not in ("float32", "int64") or feature.shape or feature.ragged or feature.computed == "model":
-        return "`multi_hot` makes a vector as long as there are ids: set `dtype: float32` or `int64` and no `shape`"
+        return "`multi_hot` makes a vector with one place for each id: set `dtype: float32` or `int64` and no `shape`"
     if (feature.hash_buckets or 0) > MOST_MULTI_HOT:
         return f"`multi_hot` is for at most {MOST_MULTI_HOT} ids; store the ids and let the model embed them"
     return None
@@ -100,7 +100,7 @@ def _multi_hot(feature: Feature) -> str | None:
 
 def _lists(feature: Feature) -> str | None:
     if feature.fill is not None and not feature.is_list:
-        return "`fill` is for lists; `default` is what a missing value becomes"
+        return "`fill` is for lists; use `default` for a missing value"
     if feature.top_k is not None and feature.part == "values" and feature.dtype not in ("int64", "float32"):
         return "`top_k` takes the greatest numbers: set `dtype: int64` or `dtype: float32`"
     listed = feature.ragged or feature.multi_hot
@@ -109,7 +109,7 @@ def _lists(feature: Feature) -> str | None:
     if feature.order == "smallest" and feature.top_k is None:
         return "`order` is for `top_k`"
     if feature.ragged and (feature.shape or feature.default is not None or feature.pad):
-        return "`ragged` takes no `shape`, `default` or `pad`: the list has the length that it has"
+        return "`ragged` takes no `shape`, `default` or `pad`: the list keeps its own length"
     if feature.pad and len(feature.shape) != 1:
         return "`pad` needs a `shape` with one number"
     return None
@@ -117,7 +117,7 @@ def _lists(feature: Feature) -> str | None:
 
 def _part_of_a_time(feature: Feature) -> str | None:
     if feature.date_part is not None and (feature.at or feature.top_k or feature.is_list):
-        return "`date_part` takes a part of one time: remove what is for lists and maps"
+        return "`date_part` takes a part of one time: remove the keys for lists and maps"
     ids = PARTS[feature.date_part] if feature.date_part and feature.dtype == "int64" else None
     if ids is not None and isinstance(feature.default, int) and not 0 <= feature.default < ids:
         return f"found `default: {feature.default}`, expected 0 to {ids - 1} for `date_part: {feature.date_part}`"
@@ -131,9 +131,7 @@ def _model(feature: Feature) -> str | None:
         return "`hash_buckets` is computed in the sample: remove `computed: model`"
     steps = (feature.clip, feature.log1p, feature.scale, feature.boundaries, feature.quantiles, feature.vocabulary)
     if not any(steps):
-        return (
-            "`computed: model` leaves `clip`, `log1p`, `scale`, `boundaries`, `quantiles` or `vocabulary` to the model"
-        )
+        return "`computed: model` needs `clip`, `log1p`, `scale`, `boundaries`, `quantiles` or `vocabulary`"
     if feature.vocabulary is not None and feature.shape:
         return "a model cannot tell padding from a missing token: set `ragged: true` instead of `shape`"
     return None

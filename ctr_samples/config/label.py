@@ -53,14 +53,14 @@ class Label(Model):
         if value == "synthesize":
             raise ValueError(
                 "expected 'drop' or 'quarantine': an impression made from a click would have no position "
-                "and no list, and would always be clicked, so a model would learn to tell it by what it lacks"
+                "and no list, and would always be clicked, so a model would learn to recognise it by what it lacks"
             )
         return value
 
     @model_validator(mode="after")
     def _value_fits_reduce(self) -> Label:
         if self.skew > timedelta(hours=1):
-            raise ValueError("found more than 1h in `skew`, expected the seconds by which clocks disagree")
+            raise ValueError("found more than 1h in `skew`, expected the few seconds by which clocks disagree")
         if (self.value is None) != (self.reduce == "any"):
             raise ValueError("`reduce: sum`, `max` and `first` need `value`; `reduce: any` takes none")
         return self

@@ -117,7 +117,7 @@ def _parse(path: Path) -> CommentedMap:
     except DuplicateKeyError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         key = re.search(r'found duplicate key "([^"]*)"', str(error))
-        raise ConfigError(f"{path}:{line}: the key {key[1] if key else '?'!r} stands here twice; keep one.") from None
+        raise ConfigError(f"{path}:{line}: the key {key[1] if key else '?'!r} appears twice; keep one.") from None
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise ConfigError(f"{path}:{line}: this is not YAML: {error.problem}.") from None

@@ -73,7 +73,7 @@ def _sources(config: JobConfig) -> Iterator[Problem]:
             yield Problem(("sources", name), "is never used; remove it, or use it in a view or label")
         needing = [place for place, used in named if used == name and place.startswith(("impressions", "labels."))]
         if source.may_be_absent and needing:
-            what = f"is for tables of views and histories: without its rows `{needing[0]}` would be wrong; remove it"
+            what = f"is only for sources of views and histories: without rows `{needing[0]}` would be wrong; remove it"
             yield Problem(("sources", name, "optional"), what)
 
 
@@ -83,15 +83,18 @@ def check_secrets(document: Mapping[str, Any]) -> list[Problem]:
     for name, source in (document.get("sources") or {}).items():
         password, url = str(source.get("password") or "${}"), str(source.get("url") or "")
         if not re.fullmatch(r"\$\{\w*\}", password) or _SECRET_IN_URL.search(url):
-            what = "holds a secret, which would be written into every manifest; put it into the environment and write `${NAME}`"
-            problems.append(Problem(("sources", name, "url" if _SECRET_IN_URL.search(url) else "password"), what))
+            problems.append(
+                Problem(("sources", name, "url" if _SECRET_IN_URL.search(url) else "password"), _WRITTEN_OPENLY)
+            )
     salt = (document.get("output") or {}).get("ids_salt")
     if salt is not None and "${" not in str(salt):
-        what = "holds a secret, which would be written into every manifest; put it into the environment and write `${NAME}`"
-        problems.append(Problem(("output", "ids_salt"), what))
+        problems.append(Problem(("output", "ids_salt"), _WRITTEN_OPENLY))
     return problems
 
 
+_WRITTEN_OPENLY = (
+    "holds a secret, which would be written into every manifest; put it into the environment and write `${NAME}`"
+)
 _SECRET_IN_URL = re.compile(
     rf"(?i)(?:^|[?&;,]){HIDDEN_PARAMETER}=(?!\$\{{)|//[^/@:]*:(?!\$\{{)[^@]*@|:thin:[^/@]*/(?!\$\{{)[^@]*@"
 )
@@ -133,7 +136,7 @@ def _days_after(config: JobConfig) -> Iterator[Problem]:
         if source.is_dated and needed > source.days_after:
             what = (
                 f"found {source.days_after}, but within `window: {format_duration(window)}` an action, or the last impression "
-                f"before it, lies up to {needed} day(s) after the run date"
+                f"before it, may lie up to {needed} day(s) after the run date"
             )
             yield Problem(("sources", name, "days_after"), f"{what}; set `sources.{name}.days_after: {needed}`")
 
@@ -168,7 +171,7 @@ def _impressions(config: JobConfig) -> Iterator[Problem]:
         what = f"there is no label {skip!r}{nearest(skip, config.labels)}"
         yield Problem(("impressions", "skip_above"), what)
     elif skip is not None and config.labels[skip].reduce != "any":
-        yield Problem(("impressions", "skip_above"), f"label {skip!r} is a value; expected one of `reduce: any`")
+        yield Problem(("impressions", "skip_above"), f"label {skip!r} has a value; expected a label with `reduce: any`")
 
 
 def _labels(config: JobConfig) -> Iterator[Problem]:
@@ -189,14 +192,14 @@ def _labels(config: JobConfig) -> Iterator[Problem]:
         if label.source != shown.source:
             for key in ("time", "article"):
                 if getattr(label, key) is None:
-                    what = f"needs `{key}`, since its source is not the one of `impressions`"
+                    what = f"needs `{key}`, since its source is not that of `impressions`"
                     yield Problem(where, what)
         if not keys_of(label, shown):
             yield Problem(where, "needs `request` or `user`, set here and under `impressions`, to find its impression")
 
 
 def _exempted(config: JobConfig) -> Iterator[Problem]:
-    """What a check passes over has to be something that it looks at, or the exemption is a mistake in writing."""
+    """An exemption must name something that is checked; otherwise it is a typing error."""
     judged = [*config.features, *config.views, *config.labels]
     for check in type(config.quality).model_fields:
         for name in getattr(config.quality, check).without:
@@ -215,7 +218,7 @@ def _views(config: JobConfig) -> Iterator[Problem]:
         if name == "impression":
             yield Problem(("views", name), "'impression' names the impression itself; rename the view")
         if view.entity != "article" and config.impressions.user is None:
-            yield Problem(("views", name, "entity"), f"is {view.entity}, but `impressions.user` is not set")
+            yield Problem(("views", name, "entity"), f"found {view.entity}, but `impressions.user` is not set")
         if isinstance(view, DailyCountView):
             yield from _counted(("views", name, "daily_counts"), view.daily_counts.counts, view.daily_counts.rates)
         if isinstance(view, WindowView):
@@ -225,7 +228,7 @@ def _views(config: JobConfig) -> Iterator[Problem]:
 
 
 def _days_before(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
-    """Days that are not read would be counted as empty, and rows that are not read as if they had never been."""
+    """Days that are not read would count as empty, and rows that are not read as if they did not exist."""
     read = config.sources[view.source].days_before
     reach = _reach(view, read, config.timezone)
     if reach is not None and reach.needed > read:
@@ -309,11 +312,11 @@ def _histories(config: JobConfig) -> Iterator[Problem]:
         if name == "impression" or name in config.views:
             yield Problem(where, f"{name!r} names the impression or a view; rename the history")
         if config.impressions.user is None:
-            yield Problem(where, "is of a user, but `impressions.user` is not set")
+            yield Problem(where, "needs `impressions.user`, which is not set")
             continue
         for key in ("time", "user", "item"):
             if getattr(inherited(history, config.impressions), key) is None:
-                yield Problem(where, f"needs `{key}`, since its source is not the one of `impressions`")
+                yield Problem(where, f"needs `{key}`, since its source is not that of `impressions`")
         if history.request is not None and config.impressions.request is None:
             yield Problem((*where, "request"), "has no effect, since `impressions.request` is not set; remove it")
         for column in history.columns:

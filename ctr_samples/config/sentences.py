@@ -78,7 +78,7 @@ def _expected(detail: ErrorDetails, place: Place) -> str:
             return f"keys such as `{place.keys[0]}:`"
         case "string_pattern_mismatch":
             small = context["pattern"].startswith("^[a-z]")
-            return "a name of small letters, digits, `_` and `-` that starts with a letter" if small else _A_NAME
+            return "a name of lower-case letters, digits, `_` and `-` that starts with a letter" if small else _A_NAME
         case kind if kind in _EXPECTED:
             return _EXPECTED[kind].format(**context)
         case _:

@@ -29,8 +29,8 @@ _PAIR = "_pair"
 
 def as_of(name: str, view: View, on: str) -> AsOf:
     """How a view is joined on a column of the impressions."""
-    in_order = view.known_in_order
-    return AsOf(name, on, view.max_age, view.inclusive, isinstance(view, SnapshotView), in_order=in_order)
+    snapshot = isinstance(view, SnapshotView)
+    return AsOf(name, on, view.max_age, view.inclusive, snapshot, in_order=view.known_in_order)
 
 
 def declared_facts(name: str, view: View) -> ViewFacts:

@@ -377,7 +377,7 @@ def test_a_history_whose_actions_are_too_old_before_they_are_known_is_refused(tm
 
 
 def test_a_duplicate_key_is_refused_with_its_line(tmp_path: Path) -> None:
-    assert problem(tmp_path, MINIMAL + "name: again\n") == "c.yaml:15: the key 'name' stands here twice; keep one."
+    assert problem(tmp_path, MINIMAL + "name: again\n") == "c.yaml:15: the key 'name' appears twice; keep one."
 
 
 def test_text_that_is_not_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
@@ -691,7 +691,7 @@ def test_a_view_beside_a_lambda_is_still_checked(tmp_path: Path) -> None:
         (
             "name: tiny",
             "name: Tiny",
-            "name: found 'Tiny', expected a name of small letters, digits, `_` and `-` that starts with a letter.",
+            "name: found 'Tiny', expected a name of lower-case letters, digits, `_` and `-` that starts with a letter.",
         ),
         ("path: out", "path: 5", "output.path: found 5, expected text."),
         ("path: out", "path: ''", "output.path: found '', expected some text."),
@@ -981,9 +981,7 @@ def test_names_of_any_characters_stand_between_backticks(tmp_path: Path, source:
 )
 def test_a_name_of_other_characters_without_backticks_is_refused(tmp_path: Path, source: str) -> None:
     text = MINIMAL.replace("features:", f"features:\n  n: {{{source}, dtype: int64}}")
-    assert "a name of other characters than letters, digits and `_` stands between backticks." in problem(
-        tmp_path, text
-    )
+    assert "put a name with characters other than letters, digits and `_` between backticks." in problem(tmp_path, text)
 
 
 def test_a_column_between_backticks_is_looked_for_like_any_other(tmp_path: Path) -> None:
@@ -1003,15 +1001,13 @@ KEYS = ["a0: &a0 {x: 1, y: 1}", *[f"a{i}: &a{i} {{x: *a{i - 1}, y: *a{i - 1}}}" 
 @pytest.mark.parametrize("bomb", [LISTS, KEYS])
 def test_aliases_that_stand_for_billions_of_values_are_refused(tmp_path: Path, bomb: list[str]) -> None:
     message = problem(tmp_path, MINIMAL + "\n".join(bomb) + "\n")
-    assert re.fullmatch(
-        r"c\.yaml stands for [\d,]+ values once its aliases are filled in, expected at most 200,000\.", message
-    )
+    assert re.fullmatch(r"c\.yaml has [\d,]+ values once its aliases are expanded, expected at most 200,000\.", message)
 
 
 @pytest.mark.parametrize("value", ["&x [*x]", "&x {y: [1, *x]}"])
 def test_an_alias_of_a_part_of_itself_is_refused(tmp_path: Path, value: str) -> None:
     message = problem(tmp_path, MINIMAL, f"x={value}")
-    assert message == "c.yaml has an alias that stands for a part of itself; write the part out."
+    assert message == "c.yaml has an alias that refers to a part of itself; write the part out."
 
 
 def test_aliases_of_ordinary_size_are_filled_in(tmp_path: Path) -> None:
@@ -1022,7 +1018,7 @@ def test_aliases_of_ordinary_size_are_filled_in(tmp_path: Path) -> None:
 def test_a_bomb_in_an_override_is_refused(tmp_path: Path) -> None:
     parts = ["&a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     parts += [f"&a{i} [{', '.join(10 * [f'*a{i - 1}'])}]" for i in range(1, 10)]
-    assert "values once its aliases are filled in" in problem(tmp_path, MINIMAL, f"x=[{', '.join(parts)}]")
+    assert "values once its aliases are expanded" in problem(tmp_path, MINIMAL, f"x=[{', '.join(parts)}]")
 
 
 def test_a_file_of_megabytes_is_refused_unread(tmp_path: Path) -> None:

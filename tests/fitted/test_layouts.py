@@ -158,10 +158,10 @@ def test_legacy_121_is_what_the_old_readers_parse(spark: SparkSession, folder: P
 @pytest.mark.parametrize(
     ("layout", "changes", "message"),
     [
-        ("dense", {}, "features.words: has lists of any length, and cannot be a part of the `dense` layout"),
-        ("legacy_121", {WORDS: ""}, "`legacy_121` needs 121 numbers, and the features have 3"),
+        ("dense", {}, "features.words: has lists of any length, so it cannot be part of the `dense` layout"),
+        ("legacy_121", {WORDS: ""}, "`legacy_121` needs 121 numbers, but the features have 3"),
         ("sequence", {WORDS: ""}, "`sequence` needs a feature with `ragged: true`"),
-        ("dense", {WORDS: "  words: {from: impression.city, dtype: string}\n"}, "features.words: is no number"),
+        ("dense", {WORDS: "  words: {from: impression.city, dtype: string}\n"}, "features.words: is not a number"),
         (
             "columns",
             {"vocabulary: cities}": "vocabulary: citys}"},
@@ -175,7 +175,7 @@ def test_legacy_121_is_what_the_old_readers_parse(spark: SparkSession, folder: P
         (
             "columns",
             {WORDS: "  words: {cross: [city, price], dtype: int64, hash_buckets: 9}\n"},
-            "'price' is not one integer or text; bucketise a number with `boundaries` first",
+            "'price' is not a single integer or text; bucketise numbers with `boundaries` first",
         ),
         (
             "dense",

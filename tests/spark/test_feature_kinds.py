@@ -331,7 +331,7 @@ def test_a_number_without_a_logarithm_ends_the_run_and_says_what_helps(frame: Fr
         ({"dtype": "int64"}, "give exactly one of `from`, `expr` and `cross`"),
         (of("a", vocabulary="v", hash_buckets=3), "give `hash_buckets` or `vocabulary`, not both"),
         (of("a", "string", vocabulary="v"), "`vocabulary` makes ids: set `dtype: int64`"),
-        (of("a", boundaries=[2, 1]), "expected finite numbers that ascend"),
+        (of("a", boundaries=[2, 1]), "expected finite numbers in ascending order"),
         (of("a", "float32", clip=[1, 1]), "two finite numbers, the lesser one first"),
         (of("a", clip=[0, 1]), "this makes a number: set `dtype: float32`"),
         (of("a", "float32", boundaries=[1]), "this makes an id: set `dtype: int64`"),
