@@ -17,7 +17,6 @@ from ctr_samples.config.units import Age, Duration, format_duration
 Entity = Literal["user", "article", "user_article"]
 _DAY = timedelta(days=1)
 _METHOD = "How it is joined; default: what the planner finds best. The samples are the same."
-_AFTER = "How long after `event_time` a row is known."
 _INCLUSIVE = "Also use a row whose event time equals the impression's; it must be known by then."
 _SEQUENCE = "What orders rows with equal times, such as a version number: the greatest wins."
 _TOMBSTONE = "Which rows say that the entity has no features from then on."
@@ -112,7 +111,27 @@ def _no_snapshots(method: Any) -> Any:
 Method = Annotated[Literal["union", "intervals"], BeforeValidator(_no_snapshots)]
 
 
-class EventView(AgingView):
+class TimedView(ViewKind):
+    """A view of a source whose rows have a time of their own."""
+
+    event_time: Expression = Field(description="When an action happened.")
+    available_after: Duration | None = Field(
+        None, description="How long after its day or its step ended an action is known."
+    )
+    method: Method | None = Field(None, description=_METHOD)
+
+    @property
+    def clock(self) -> Expression:
+        """The `event_time`."""
+        return self.event_time
+
+    @property
+    def delay(self) -> timedelta:
+        """The `available_after`."""
+        return self.available_after or timedelta()
+
+
+class EventView(AgingView, TimedView):
     """Rows that became true one by one, each at its `event_time`."""
 
     kind: ClassVar[str] = "events"
@@ -122,14 +141,14 @@ class EventView(AgingView):
         description="When a row became true.",
         json_schema_extra=hint("a table that never changes says `static: true` instead"),
     )
+    available_after: Duration | None = Field(None, description="How long after `event_time` a row is known.")
     available_time: Expression | None = Field(
-        None, description="When the system knew of a row; it is seen from that instant on."
+        None,
+        description="Instead of `available_after`: when a row was known to the system. It is used from that instant on.",
     )
-    available_after: Duration | None = Field(None, description=f"Instead of `available_time`: {_AFTER.lower()}")
     inclusive: bool = Field(False, description=_INCLUSIVE)
     sequence: Expression | None = Field(None, description=_SEQUENCE)
     tombstone: Expression | None = Field(None, description=_TOMBSTONE)
-    method: Method | None = Field(None, description=_METHOD)
 
     @model_validator(mode="after")
     def _known_by_one_clock(self) -> Self:
@@ -138,19 +157,9 @@ class EventView(AgingView):
         return self
 
     @property
-    def clock(self) -> Expression:
-        """The `event_time`."""
-        return self.event_time
-
-    @property
     def known_in_order(self) -> bool:
         """Not with an `available_time`, which may be any."""
         return self.available_time is None
-
-    @property
-    def delay(self) -> timedelta:
-        """The `available_after`."""
-        return self.available_after or timedelta()
 
 
 class SnapshotView(AgingView):
@@ -204,7 +213,7 @@ class StaticView(ViewKind):
         return value
 
 
-class DailyCountView(AgingView):
+class DailyCountView(AgingView, TimedView):
     """Counts of the source by day, known when the day is over."""
 
     kind: ClassVar[str] = "daily counts"
@@ -216,20 +225,7 @@ class DailyCountView(AgingView):
     is_daily: ClassVar[bool] = True
 
     daily_counts: DailyCounts = Field(description="What is counted.")
-    event_time: Expression = Field(description="When an action happened.")
-    available_after: Duration | None = Field(None, description="How long after its day ended a count is known.")
     inclusive: bool = Field(False, description=_INCLUSIVE)
-    method: Method | None = Field(None, description=_METHOD)
-
-    @property
-    def clock(self) -> Expression:
-        """The `event_time`."""
-        return self.event_time
-
-    @property
-    def delay(self) -> timedelta:
-        """The `available_after`."""
-        return self.available_after or timedelta()
 
     @property
     def counted(self) -> DailyCounts:
@@ -237,7 +233,7 @@ class DailyCountView(AgingView):
         return self.daily_counts
 
 
-class WindowView(ViewKind):
+class WindowView(TimedView):
     """Counts, sums and rates of the source over sliding windows that end just before the impression."""
 
     kind: ClassVar[str] = "windows"
@@ -246,19 +242,6 @@ class WindowView(ViewKind):
     inclusive: ClassVar[bool] = False
 
     aggregates: Aggregates = Field(description="What is counted, and over which windows.")
-    event_time: Expression = Field(description="When an action happened.")
-    available_after: Duration | None = Field(None, description="How long after its step ended an action is known.")
-    method: Method | None = Field(None, description=_METHOD)
-
-    @property
-    def clock(self) -> Expression:
-        """The `event_time`."""
-        return self.event_time
-
-    @property
-    def delay(self) -> timedelta:
-        """The `available_after`."""
-        return self.available_after or timedelta()
 
     @property
     def counted(self) -> Aggregates:
