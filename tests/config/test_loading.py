@@ -475,9 +475,7 @@ def test_a_window_that_reaches_into_days_that_are_not_read_is_refused_once_for_e
         sources="{log: {format: parquet, path: 'log/{date}'}, actions: {format: table, table: t, date_column: dt}}",
         labels=f"{{near: {{{action}, window: 30m}}, far: {{{action}, window: 25h}}}}",
     )
-    found = (
-        "found 0, but within `window: 25h` an action, or the last impression before it, may lie up to 2 day(s) after the"
-    )
+    found = "found 0, but within `window: 25h` an action, or the last impression before it, may lie up to 2 day(s) after the"
     assert [line.partition(": ")[2] for line in problem(tmp_path, text).splitlines()] == [
         f"sources.log.days_after: {found} run date; set `sources.log.days_after: 2`.",
         f"sources.actions.days_after: {found} run date; set `sources.actions.days_after: 2`.",

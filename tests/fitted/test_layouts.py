@@ -192,7 +192,7 @@ def test_legacy_121_is_what_the_old_readers_parse(spark: SparkSession, folder: P
             {WORDS: VECTOR.replace("words:", "label:")},
             "features.label: is what the `legacy_121` layout calls the label; rename it",
         ),
-        ("columns", {"fitted: ": "#fitted: "}, "needs what is fitted; say where it is kept with `path`"),
+        ("columns", {"fitted: ": "#fitted: "}, "needs fitted state; set `path`, where it is kept"),
     ],
 )
 def test_what_a_layout_cannot_hold_is_refused_before_anything_is_read(

@@ -49,8 +49,8 @@ def problem(tmp_path: Path, *overrides: str) -> str:
         (
             "labels.clicked.orphans=synthesize",
             "labels.clicked.orphans: found 'synthesize', expected 'drop' or 'quarantine': an impression made from a click "
-            "would have no position and no list, and would always be clicked, so a model would learn to tell it by what it "
-            "lacks.",
+            "would have no position and no list, and would always be clicked, so a model would learn to recognise it by what "
+            "it lacks.",
         ),
         (
             "labels.clicked.orphans=keep",
