@@ -13,55 +13,85 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from ctr_samples.config.features import Feature, Fitted, Vocabulary
-from ctr_samples.config.models import (
+from ctr_samples.config import (
     Aggregates,
-    BadRecords,
+    CatalogSource,
+    ColumnarSource,
+    CsvSource,
     DailyCounts,
+    DailyCountView,
+    DatabaseSource,
+    EventView,
+    Feature,
+    Fitted,
     History,
     Impressions,
-    JdbcPartition,
     JobConfig,
+    JsonSource,
     Label,
+    Limits,
     Output,
-    Rate,
-    Retention,
+    Quality,
     Sampling,
-    Source,
+    SnapshotView,
     Split,
-    View,
+    StaticView,
+    Vocabulary,
+    WindowView,
 )
-from ctr_samples.config.quality import Limits, Quality
-from ctr_samples.config.units import Duration, Size, format_duration, format_size
+from ctr_samples.config.base import Expression
+from ctr_samples.config.counting import Rate
+from ctr_samples.config.kinds import Kind
+from ctr_samples.config.output import Retention
+from ctr_samples.config.source import BadRecords, JdbcPartition, SourceKind
+from ctr_samples.config.units import Age, Duration, Size, format_duration, format_size
+from ctr_samples.config.view import ViewKind
 
 SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("The file", JobConfig),
-    ("sources.<name>", Source),
-    ("sources.<name>.bad_records", BadRecords),
-    ("sources.<name>.partition", JdbcPartition),
-    ("impressions", Impressions),
-    ("labels.<name>", Label),
-    ("views.<name>", View),
-    ("views.<name>.daily_counts", DailyCounts),
-    ("views.<name>.daily_counts.rates.<name>", Rate),
-    ("views.<name>.aggregates", Aggregates),
-    ("views.<name>.aggregates.rates.<name>", Rate),
-    ("histories.<name>", History),
-    ("features.<name>", Feature),
-    ("vocabularies.<name>", Vocabulary),
-    ("fitted", Fitted),
-    ("split", Split),
-    ("sampling", Sampling),
-    ("output", Output),
-    ("output.retention", Retention),
-    ("quality", Quality),
-    ("quality.<check>", Limits),
+    ("`sources.<name>`", SourceKind),
+    ("`sources.<name>` with `format: json`", JsonSource),
+    ("`sources.<name>` with `format: csv`", CsvSource),
+    ("`sources.<name>` with `format: parquet` or `orc`", ColumnarSource),
+    ("`sources.<name>` with `format: table`", CatalogSource),
+    ("`sources.<name>` with `format: jdbc`", DatabaseSource),
+    ("`sources.<name>.bad_records`", BadRecords),
+    ("`sources.<name>.partition`", JdbcPartition),
+    ("`impressions`", Impressions),
+    ("`labels.<name>`", Label),
+    ("`views.<name>`", ViewKind),
+    ("`views.<name>` of events", EventView),
+    ("`views.<name>` of snapshots", SnapshotView),
+    ("`views.<name>` without times", StaticView),
+    ("`views.<name>` of daily counts", DailyCountView),
+    ("`views.<name>.daily_counts`", DailyCounts),
+    ("`views.<name>.daily_counts.rates.<name>`", Rate),
+    ("`views.<name>` of windows", WindowView),
+    ("`views.<name>.aggregates`", Aggregates),
+    ("`views.<name>.aggregates.rates.<name>`", Rate),
+    ("`histories.<name>`", History),
+    ("`features.<name>`", Feature),
+    ("`vocabularies.<name>`", Vocabulary),
+    ("`fitted`", Fitted),
+    ("`split`", Split),
+    ("`sampling`", Sampling),
+    ("`output`", Output),
+    ("`output.retention`", Retention),
+    ("`quality`", Quality),
+    ("`quality.<check>`", Limits),
 ]
+
+SHARED: dict[type[Kind], str] = {
+    SourceKind: "`format` says which kind a source is. Every kind has these keys, and those of its own below.",
+    ViewKind: "The keys of a view say which kind it is: `snapshot`, `static`, `daily_counts` or `aggregates`, and without any "
+    "of these it is one of events. Every kind has these keys, and those of its own below.",
+}
+"""What is said of the models whose keys all kinds have."""
 
 INTRODUCTION = """\
 # Configuration
 
-<!-- Written by `make docs` from ctr_samples/config/models.py; change it there. -->
+<!-- Written by `make docs` from the models in ctr_samples/config; change them there. -->
 
 One YAML file says everything about a sample set. `ctr-samples config --config FILE` checks it, `--explain` prints its plan in
 words, `--set a.b=value` changes one key for one run. Unknown and duplicate keys are errors.
@@ -81,17 +111,34 @@ words, `--set a.b=value` changes one key for one run. Unknown and duplicate keys
 """
 
 
+NAMED = (
+    (Expression, "expression"),
+    (Duration, "duration"),
+    (Age, "duration \\| `unbounded`"),
+    (Size, "size"),
+)
+"""Types with a name of their own."""
+
+
 def page() -> Iterator[str]:
     """The whole page, line by line."""
     yield INTRODUCTION
     for title, model in SECTIONS:
-        yield f"## {title if model is JobConfig else f'`{title}`'}\n"
+        yield f"## {title}\n"
         yield f"{inspect.getdoc(model) or ''}\n"
+        if model in SHARED:
+            yield f"{SHARED[model]}\n"
         yield "| key | value | default | meaning |"
         yield "|---|---|---|---|"
-        for name, field in model.model_fields.items():
+        for name, field in _own_fields(model).items():
             yield f"| `{field.alias or name}` | {_value(field)} | {_default(field)} | {field.description or ''} |"
         yield ""
+
+
+def _own_fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The fields of a model; of a kind those that not all kinds have."""
+    shared = next((base.model_fields for base in SHARED if issubclass(model, base) and model is not base), {})
+    return {name: field for name, field in model.model_fields.items() if name not in shared}
 
 
 def _value(field: FieldInfo) -> str:
@@ -107,7 +154,7 @@ def _limit(value: Any) -> Any:
 
 
 def _type(kind: Any, metadata: Any = ()) -> str:
-    for named, word in ((Duration, "duration"), (Size, "size")):
+    for named, word in NAMED:
         if kind is named or _same_annotation(kind, metadata, named):
             return word
     if get_origin(kind) is Annotated:
@@ -122,15 +169,13 @@ def _type(kind: Any, metadata: Any = ()) -> str:
         return f"list of {_type(get_args(kind)[0])}s"
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return "see below"
-    if kind is str and any(getattr(m, "func", None).__name__ == "_as_text" for m in metadata if hasattr(m, "func")):
-        return "expression"
     return {str: "text", int: "integer", float: "number", bool: "`true` \\| `false`"}.get(kind, str(kind))
 
 
 def _same_annotation(kind: Any, metadata: Any, named: Any) -> bool:
     """Pydantic takes the top level of an Annotated apart; its metadata still tells what it was."""
     base, *parts = get_args(named)
-    return kind is base and bool(parts) and any(m == parts[0] for m in metadata)
+    return bool(kind == base) and bool(parts) and any(m == parts[0] for m in metadata)
 
 
 def _default(field: FieldInfo) -> str:

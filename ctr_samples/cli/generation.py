@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from ctr_samples.cli.errors import Debug, errors_in_words
-from ctr_samples.config import JobConfig, explain, load_config
+from ctr_samples.config import CatalogSource, JobConfig, explain, load_config
 from ctr_samples.progress import RunProgress
 from ctr_samples.terminal import say, stderr_console
 
@@ -26,7 +26,7 @@ def spark_for(config: JobConfig, name: str, console: Console) -> Iterator[tuple[
     with RunProgress(console) as progress:
         from ctr_samples.spark.session import session_of_command
 
-        tables = any(source.format == "table" for source in config.sources.values())
+        tables = any(isinstance(source, CatalogSource) for source in config.sources.values())
         with session_of_command(name, hive=tables) as spark:
             progress.follow(spark)
             yield spark, progress

@@ -1,41 +1,73 @@
-"""The YAML file that says everything about a sample set: its models, its loader and its plan in words."""
+"""The YAML file that says everything about a sample set: its models, its loader and its plan in words.
 
+::
+
+    job.py                  the root
+    source.py  view.py      unions of kinds, told apart by their keys; kinds.py says which, and names both when keys are mixed
+    impressions.py  label.py  history.py  counting.py  split.py  output.py  quality.py  fitted.py
+    feature.py              one feature, and in feature_conflicts.py which of its keys contradict each other
+    references.py, feature_checks.py    what ties keys to other parts of the file
+    loading.py              from YAML to the models
+    document.py, sizes.py, masking.py   lines and plain values; files that are too large; secrets of the environment
+    places.py, sentences.py, problems.py    from errors to sentences
+    base.py, names.py, units.py         what the models share
+    explain.py              the plan in words
+"""
+
+from ctr_samples.config.counting import Aggregates, DailyCounts
 from ctr_samples.config.explain import explain
-from ctr_samples.config.features import Feature, Fitted, Vocabulary
+from ctr_samples.config.feature import Feature
+from ctr_samples.config.fitted import Fitted, Vocabulary
+from ctr_samples.config.history import History
+from ctr_samples.config.impressions import Impressions
+from ctr_samples.config.job import JobConfig
+from ctr_samples.config.label import Label
 from ctr_samples.config.loading import LoadedConfig, load_config
-from ctr_samples.config.models import (
-    Aggregates,
-    DailyCounts,
-    History,
-    Impressions,
-    JobConfig,
-    Label,
-    Output,
-    Sampling,
-    Source,
-    Split,
-    View,
-)
+from ctr_samples.config.output import Output
 from ctr_samples.config.quality import Limits, Quality
+from ctr_samples.config.source import (
+    CatalogSource,
+    ColumnarSource,
+    CsvSource,
+    DatabaseSource,
+    FileSource,
+    JsonSource,
+    Source,
+    TextSource,
+)
+from ctr_samples.config.split import Sampling, Split
+from ctr_samples.config.view import DailyCountView, EventView, SnapshotView, StaticView, View, WindowView
 
 __all__ = [
     "Aggregates",
+    "CatalogSource",
+    "ColumnarSource",
+    "CsvSource",
+    "DailyCountView",
     "DailyCounts",
+    "DatabaseSource",
+    "EventView",
     "Feature",
+    "FileSource",
     "Fitted",
     "History",
     "Impressions",
     "JobConfig",
+    "JsonSource",
     "Label",
     "Limits",
     "LoadedConfig",
     "Output",
     "Quality",
     "Sampling",
+    "SnapshotView",
     "Source",
     "Split",
+    "StaticView",
+    "TextSource",
     "View",
     "Vocabulary",
+    "WindowView",
     "explain",
     "load_config",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -34,3 +35,14 @@ class Model(BaseModel):
     """A part of the configuration: unknown keys fail, and nothing changes it once it is read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, protected_namespaces=())
+
+
+def hint(text: str) -> dict[str, Any]:
+    """For ``json_schema_extra``: what a message adds where the key is missing."""
+    return {"hint": text}
+
+
+def from_home(path: str) -> str:
+    """A path with the home directory in place of ``~``."""
+    # Neither Spark nor an object store knows `~`; they would make a directory of that name.
+    return os.path.expanduser(path) if path.startswith("~/") else path

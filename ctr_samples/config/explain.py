@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date, timedelta
 
-from ctr_samples.config.features import Feature
-from ctr_samples.config.models import JobConfig, Label, Source, View
+from ctr_samples.config.counting import DailyCounts
+from ctr_samples.config.feature import Feature
+from ctr_samples.config.job import JobConfig
+from ctr_samples.config.label import Label
 from ctr_samples.config.references import inherited, keys_of
+from ctr_samples.config.source import Source
 from ctr_samples.config.units import format_duration, format_size
+from ctr_samples.config.view import AgingView, EventView, SnapshotView, StaticView, View, WindowView
 
 
 def explain(config: JobConfig, run_date: date | None = None) -> str:
@@ -21,9 +25,8 @@ def _sources(config: JobConfig, run_date: date | None) -> Iterator[str]:
     yield ""
     yield "It reads"
     for name, source in config.sources.items():
-        place = source.path or source.table or "a query"
-        without = "; empty if it is not there" if source.optional else ""
-        yield f"  {name}: {source.format} at {place}{_days(source, run_date)}{without}"
+        without = "; empty if it is not there" if source.may_be_absent else ""
+        yield f"  {name}: {source.format} at {source.place}{_days(source, run_date)}{without}"
 
 
 def _days(source: Source, run_date: date | None) -> str:
@@ -72,36 +75,38 @@ def _views(config: JobConfig) -> Iterator[str]:
 
 
 def _view(view: View) -> str:
-    if view.static:
-        return f"the one row of {view.source} with the same {_ENTITIES[view.entity]} (a table without times)"
-    if view.snapshot is not None:
-        delay = (
-            f", once {format_duration(view.publish_delay)} have passed since its day ended"
-            if view.publish_delay
-            else ""
-        )
-        what = f"the row of the same {_ENTITIES[view.entity]} in the latest snapshot of {view.source} that was there{delay}"
-        return f"{what}, {_age(view)}"
-    if view.aggregates is not None:
-        lengths = ", ".join(format_duration(window) for window in view.aggregates.windows)
-        delay = f" and {format_duration(view.available_after)} more" if view.available_after else ""
-        step = format_duration(view.aggregates.step)
-        return (
-            f"counts of {view.source} for the same {_ENTITIES[view.entity]} over the {lengths} before the impression, in steps "
-            f"of {step}: an action counts once its step{delay} is over"
-        )
-    if view.daily_counts is not None:
-        days = view.daily_counts.days
-        what = f"counts of {view.source} over the last {days} full day(s) for the same {_ENTITIES[view.entity]}"
+    same = f"the same {_ENTITIES[view.entity]}"
+    match view:
+        case StaticView():
+            return f"the one row of {view.source} with {same} (a table without times)"
+        case SnapshotView():
+            delay = f", once {format_duration(view.delay)} have passed since its day ended" if view.delay else ""
+            what = f"the row of {same} in the latest snapshot of {view.source} that was there{delay}"
+            return f"{what}, {_age(view)}"
+        case WindowView():
+            return _windows(view, same)
+    if isinstance(view.counted, DailyCounts):
+        what = f"counts of {view.source} over the last {view.counted.days} full day(s) for {same}"
     else:
-        what = f"the last row of {view.source} for the same {_ENTITIES[view.entity]}"
+        what = f"the last row of {view.source} for {same}"
     before = "not after" if view.inclusive else "before"
-    known = ""
-    if view.available_after is not None:
-        known = f", once {format_duration(view.available_after)} have passed"
-    elif view.available_time is not None:
-        known = f", once known ({view.available_time})"
-    return f"{what} that became true {before} the impression{known}, {_age(view)}"
+    return f"{what} that became true {before} the impression{_known(view)}, {_age(view)}"
+
+
+def _windows(view: WindowView, same: str) -> str:
+    lengths = ", ".join(format_duration(window) for window in view.aggregates.windows)
+    delay = f" and {format_duration(view.delay)} more" if view.delay else ""
+    step = format_duration(view.aggregates.step)
+    return (
+        f"counts of {view.source} for {same} over the {lengths} before the impression, in steps of {step}: an action counts "
+        f"once its step{delay} is over"
+    )
+
+
+def _known(view: AgingView) -> str:
+    if isinstance(view, EventView) and view.available_time is not None:
+        return f", once known ({view.available_time})"
+    return f", once {format_duration(view.delay)} have passed" if view.delay else ""
 
 
 _ENTITIES = {"user": "user", "article": "article", "user_article": "user and article"}
@@ -111,7 +116,7 @@ def _histories(config: JobConfig) -> Iterator[str]:
     for name, history in config.histories.items():
         resolved = inherited(history, config.impressions)
         where = f" where {history.where}" if history.where else ""
-        age = f" of at most {format_duration(history.within)}" if isinstance(history.within, timedelta) else ""
+        age = f" of at most {format_duration(history.within)}" if history.within is not None else ""
         delay = f", once {format_duration(history.available_after)} have passed" if history.available_after else ""
         by_request = resolved.request is not None and config.impressions.request is not None
         other = ", without those of its own request" if by_request else ""
@@ -121,8 +126,8 @@ def _histories(config: JobConfig) -> Iterator[str]:
         )
 
 
-def _age(view: View) -> str:
-    return "of any age" if view.ttl == "unbounded" or view.ttl is None else f"at most {format_duration(view.ttl)} old"
+def _age(view: AgingView) -> str:
+    return "of any age" if view.ttl is None else f"at most {format_duration(view.ttl)} old"
 
 
 def _features(config: JobConfig) -> Iterator[str]:

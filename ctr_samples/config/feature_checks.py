@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from ctr_samples.config.features import MOST_MULTI_HOT, PARTS, Feature
-from ctr_samples.config.models import JobConfig
+from ctr_samples.config.feature import Feature
+from ctr_samples.config.feature_conflicts import MOST_MULTI_HOT, PARTS
+from ctr_samples.config.job import JobConfig
 from ctr_samples.config.names import (
     HISTORY_COLUMNS,
     IMPRESSION_COLUMNS,
@@ -21,7 +22,7 @@ LEGACY_SIZE = 121
 
 _PART = r"`(?:[^`]|``)+`|[^\W\d]\w*"
 """A name of SQL; one of other characters stands between backticks, in which a backtick is doubled."""
-_QUOTED = "; a name of other characters than letters, digits and `_` stands between backticks"
+_QUOTED = "; put a name with characters other than letters, digits and `_` between backticks"
 
 
 def feature_problems(config: JobConfig) -> Iterator[Problem]:
@@ -86,10 +87,10 @@ def _crossed(config: JobConfig, name: str, feature: Feature) -> Iterator[Problem
             valid = [f for f in config.features if f != name]
             yield Problem(("features", name, "cross"), f"there is no other feature {other!r}{nearest(other, valid)}")
         elif crossed.cross is not None:
-            what = f"{other!r} is a cross itself; name the features that it is made from"
+            what = f"{other!r} is itself a cross; name the features it is made from"
             yield Problem(("features", name, "cross"), what)
         elif crossed.is_list or crossed.multi_hot or crossed.dtype not in ("int64", "string"):
-            what = f"{other!r} is not one integer or text; bucketise a number with `boundaries` first"
+            what = f"{other!r} is not a single integer or text; bucketise numbers with `boundaries` first"
             yield Problem(("features", name, "cross"), what)
 
 
@@ -113,7 +114,7 @@ def _vocabulary(config: JobConfig, name: str, feature: Feature) -> Iterator[Prob
 def _fitted(config: JobConfig) -> Iterator[Problem]:
     needing = [name for name, feature in config.features.items() if feature.is_fitted]
     if needing and config.fitted is None:
-        what = f"is missing, and the feature {needing[0]!r} needs what is fitted; say where it is kept with `path`"
+        what = f"is missing, but the feature {needing[0]!r} needs fitted state; set `path`, where it is kept"
         yield Problem(("fitted",), what)
     if config.fitted is not None and not needing:
         yield Problem(("fitted",), "has no effect: no feature has `vocabulary`, `scale` or `quantiles`; remove it")
@@ -135,12 +136,12 @@ def _layout(config: JobConfig) -> Iterator[Problem]:
         return
     for name, feature in config.features.items():
         if problem := _not_in_a_vector(layout, feature):
-            yield Problem(("features", name), f"{problem}, and cannot be a part of the `{layout}` layout")
+            yield Problem(("features", name), f"{problem}, so it cannot be part of the `{layout}` layout")
         if layout == "legacy_121" and name == LEGACY_LABEL:
             yield Problem(("features", name), "is what the `legacy_121` layout calls the label; rename it")
     total = sum(width(config, feature) or 0 for feature in config.features.values())
     if layout == "legacy_121" and total != LEGACY_SIZE:
-        yield Problem(("output", "layout"), f"`legacy_121` needs {LEGACY_SIZE} numbers, and the features have {total}")
+        yield Problem(("output", "layout"), f"`legacy_121` needs {LEGACY_SIZE} numbers, but the features have {total}")
     reduced = [label.reduce for label in config.labels.values()]
     if layout == "legacy_121" and (reduced != ["any"] or config.sampling is not None):
         what = "`legacy_121` records hold one label of `reduce: any` and no weight: keep one such label, no `sampling`"
@@ -149,9 +150,9 @@ def _layout(config: JobConfig) -> Iterator[Problem]:
 
 def _not_in_a_vector(layout: str, feature: Feature) -> str | None:
     if feature.dtype not in ("int64", "float32") or feature.encoding != "list":
-        return "is no number"
+        return "is not a number"
     if feature.nulls == "omit":
-        return "is left out where it is missing"
+        return "is left out of samples without a value"
     if feature.ragged and (layout != "sparse" or not feature.makes_ids):
         return "has lists of any length"
     if layout == "sparse" and feature.computed == "model":
@@ -193,7 +194,7 @@ def _unknown_column(config: JobConfig, view: str, column: str) -> Iterator[str]:
     if view not in config.views:
         yield f"there is no view {view!r}{nearest(view, [*config.views, *config.histories, 'impression'])}"
         return
-    counted = config.views[view].daily_counts or config.views[view].aggregates
+    counted = config.views[view].counted
     if counted is not None:
         valid = [*counted.column_names, *VIEW_METADATA]
         if column not in valid:

@@ -1,4 +1,4 @@
-"""Reads the YAML file: templates, overrides, and errors that name file, line, key, what was found and expected."""
+"""Reads the YAML file: templates, overrides, the models, and a sentence for each problem."""
 
 from __future__ import annotations
 
@@ -10,53 +10,25 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import ValidationError
 from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
-from ctr_samples.addresses import holds_credentials
+from ctr_samples.config.document import REFERENCE, at, names, plain
+from ctr_samples.config.job import JobConfig
 from ctr_samples.config.masking import mask, remember
-from ctr_samples.config.models import JobConfig
-from ctr_samples.config.problems import end_sentence, nearest
+from ctr_samples.config.problems import end_sentence
 from ctr_samples.config.references import check_references, check_secrets
+from ctr_samples.config.sentences import kind_of, sentence
 from ctr_samples.config.sizes import LARGEST_FILE, too_large
 from ctr_samples.errors import ConfigError, CtrSamplesError
 
-_REFERENCE = re.compile(r"\$\{(\w+)\}")
-
 _MOST_PROBLEMS = 8
-_LONGEST_VALUE = 80
-
-_A_NAME = "a name of letters, digits and `_` that starts with a letter"
-_EXPECTED = {
-    "bool_parsing": "true or false",
-    "bool_type": "true or false",
-    "dict_type": "keys",
-    "finite_number": "a finite number",
-    "float_parsing": "a number",
-    "float_type": "a number",
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "int_from_float": "a whole number",
-    "int_parsing": "a whole number",
-    "int_parsing_size": "a whole number of 64 bits",
-    "int_type": "a whole number",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
-    "list_type": "a list",
-    "literal_error": "{expected}",
-    "string_too_short": "some text",
-    "string_type": "text",
-    "too_short": "at least {min_length}",
-    "tuple_type": "a list such as [100]",
-}
-"""What pydantic's types of error expect, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +68,7 @@ class LoadedConfig:
             for key in ("url", "user", "password", "driver"):
                 source.pop(key, None)
         document.pop("output", None)
-        return sorted(set(_names(document)))
+        return sorted(set(names(document)))
 
     def refuse_secrets(self) -> None:
         """Raise ConfigError if a secret stands in the file itself, from where it would go into every manifest."""
@@ -117,17 +89,17 @@ def load_config(
     if problem := too_large(tree):
         raise ConfigError(f"{path} {problem}.")
     filled = _fill(tree, environ, str(path), tree, ())
-    values = {name: environ[name] for name in _names(_plain(tree)) if name in environ}
+    values = {name: environ[name] for name in names(plain(tree)) if name in environ}
     remember(values)
     try:
         config = JobConfig.model_validate(filled)
     except ValidationError as error:
-        lines = [_sentence(str(path), tree, detail) for detail in error.errors()]
+        lines = [sentence(str(path), tree, detail) for detail in error.errors()]
         raise ConfigError(mask(_report(lines), values)) from None
-    problems = [_at(str(path), tree, p.where) + p.what for p in check_references(config)]
+    problems = [at(str(path), tree, p.where) + p.what for p in check_references(config)]
     if problems:
         raise ConfigError(mask(_report(problems), values))
-    return LoadedConfig(config, cast(dict[str, Any], _plain(tree)), str(path), values)
+    return LoadedConfig(config, cast(dict[str, Any], plain(tree)), str(path), values)
 
 
 def _parse(path: Path) -> CommentedMap:
@@ -145,7 +117,7 @@ def _parse(path: Path) -> CommentedMap:
     except DuplicateKeyError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         key = re.search(r'found duplicate key "([^"]*)"', str(error))
-        raise ConfigError(f"{path}:{line}: the key {key[1] if key else '?'!r} stands here twice; keep one.") from None
+        raise ConfigError(f"{path}:{line}: the key {key[1] if key else '?'!r} appears twice; keep one.") from None
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise ConfigError(f"{path}:{line}: this is not YAML: {error.problem}.") from None
@@ -158,7 +130,7 @@ def _parse(path: Path) -> CommentedMap:
         # ruamel passes on what int() and date() say of a value.
         raise ConfigError(f"{path}: this is not YAML: {str(error).splitlines()[0]}.") from None
     if not isinstance(tree, CommentedMap):
-        raise ConfigError(f"{path}: found {_kind(tree)}, expected keys such as `name:` and `sources:`.")
+        raise ConfigError(f"{path}: found {kind_of(tree)}, expected keys such as `name:` and `sources:`.")
     return tree
 
 
@@ -185,138 +157,16 @@ def _fill(node: Any, environ: Mapping[str, str], path: str, tree: CommentedMap, 
     if isinstance(node, list):
         return [_fill(v, environ, path, tree, (*where, i)) for i, v in enumerate(node)]
     if not isinstance(node, str):
-        return _plain(node)
+        return plain(node)
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in environ:
             raise ConfigError(
-                _at(path, tree, where) + f"the environment variable {match[1]} is not set; set it before the run."
+                at(path, tree, where) + f"the environment variable {match[1]} is not set; set it before the run."
             )
         return environ[match[1]]
 
-    return _REFERENCE.sub(value, node)
-
-
-def _names(node: Any) -> Iterator[str]:
-    """The names of all ``${NAME}`` in a document."""
-    if isinstance(node, Mapping | list):
-        for child in node.values() if isinstance(node, Mapping) else node:
-            yield from _names(child)
-    elif isinstance(node, str):
-        yield from _REFERENCE.findall(node)
-
-
-def _plain(node: Any) -> Any:
-    """The tree without ruamel's own types, ready for JSON."""
-    if isinstance(node, Mapping):
-        return {str(k): _plain(v) for k, v in node.items()}
-    if isinstance(node, list):
-        return [_plain(v) for v in node]
-    for kind in (bool, int, float, str):
-        if isinstance(node, kind):
-            return kind(node)
-    return node if node is None else str(node)
-
-
-def _sentence(path: str, tree: CommentedMap, detail: ErrorDetails) -> str:
-    *parents, last = detail["loc"]
-    where = tuple(str(part) for part in parents if _is_key(part))
-    if detail["type"] == "missing":
-        return f"{_at(path, tree, where)}the key `{last}` is missing"
-    if detail["type"] == "extra_forbidden":
-        return f"{_at(path, tree, (*where, str(last)))}unknown key{nearest(str(last), _valid_keys(where))}"
-    is_key = last == "[key]" or detail["type"] == "invalid_key"
-    if _is_key(last):
-        where = (*where, str(last))
-    place, found = _at(path, tree, where), _found(_as_written(tree, where, detail["input"]))
-    if detail["type"] == "value_error":
-        message = str(detail["ctx"]["error"])
-        return f"{place}{message}" if isinstance(detail["input"], dict) else f"{place}found {found}, {message}"
-    expected = "a name" if is_key and detail["type"] != "string_pattern_mismatch" else _expected(detail, where)
-    return f"{place}found {'the key ' if is_key else ''}{found}, expected {expected}"
-
-
-def _expected(detail: ErrorDetails, where: tuple[str, ...]) -> str:
-    context = detail.get("ctx", {})
-    match detail["type"]:
-        case "model_type":
-            return f"keys such as `{_valid_keys(where)[0]}:`"
-        case "string_pattern_mismatch":
-            small = context["pattern"].startswith("^[a-z]")
-            return "a name of small letters, digits, `_` and `-` that starts with a letter" if small else _A_NAME
-        case kind if kind in _EXPECTED:
-            return _EXPECTED[kind].format(**context)
-        case _:
-            return detail["msg"].removeprefix("Input should be ")
-
-
-def _is_key(part: int | str) -> bool:
-    # pydantic adds the names of union members and validators to a location; they are no keys of the file.
-    return isinstance(part, int) or bool(re.fullmatch(r"\w[\w-]*", part) and not part.startswith("function-"))
-
-
-def _as_written(tree: Any, where: Sequence[str], value: Any) -> Any:
-    """The text of the file where it has ``${NAME}``: what a part of it was filled with is shown nowhere, not even cut."""
-    node = tree
-    for part in where:
-        try:
-            node = node[int(part) if isinstance(node, list) else part]
-        except (KeyError, IndexError, TypeError, ValueError):
-            return value
-    return node if isinstance(node, str) and _REFERENCE.search(node) else value
-
-
-def _found(value: Any) -> str:
-    if isinstance(value, dict | list):
-        return _kind(value) if value else f"no {'keys' if isinstance(value, dict) else 'items'}"
-    if isinstance(value, str) and holds_credentials(value):
-        return "an address with credentials"
-    text = repr(_plain(value))
-    return "nothing" if value is None else text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
-
-
-def _kind(value: Any) -> str:
-    if value is None:
-        return "an empty file"
-    if isinstance(value, Mapping):
-        return "keys"
-    return "a list" if isinstance(value, list) else repr(_plain(value))
-
-
-def _valid_keys(where: tuple[str, ...]) -> list[str]:
-    """The keys that the model at ``where`` has, followed through dictionaries and optional members."""
-    model: Any = JobConfig
-    for part in where:
-        if isinstance(model, type) and issubclass(model, BaseModel):
-            fields = {f.alias or name: f for name, f in model.model_fields.items()}
-            if part not in fields:
-                return []
-            model = fields[part].annotation
-            members = [m for m in get_args(model) if isinstance(m, type) and issubclass(m, BaseModel)]
-            model = members[0] if members and not _is_dict(model) else model
-        elif _is_dict(model):
-            model = get_args(model)[1]
-    if not (isinstance(model, type) and issubclass(model, BaseModel)):
-        return []
-    return [f.alias or name for name, f in model.model_fields.items()]
-
-
-def _is_dict(annotation: Any) -> bool:
-    return getattr(annotation, "__origin__", None) is dict
-
-
-def _at(path: str, tree: CommentedMap, where: Sequence[Any]) -> str:
-    """``conf/x.yaml:12: views.item.ttl: `` with the line of the nearest key that the file has."""
-    line, node = None, tree
-    for part in where:
-        key = int(part) if isinstance(node, CommentedSeq) and str(part).isdigit() else part
-        try:
-            line = node.lc.key(key)[0] if isinstance(node, CommentedMap) else node.lc.item(key)[0]
-            node = node[key]
-        except (AttributeError, KeyError, IndexError, TypeError):
-            break
-    position = f"{path}:{line + 1}: " if line is not None else f"{path}: "
-    return position + (".".join(str(part) for part in where) + ": " if where else "")
+    return REFERENCE.sub(value, node)
 
 
 def _report(lines: Sequence[str]) -> str:

@@ -14,12 +14,17 @@ class Problem(NamedTuple):
     what: str
 
 
+def closest(name: str, valid: Iterable[str]) -> str | None:
+    """The valid name that a misspelt one was probably meant to be."""
+    return next(iter(difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.6)), None)
+
+
 def nearest(name: str, valid: Iterable[str]) -> str:
     """``"; did you mean 'ttl'?"`` or, where nothing is near, what would be valid."""
     names = sorted(valid)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    if close:
-        return f"; did you mean {close[0]!r}?"
+    close = closest(name, names)
+    if close is not None:
+        return f"; did you mean {close!r}?"
     return f"; expected one of {', '.join(names)}" if names else ""
 
 

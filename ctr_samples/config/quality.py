@@ -10,10 +10,10 @@ from ctr_samples.config.base import Model
 
 
 class Limits(Model):
-    """The limits of one check; `null` is never, and one that is left out stays as it is by default. In place of both, `off`
+    """The limits of one check; `null` means never, and a limit that is left out keeps its default. `off` in place of both
     switches the check off."""
 
-    warn: float | None = Field(None, ge=0, description="Above this the run says so and publishes.")
+    warn: float | None = Field(None, ge=0, description="Above this the run warns and publishes.")
     fail: float | None = Field(None, ge=0, description="Above this the run publishes nothing.")
     without: tuple[str, ...] = Field(
         (), description="Features, views or labels that this check passes over: a raw time moves every day."
@@ -26,8 +26,8 @@ def _limits(warn: float | None, fail: float | None, description: str) -> Any:
 
 class Quality(Model):
     """The checks of each day, by name. Those that compare look at the last published day, and `volume`, `rate`, `silent_hours`,
-    `hours` and `age` also at the last one of the same weekday; whatever chance alone may do to counts as small as they are is
-    allowed for on top of a limit."""
+    `hours` and `age` also at the last one of the same weekday. On top of a limit, a check allows for what chance alone does to
+    small counts."""
 
     volume: Limits = _limits(1.5, 2.5, "How many times more or fewer samples than on the day before or a week ago.")
     too_few: Limits = _limits(0, None, "1 if train, or the largest split, has fewer than 1,000 samples.")
@@ -61,15 +61,17 @@ class Quality(Model):
     leak: Limits = _limits(
         0.9, 0.97, "AUC of a feature alone, or of its presence: too good to be known before the click."
     )
-    heavy_user: Limits = _limits(0.05, 0.2, "Share of the samples that are of one user.")
+    heavy_user: Limits = _limits(0.05, 0.2, "Share of the samples that come from one user.")
     dropped: Limits = _limits(0.05, 0.2, "Rise of the share of impressions that are dropped, for each reason.")
     orphans: Limits = _limits(0.1, 0.3, "Rise of the share of a label's actions that find no impression.")
-    identical: Limits = _limits(0.1, 0.4, "Rise of the share of samples that are like another one in all features.")
+    identical: Limits = _limits(0.1, 0.4, "Rise of the share of samples that equal another sample in all features.")
     conflicting: Limits = _limits(0.1, 0.4, "Rise of the share of those whose labels differ.")
     same_ids: Limits = _limits(
-        0, 1e-6, "Share of the samples with the id of another one: by chance a pair in a month of 10⁹ a day."
+        0,
+        1e-6,
+        "Share of the samples that share their id with another sample: by chance a pair in a month of 10⁹ a day.",
     )
-    contract: Limits = _limits(0, None, "1 if the contract is another one: both days cannot be read together.")
+    contract: Limits = _limits(0, None, "1 if the contract differs: the two days cannot be read together.")
 
     @model_validator(mode="before")
     @classmethod
@@ -84,7 +86,7 @@ class Quality(Model):
     @classmethod
     def _in_order(cls, limits: Limits) -> Limits:
         if limits.warn is not None and limits.fail is not None and limits.warn > limits.fail:
-            raise ValueError("`warn` is above `fail`, so that it would never be heard; expected the smaller one")
+            raise ValueError("`warn` is above `fail`, so it would never warn; expected the smaller of the two")
         return limits
 
 

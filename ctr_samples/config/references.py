@@ -6,16 +6,22 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ctr_samples.addresses import CREDENTIALS_ELSEWHERE, holds_credentials, overlap
+from ctr_samples.config.counting import Aggregates, DailyCounts, Rate
 from ctr_samples.config.feature_checks import feature_problems
+from ctr_samples.config.history import History
+from ctr_samples.config.impressions import Impressions
+from ctr_samples.config.job import JobConfig
+from ctr_samples.config.label import Label
 from ctr_samples.config.masking import HIDDEN_PARAMETER
-from ctr_samples.config.models import Aggregates, History, Impressions, JobConfig, Label, Rate, View
 from ctr_samples.config.names import HISTORY_COLUMNS, IMPRESSION_COLUMNS, RESERVED_FEATURES, mask_of
 from ctr_samples.config.problems import Problem, nearest
+from ctr_samples.config.source import FileSource
 from ctr_samples.config.units import format_duration
+from ctr_samples.config.view import AgingView, DailyCountView, SnapshotView, View, WindowView
 
 
 def keys_of(label: Label, shown: Impressions) -> tuple[tuple[str, str], ...]:
@@ -66,8 +72,8 @@ def _sources(config: JobConfig) -> Iterator[Problem]:
         if name not in {used for _, used in named}:
             yield Problem(("sources", name), "is never used; remove it, or use it in a view or label")
         needing = [place for place, used in named if used == name and place.startswith(("impressions", "labels."))]
-        if source.optional and needing:
-            what = f"is for tables of views and histories: without its rows `{needing[0]}` would be wrong; remove it"
+        if source.may_be_absent and needing:
+            what = f"is only for sources of views and histories: without rows `{needing[0]}` would be wrong; remove it"
             yield Problem(("sources", name, "optional"), what)
 
 
@@ -77,15 +83,18 @@ def check_secrets(document: Mapping[str, Any]) -> list[Problem]:
     for name, source in (document.get("sources") or {}).items():
         password, url = str(source.get("password") or "${}"), str(source.get("url") or "")
         if not re.fullmatch(r"\$\{\w*\}", password) or _SECRET_IN_URL.search(url):
-            what = "holds a secret, which would be written into every manifest; put it into the environment and write `${NAME}`"
-            problems.append(Problem(("sources", name, "url" if _SECRET_IN_URL.search(url) else "password"), what))
+            problems.append(
+                Problem(("sources", name, "url" if _SECRET_IN_URL.search(url) else "password"), _WRITTEN_OPENLY)
+            )
     salt = (document.get("output") or {}).get("ids_salt")
     if salt is not None and "${" not in str(salt):
-        what = "holds a secret, which would be written into every manifest; put it into the environment and write `${NAME}`"
-        problems.append(Problem(("output", "ids_salt"), what))
+        problems.append(Problem(("output", "ids_salt"), _WRITTEN_OPENLY))
     return problems
 
 
+_WRITTEN_OPENLY = (
+    "holds a secret, which would be written into every manifest; put it into the environment and write `${NAME}`"
+)
 _SECRET_IN_URL = re.compile(
     rf"(?i)(?:^|[?&;,]){HIDDEN_PARAMETER}=(?!\$\{{)|//[^/@:]*:(?!\$\{{)[^@]*@|:thin:[^/@]*/(?!\$\{{)[^@]*@"
 )
@@ -94,7 +103,7 @@ _SECRET_IN_URL = re.compile(
 def _credentials(config: JobConfig) -> Iterator[Problem]:
     """Keys in an address of files end in listings, plans and messages; stores take them from the environment."""
     places: list[tuple[tuple[str, ...], str | None]] = [(("output", "path"), config.output.path)]
-    places += [(("sources", name, "path"), source.path) for name, source in config.sources.items()]
+    places += [(("sources", name, "path"), path) for name, path in _paths(config)]
     places.append((("fitted", "path"), config.fitted.path if config.fitted else None))
     for where, address in places:
         if address and holds_credentials(address):
@@ -106,10 +115,15 @@ def _overlaps(config: JobConfig) -> Iterator[Problem]:
     written = [("output", config.output.path)]
     written += [("fitted", config.fitted.path)] if config.fitted else []
     for section, place in written:
-        for name, source in config.sources.items():
-            if source.path and (how := overlap(source.path, place)):
-                what = f"found {place!r}, which {how} `sources.{name}.path: {source.path}`; choose another directory"
+        for name, path in _paths(config):
+            if how := overlap(path, place):
+                what = f"found {place!r}, which {how} `sources.{name}.path: {path}`; choose another directory"
                 yield Problem((section, "path"), what)
+
+
+def _paths(config: JobConfig) -> list[tuple[str, str]]:
+    """The sources that are files, with their paths."""
+    return [(name, source.path) for name, source in config.sources.items() if isinstance(source, FileSource)]
 
 
 def _days_after(config: JobConfig) -> Iterator[Problem]:
@@ -122,7 +136,7 @@ def _days_after(config: JobConfig) -> Iterator[Problem]:
         if source.is_dated and needed > source.days_after:
             what = (
                 f"found {source.days_after}, but within `window: {format_duration(window)}` an action, or the last impression "
-                f"before it, lies up to {needed} day(s) after the run date"
+                f"before it, may lie up to {needed} day(s) after the run date"
             )
             yield Problem(("sources", name, "days_after"), f"{what}; set `sources.{name}.days_after: {needed}`")
 
@@ -157,7 +171,7 @@ def _impressions(config: JobConfig) -> Iterator[Problem]:
         what = f"there is no label {skip!r}{nearest(skip, config.labels)}"
         yield Problem(("impressions", "skip_above"), what)
     elif skip is not None and config.labels[skip].reduce != "any":
-        yield Problem(("impressions", "skip_above"), f"label {skip!r} is a value; expected one of `reduce: any`")
+        yield Problem(("impressions", "skip_above"), f"label {skip!r} has a value; expected a label with `reduce: any`")
 
 
 def _labels(config: JobConfig) -> Iterator[Problem]:
@@ -178,14 +192,14 @@ def _labels(config: JobConfig) -> Iterator[Problem]:
         if label.source != shown.source:
             for key in ("time", "article"):
                 if getattr(label, key) is None:
-                    what = f"needs `{key}`, since its source is not the one of `impressions`"
+                    what = f"needs `{key}`, since its source is not that of `impressions`"
                     yield Problem(where, what)
         if not keys_of(label, shown):
             yield Problem(where, "needs `request` or `user`, set here and under `impressions`, to find its impression")
 
 
 def _exempted(config: JobConfig) -> Iterator[Problem]:
-    """What a check passes over has to be something that it looks at, or the exemption is a mistake in writing."""
+    """An exemption must name something that is checked; otherwise it is a typing error."""
     judged = [*config.features, *config.views, *config.labels]
     for check in type(config.quality).model_fields:
         for name in getattr(config.quality, check).without:
@@ -204,48 +218,57 @@ def _views(config: JobConfig) -> Iterator[Problem]:
         if name == "impression":
             yield Problem(("views", name), "'impression' names the impression itself; rename the view")
         if view.entity != "article" and config.impressions.user is None:
-            yield Problem(("views", name, "entity"), f"is {view.entity}, but `impressions.user` is not set")
-        if view.daily_counts is not None:
+            yield Problem(("views", name, "entity"), f"found {view.entity}, but `impressions.user` is not set")
+        if isinstance(view, DailyCountView):
             yield from _counted(("views", name, "daily_counts"), view.daily_counts.counts, view.daily_counts.rates)
-        if view.aggregates is not None:
+        if isinstance(view, WindowView):
             yield from _aggregates(("views", name, "aggregates"), view.aggregates)
         if config.sources[view.source].is_dated:
             yield from _days_before(name, view, config)
 
 
 def _days_before(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
-    """Days that are not read would be counted as empty, and rows that are not read as if they had never been."""
+    """Days that are not read would count as empty, and rows that are not read as if they did not exist."""
     read = config.sources[view.source].days_before
-    if view.daily_counts is not None:
-        after = view.available_after or timedelta()
-        needed = view.daily_counts.days + _whole_days(after)
-        key: tuple[str, ...] = ("daily_counts", "days")
-        found = f"found {view.daily_counts.days}" + (
-            f" with `available_after: {format_duration(after)}`" if after else ""
-        )
-        less = ", or fewer `days`"
-    elif view.aggregates is not None:
-        longest = view.aggregates.longest
-        needed = _whole_days(longest + _since_last_step(view.aggregates, view.available_after, config.timezone))
-        key = ("aggregates", "windows")
-        found, less = f"found {format_duration(longest)}", ", or shorter windows"
-    elif isinstance(view.ttl, timedelta):
-        # The day of a snapshot ends a day after it begins.
-        needed = _whole_days(view.ttl) + (view.snapshot is not None)
-        key = ("ttl",)
-        shorter = view.model_copy(update={"ttl": timedelta(days=read - (view.snapshot is not None))})
-        found = f"found {format_duration(view.ttl)}"
-        less = "" if shorter.too_short(daily=view.snapshot is not None) else ", or a shorter `ttl`"
-    else:
-        return
-    if needed > read:
-        what = f"{found}, which needs {needed} day(s) before the run date, but {read} are read"
-        yield Problem(("views", name, *key), f"{what}; set `sources.{view.source}.days_before: {needed}`{less}")
+    reach = _reach(view, read, config.timezone)
+    if reach is not None and reach.needed > read:
+        what = f"{reach.found}, which needs {reach.needed} day(s) before the run date, but {read} are read"
+        hint = f"set `sources.{view.source}.days_before: {reach.needed}`{reach.instead}"
+        yield Problem(("views", name, *reach.key), f"{what}; {hint}")
 
 
-def _since_last_step(aggregates: Aggregates, delay: timedelta | None, timezone: str) -> timedelta:
+class _Reach(NamedTuple):
+    """How many days before the run date a view needs, with the key that says so and what could be done instead."""
+
+    needed: int
+    key: tuple[str, ...]
+    found: str
+    instead: str
+
+
+def _reach(view: View, read: int, timezone: str) -> _Reach | None:
+    match view:
+        case DailyCountView():
+            delay = f" with `available_after: {format_duration(view.delay)}`" if view.delay else ""
+            needed = view.daily_counts.days + _whole_days(view.delay)
+            found = f"found {view.daily_counts.days}{delay}"
+            return _Reach(needed, ("daily_counts", "days"), found, ", or fewer `days`")
+        case WindowView():
+            longest = view.aggregates.longest
+            needed = _whole_days(longest + _since_last_step(view.aggregates, view.delay, timezone))
+            found = f"found {format_duration(longest)}"
+            return _Reach(needed, ("aggregates", "windows"), found, ", or shorter windows")
+        case AgingView() if view.ttl is not None:
+            daily = isinstance(view, SnapshotView)  # The day of a snapshot ends a day after it begins.
+            shorter = view.model_copy(update={"ttl": timedelta(days=read - daily)})
+            instead = "" if shorter.too_short(daily) else ", or a shorter `ttl`"
+            return _Reach(_whole_days(view.ttl) + daily, ("ttl",), f"found {format_duration(view.ttl)}", instead)
+    return None
+
+
+def _since_last_step(aggregates: Aggregates, delay: timedelta, timezone: str) -> timedelta:
     """How long before the first moment of a day the last step that was known then was over, at most."""
-    lag = math.ceil((delay or timedelta()) / aggregates.step) * aggregates.step
+    lag = math.ceil(delay / aggregates.step) * aggregates.step
     zone, seasons = ZoneInfo(timezone), (datetime(2020, 1, 1), datetime(2020, 7, 1))
     offsets = [zone.utcoffset(when) or timedelta() for when in seasons]
     # Steps shorter than a day are counted from midnight in UTC.
@@ -289,18 +312,18 @@ def _histories(config: JobConfig) -> Iterator[Problem]:
         if name == "impression" or name in config.views:
             yield Problem(where, f"{name!r} names the impression or a view; rename the history")
         if config.impressions.user is None:
-            yield Problem(where, "is of a user, but `impressions.user` is not set")
+            yield Problem(where, "needs `impressions.user`, which is not set")
             continue
         for key in ("time", "user", "item"):
             if getattr(inherited(history, config.impressions), key) is None:
-                yield Problem(where, f"needs `{key}`, since its source is not the one of `impressions`")
+                yield Problem(where, f"needs `{key}`, since its source is not that of `impressions`")
         if history.request is not None and config.impressions.request is None:
             yield Problem((*where, "request"), "has no effect, since `impressions.request` is not set; remove it")
         for column in history.columns:
             if column in (*HISTORY_COLUMNS, *_OF_AN_ACTION):
                 yield Problem((*where, "columns", column), f"{column!r} is a name that every history has; rename it")
         source = config.sources[history.source]
-        if source.is_dated and isinstance(history.within, timedelta):
+        if source.is_dated and history.within is not None:
             needed = _whole_days(history.within)
             if needed > source.days_before:
                 what = f"found {format_duration(history.within)}, which needs {needed} day(s) before the run date"
@@ -327,9 +350,9 @@ def _case(config: JobConfig) -> Iterator[Problem]:
     histories = [(name, ("histories", name)) for name in config.histories]
     yield from _meeting([*built_in, *columns, *labels, *views, *histories])
     for name, view in config.views.items():
-        for key, counted in (("daily_counts", view.daily_counts), ("aggregates", view.aggregates)):
-            names = counted.column_names if counted is not None else []
-            yield from _meeting([(column, ("views", name, key)) for column in names])
+        if view.counted is not None:
+            key = "daily_counts" if isinstance(view.counted, DailyCounts) else "aggregates"
+            yield from _meeting([(column, ("views", name, key)) for column in view.counted.column_names])
     for name, history in config.histories.items():
         own = [(column, ("histories", name, "columns", column)) for column in history.columns]
         yield from _meeting([*[(column, ()) for column in (*HISTORY_COLUMNS, *_OF_AN_ACTION)], *own])

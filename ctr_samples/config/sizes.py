@@ -17,9 +17,9 @@ def too_large(tree: Any) -> str | None:
     except RecursionError:
         return "is nested too deeply; make it flatter"
     if size is None:
-        return "has an alias that stands for a part of itself; write the part out"
+        return "has an alias that refers to a part of itself; write the part out"
     if size > _MOST_VALUES:
-        return f"stands for {size:,} values once its aliases are filled in, expected at most {_MOST_VALUES:,}"
+        return f"has {size:,} values once its aliases are expanded, expected at most {_MOST_VALUES:,}"
     return None
 
 

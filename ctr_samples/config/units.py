@@ -29,6 +29,16 @@ def parse_duration(value: Any) -> timedelta:
     return duration
 
 
+def parse_age(value: Any) -> timedelta | None:
+    """A duration, or None for ``unbounded``."""
+    if value == "unbounded":
+        return None
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, or `unbounded`") from None
+
+
 def format_duration(value: timedelta) -> str:
     """The shortest form that :func:`parse_duration` reads back: ``timedelta(minutes=30)`` -> ``"30m"``."""
     millis = value // timedelta(milliseconds=1)
@@ -64,6 +74,13 @@ Duration = Annotated[
     PlainSerializer(format_duration, return_type=str),
     WithJsonSchema({"type": "string", "examples": ["30m", "7d"]}),
 ]
+Age = Annotated[
+    timedelta | None,
+    BeforeValidator(parse_age),
+    PlainSerializer(lambda age: "unbounded" if age is None else format_duration(age), return_type=str),
+    WithJsonSchema({"type": "string", "examples": ["7d", "unbounded"]}),
+]
+"""The greatest age of something; None where any age will do."""
 Size = Annotated[
     int,
     BeforeValidator(parse_size),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import JobConfig, TextSource
 from ctr_samples.errors import InputError
 from ctr_samples.quality.accounting import Accounting
 from ctr_samples.shards import Receipt
@@ -24,8 +24,9 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: date) -> Acc
     doubled.
     """
     config, watches = inputs.config, inputs.watches
-    for name, lines in watches.lines.items():
-        check_lines(name, lines.result(), config.sources[name], inputs.sources[name])
+    for name, source in config.sources.items():
+        if isinstance(source, TextSource):
+            check_lines(name, watches.lines[name].result(), source, inputs.sources[name])
     check_clocks(config, watches.clocks.result())
     check_impressions(config, watches.impressions.result(), run_date)
     accounting = account(watches, receipts)

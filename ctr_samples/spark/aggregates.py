@@ -18,8 +18,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ctr_samples.config import Aggregates, View
-from ctr_samples.config.models import Rate, windowed
+from ctr_samples.config import Aggregates, DailyCountView, WindowView
+from ctr_samples.config.counting import Rate, windowed
 from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD
 from ctr_samples.spark.columns import INTEGERS, boolean_column, key_column, later, micros_of, number_column, time_column
 from ctr_samples.spark.day import Day
@@ -46,15 +46,14 @@ class Measures:
 
 
 def windowed_rows(
-    source: DataFrame, rows: DataFrame, key: Column, view: View, columns: Sequence[str], where: str
+    source: DataFrame, rows: DataFrame, key: Column, view: WindowView, columns: Sequence[str], where: str
 ) -> DataFrame:
     """The rows of a view with ``aggregates``: ``key``, both times, ``gone`` and ``payload`` with just ``columns``.
 
     A row is true as of the last microsecond of its step, so that an impression at the next one sees it.
     """
     aggregates = view.aggregates
-    assert aggregates is not None
-    time = time_column(source, view.event_time or "", f"{where}.event_time")
+    time = time_column(source, view.event_time, f"{where}.event_time")
     measures = _measures(source, aggregates, f"{where}.aggregates")
     changed = changes(rows, key, time, measures, aggregates.windows, aggregates.step)
     known = instant_of(F.col(_AT), aggregates.step)
@@ -62,22 +61,21 @@ def windowed_rows(
     return changed.select(
         KEY,
         later(known, -_MICROSECOND).alias(EVENT_TIME),
-        later(known, view.available_after or timedelta()).alias(AVAILABLE_TIME),
+        later(known, view.delay).alias(AVAILABLE_TIME),
         (F.col(_measure(ROWS, aggregates.windows.index(aggregates.longest))) == 0).alias(GONE),
         F.struct(*[values[column].alias(column) for column in columns]).alias(PAYLOAD),
     )
 
 
 def daily_rows(
-    source: DataFrame, rows: DataFrame, key: Column, view: View, columns: Sequence[str], where: str
+    source: DataFrame, rows: DataFrame, key: Column, view: DailyCountView, columns: Sequence[str], where: str
 ) -> DataFrame:
     """The rows of ``daily_counts``: ``key``, ``event_time`` and ``payload``; one for each midnight on which something counts.
 
     A key whose window becomes empty has one more row that says so.
     """
     counted = view.daily_counts
-    assert counted is not None
-    time = time_column(source, view.event_time or "", f"{where}.event_time")
+    time = time_column(source, view.event_time, f"{where}.event_time")
     counts = {n: boolean_column(source, e, f"{where}.daily_counts.counts.{n}") for n, e in counted.counts.items()}
     changed = changes(rows, key, time, Measures(counts), (counted.days * _DAY,), _DAY)
     following = F.lead(_AT).over(Window.partitionBy(KEY).orderBy(_AT))
@@ -91,21 +89,20 @@ def daily_rows(
     return midnights.select(KEY, instant_of(F.col("_midnight"), _DAY).alias(EVENT_TIME), PAYLOAD)
 
 
-def reach(view: View) -> timedelta:
+def reach(view: WindowView) -> timedelta:
     """How long before an impression an action, or a change, can still matter."""
     aggregates = view.aggregates
-    assert aggregates is not None
     # A calendar day may have 25 hours.
     slack = timedelta(hours=2) if aggregates.step == _DAY else timedelta()
-    return aggregates.longest + (view.available_after or timedelta()) + aggregates.step + slack
+    return aggregates.longest + view.delay + aggregates.step + slack
 
 
-def in_reach(source: DataFrame, view: View, day: Day, where: str) -> DataFrame:
+def in_reach(source: DataFrame, view: WindowView, day: Day, where: str) -> DataFrame:
     """The rows of the source that can lie in a window of some impression of the day."""
-    return source.where(in_windows(time_column(source, view.event_time or "", f"{where}.event_time"), view, day))
+    return source.where(in_windows(time_column(source, view.event_time, f"{where}.event_time"), view, day))
 
 
-def in_windows(time: Column, view: View, day: Day) -> Column:
+def in_windows(time: Column, view: WindowView, day: Day) -> Column:
     """Whether an action at a time can lie in a window of some impression of the day."""
     return day.reaches(time, reach(view), timedelta())
 

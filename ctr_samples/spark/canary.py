@@ -182,7 +182,7 @@ def _checked(
     for name in names:
         view = config.views[name]
         expected = sum(one.key(view.entity) is not None for one in chosen)
-        if isinstance(view.ttl, timedelta) and view.ttl < timedelta(microseconds=2):
+        if view.max_age is not None and view.max_age < timedelta(microseconds=2):
             expected = 0
         leaked, seen = counts[f"{name}.future"], counts[f"{name}.past"]
         if leaked:

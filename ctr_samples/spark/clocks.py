@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from ctr_samples.config import History, JobConfig, View
+from ctr_samples.config import DailyCountView, EventView, History, JobConfig, SnapshotView, StaticView, View, WindowView
 from ctr_samples.config.references import inherited
 from ctr_samples.errors import InputError
 from ctr_samples.spark.aggregates import in_windows
@@ -176,8 +176,8 @@ def _clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
     found = {"impressions.time": (shown.time, shown.source)}
     found |= {f"labels.{name}.time": (label.time or shown.time, label.source) for name, label in config.labels.items()}
     for name, view in config.views.items():
-        found[f"views.{name}.event_time"] = (view.event_time or view.snapshot or "", view.source)
-        if view.available_time is not None:
+        found[f"views.{name}.event_time"] = (view.clock or "", view.source)
+        if isinstance(view, EventView) and view.available_time is not None:
             found[f"views.{name}.available_time"] = (view.available_time, view.source)
     for name, history in _histories(config).items():
         found[f"histories.{name}.time"] = (history.time or "", history.source)
@@ -252,12 +252,12 @@ def _of_view(name: str, view: View, day: Day, frame: DataFrame) -> Iterator[Cloc
     """The event time comes last and needs all that a row must have to be used."""
     where = f"views.{name}"
     applies = _applies(frame, view.where, f"{where}.where")
-    text, time = view.event_time or view.snapshot or "", _event_time(frame, view, where)
+    text, time = view.clock or "", _event_time(frame, view, where)
     looked_at = _or_wrong(_near(view, day, time), time)
     needed = [key_column(frame, view.key, f"{where}.key")]
     if view.article_key is not None:
         needed.append(key_column(frame, view.article_key, f"{where}.article_key"))
-    if view.available_time is not None:
+    if isinstance(view, EventView) and view.available_time is not None:
         known = time_column(frame, view.available_time, f"{where}.available_time")
         yield Clock(f"{where}.available_time", view.available_time, known, applies, looked_at)
         needed.append(known)
@@ -270,20 +270,18 @@ def _of_histories(config: JobConfig, day: Day, source: str, frame: DataFrame) ->
             where, text = f"histories.{name}", history.time or ""
             time = time_column(frame, text, f"{where}.time")
             near = time < F.lit(day.end)
-            if isinstance(history.within, timedelta):
+            if history.within is not None:
                 near &= time >= F.lit(day.start - history.within)
             applies = _applies(frame, history.where, f"{where}.where")
             yield Clock(f"{where}.time", text, time, applies, _or_wrong(near, time))
 
 
 def _event_time(frame: DataFrame, view: View, where: str) -> Column:
-    if view.event_time is not None:
-        return time_column(frame, view.event_time, f"{where}.event_time")
-    if view.snapshot is not None:
+    if isinstance(view, SnapshotView):
         column, kind = typed_expression(frame, view.snapshot, f"{where}.snapshot")
         day = F.try_to_date(column) if isinstance(kind, StringType) else column.cast("date")
         return F.date_add(day, 1).cast("timestamp")
-    return F.lit(_NO_TIMES)
+    return F.lit(_NO_TIMES) if view.clock is None else time_column(frame, view.clock, f"{where}.event_time")
 
 
 def _or_wrong(near: Column, time: Column) -> Column:
@@ -293,12 +291,12 @@ def _or_wrong(near: Column, time: Column) -> Column:
 
 def _near(view: View, day: Day, time: Column) -> Column:
     """The rows that some impression of the day can see, or that count for one; of what is counted by day, all."""
-    if view.aggregates is not None:
+    if isinstance(view, WindowView):
         return in_windows(time, view, day)
-    if (view.event_time is None and view.snapshot is None) or view.daily_counts is not None:
+    if isinstance(view, StaticView | DailyCountView):
         return F.lit(True)
     before_end = time < F.lit(day.end)
-    return before_end & (time >= F.lit(day.start - view.ttl)) if isinstance(view.ttl, timedelta) else before_end
+    return before_end if view.max_age is None else before_end & (time >= F.lit(day.start - view.max_age))
 
 
 def _applies(frame: DataFrame, condition: str | None, where: str) -> Column:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ctr_samples.config import Source
+from ctr_samples.config import CsvSource
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import InputError
 from ctr_samples.spark.moments import TIME_FORMAT
@@ -50,7 +50,7 @@ class CsvColumns:
 
 
 def columns_of(
-    spark: SparkSession, where: str, source: Source, wanted: Sequence[str], paths: Sequence[str], day: str | None
+    spark: SparkSession, where: str, source: CsvSource, wanted: Sequence[str], paths: Sequence[str], day: str | None
 ) -> CsvColumns:
     """The columns of a source, as a first line of its files has them. Runs on the driver; one small Spark job.
 
@@ -65,7 +65,7 @@ def columns_of(
     return CsvColumns(line, tuple(cells), tuple(wanted), by_name=False)
 
 
-def csv_reader(reader: DataFrameReader, source: Source, malformed: str) -> DataFrameReader:
+def csv_reader(reader: DataFrameReader, source: CsvSource, malformed: str) -> DataFrameReader:
     """A reader for which no header is data, and a file that has another one than expected is an error."""
     reader = reader.options(header=source.header, enforceSchema=not source.by_name)
     # A reader that takes only some values out of a line does not see that the line has too few or too many.
@@ -73,7 +73,7 @@ def csv_reader(reader: DataFrameReader, source: Source, malformed: str) -> DataF
     return reader.options(columnNameOfCorruptRecord=malformed, **csv_options(source))
 
 
-def csv_options(source: Source) -> dict[str, str]:
+def csv_options(source: CsvSource) -> dict[str, str]:
     """How a line is taken apart. Quotes within quotes are doubled (RFC 4180)."""
     return {"sep": source.delimiter, "escape": '"', "timestampFormat": TIME_FORMAT}
 
@@ -92,7 +92,7 @@ def delimiter_hint(line: str, delimiter: str, columns: int | None = None) -> str
 
 
 def _by_name(
-    where: str, source: Source, wanted: Sequence[str], file: str, cells: Sequence[str], day: str | None
+    where: str, source: CsvSource, wanted: Sequence[str], file: str, cells: Sequence[str], day: str | None
 ) -> list[str]:
     """The column that each value of a line becomes; Spark ignores the case of names."""
     lower = [cell.lower() for cell in cells]
@@ -131,7 +131,7 @@ def _missing(name: str, file: str, cells: Sequence[str], delimiter: str) -> str:
     )
 
 
-def _first_line(spark: SparkSession, source: Source, paths: Sequence[str]) -> tuple[str, str, list[str]]:
+def _first_line(spark: SparkSession, source: CsvSource, paths: Sequence[str]) -> tuple[str, str, list[str]]:
     """A file, its first line that is not blank, and the values in it as Spark takes it apart."""
     text = spark.read.format("text").option("recursiveFileLookup", True).load(list(paths))
     found = text.select("value", "_metadata.file_path").where(F.col("value").rlike(r"[^\x00-\x20]")).head()

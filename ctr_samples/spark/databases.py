@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
-from ctr_samples.config import Source
+from ctr_samples.config import DatabaseSource, Source
 from ctr_samples.errors import InputError
 from ctr_samples.spark.columns import quoted
 
@@ -24,9 +24,9 @@ _ROWS_AT_ONCE = 10_000
 """Some drivers, PostgreSQL's among them, would otherwise read a whole table into memory."""
 
 
-def open_database_table(spark: SparkSession, name: str, source: Source) -> DataFrame:
+def open_database_table(spark: SparkSession, name: str, source: DatabaseSource) -> DataFrame:
     """The lazy frame of a JDBC source. Runs on the driver; asks the database for the columns and reads no row."""
-    reader = spark.read.format("jdbc").option("url", cast(str, source.url)).option("fetchsize", _ROWS_AT_ONCE)
+    reader = spark.read.format("jdbc").option("url", source.url).option("fetchsize", _ROWS_AT_ONCE)
     # A time without a zone is one of the configuration's zone, and must not become an instant of the machine's.
     reader = reader.option("preferTimestampNTZ", True).option("dbtable", _relation(source))
     for key, value in (("user", source.user), ("password", source.password), ("driver", source.driver)):
@@ -37,13 +37,13 @@ def open_database_table(spark: SparkSession, name: str, source: Source) -> DataF
         reader = reader.option("partitionColumn", cut.column).option("numPartitions", cut.count)
         reader = reader.option("lowerBound", str(cut.lower)).option("upperBound", str(cut.upper))
     with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
-        return _with_wall_clocks(spark, reader.load(), cast(str, source.url))
+        return _with_wall_clocks(spark, reader.load(), source.url)
 
 
-def place_of(source: Source) -> str:
+def place_of(source: DatabaseSource) -> str:
     """The table or query and the database, without anything that may be a secret."""
     what = f"the table {source.table}" if source.table else "the query"
-    return f"{what} of {shown_url(cast(str, source.url))}"
+    return f"{what} of {shown_url(source.url)}"
 
 
 def shown_url(url: str) -> str:
@@ -52,7 +52,7 @@ def shown_url(url: str) -> str:
 
 
 @contextmanager
-def without_secrets(what: str, source: Source) -> Iterator[None]:
+def without_secrets(what: str, source: DatabaseSource) -> Iterator[None]:
     """Let an error of the database be an InputError of one sentence that tells no address and no password."""
     try:
         yield
@@ -66,10 +66,10 @@ def database_error(error: Exception, sources: Mapping[str, Source]) -> InputErro
     A task's error arrives as the text of its Java exceptions, of which the last is the cause; a driver, and Spark itself, may
     put the address with all its parameters into it.
     """
-    read = {name: source for name, source in sources.items() if source.format == "jdbc"}
+    read = {name: source for name, source in sources.items() if isinstance(source, DatabaseSource)}
     text = str(error)
     from_driver = [found["said"] for found in _EXCEPTION.finditer(text) if _is_of_driver(found["kind"])]
-    named = {name: source for name, source in read.items() if cast(str, source.url) in text}
+    named = {name: source for name, source in read.items() if source.url in text}
     if not read or not (from_driver or named):
         return None
     which = named or read
@@ -96,30 +96,30 @@ def _with_wall_clocks(spark: SparkSession, frame: DataFrame, url: str) -> DataFr
     return frame.withColumns({name: F.convert_timezone(F.lit("UTC"), zone, F.col(quoted(name))) for name in moved})
 
 
-def _relation(source: Source) -> str:
+def _relation(source: DatabaseSource) -> str:
     return source.table if source.table is not None else f"({source.query}) ctr_samples_query"
 
 
-def _reason(error: PySparkException | Py4JJavaError, source: Source) -> str:
+def _reason(error: PySparkException | Py4JJavaError, source: DatabaseSource) -> str:
     """The first line, or nothing of it if it says a part of what must not be told."""
     text = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
     return _redacted((text.strip().splitlines() or [""])[0], [source])
 
 
-def _redacted(line: str, sources: Collection[Source]) -> str:
+def _redacted(line: str, sources: Collection[DatabaseSource]) -> str:
     """What Spark or a driver says, without Spark's own marks, as long as no secret of the sources is in it."""
     line = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", line)
     line = re.split(r"\s*SQLSTATE: ", line)[0].rstrip(".; ")
-    for url in (cast(str, source.url) for source in sources):
+    for url in (source.url for source in sources):
         line = line.replace(url, shown_url(url))
     if any(secret in line for source in sources for secret in _secrets_of(source)):
         return "the database refused, with a message that holds a secret"
     return line
 
 
-def _secrets_of(source: Source) -> list[str]:
+def _secrets_of(source: DatabaseSource) -> list[str]:
     """The password, the values of the address's parameters, and what stands before its ``@``."""
-    url = cast(str, source.url)
+    url = source.url
     parts = [
         *re.findall(r"=([^;&?]+)", url),
         *re.findall(r"//([^/@]*)@", url),

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import JobConfig, SnapshotView, StaticView
 from ctr_samples.config.references import inherited
 from ctr_samples.errors import InputError
 from ctr_samples.spark.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE
@@ -206,28 +206,26 @@ class Witness:
         key, same = _key_of(shown, view.entity)
         rows = usable(view_rows(self.inputs.plain(view.source), name, view, columns))
         mine = rows.where(same)
-        if view.static:
+        if isinstance(view, StaticView):
             found = [FeatureRow(shown.time, shown.time, r[PAYLOAD].asDict()) for r in mine.limit(MOST).collect()]
             return ViewEvidence(key, found, None)
         newest = mine.orderBy(F.col(EVENT_TIME).desc()).limit(MOST).collect()
-        ttl = view.ttl if isinstance(view.ttl, timedelta) else None
         snapshots = None
-        if view.snapshot is not None:
+        if isinstance(view, SnapshotView):
             times = rows.select(EVENT_TIME, AVAILABLE_TIME).distinct().collect()
             snapshots = sorted((_known(r[0]), _known(r[1])) for r in times)
         return ViewEvidence(
-            key, [_feature_row(r) for r in newest], ViewRules(ttl, view.inclusive, snapshots, self._zone)
+            key, [_feature_row(r) for r in newest], ViewRules(view.max_age, view.inclusive, snapshots, self._zone)
         )
 
     def _history(self, name: str, shown: Shown) -> HistoryEvidence:
         history = inherited(self.config.histories[name], self.config.impressions)
-        within = history.within if isinstance(history.within, timedelta) else None
         request = shown.values["request"] if history.request is not None else None
-        rules = HistoryRules(history.last, within, history.available_after or timedelta(), request)
+        rules = HistoryRules(history.last, history.within, history.delay, request)
         user = shown.values["user"]
         if user is None:
             return HistoryEvidence((), rules)
-        of_any_age = history.model_copy(update={"within": "unbounded"})
+        of_any_age = history.model_copy(update={"within": None})
         actions = actions_of_history(self.inputs.plain(history.source), name, of_any_age, self.day)
         if isinstance(user, str):  # as the job compares them, and hashes what is compared
             actions = actions.withColumn(USER, F.col(USER).cast("string"))

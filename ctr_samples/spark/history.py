@@ -53,7 +53,7 @@ def actions_of_history(source: DataFrame, name: str, history: History, day: Day)
         *[_single(source, text, f"{where}.columns.{column}").alias(column) for column, text in history.columns.items()],
     )
     near = rows.where(F.col(USER).isNotNull() & F.col(ITEM).isNotNull() & (F.col(TIME) < F.lit(day.end)))
-    if isinstance(history.within, timedelta):
+    if history.within is not None:
         near = near.where(F.col(TIME) >= F.lit(day.start - history.within))
     return near
 

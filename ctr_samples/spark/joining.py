@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ctr_samples.config import View
+from ctr_samples.config import SnapshotView, StaticView, View, WindowView
 from ctr_samples.spark.aggregates import filled, in_reach, reach
 from ctr_samples.spark.as_of import KEY, Join, JoinStep, Limits, ViewFacts, join_by, plan_joins, view_type
 from ctr_samples.spark.as_of.hot_keys import HotKeys, measure_hot_keys
@@ -31,7 +30,7 @@ _PAIR = "_pair"
 def declared_facts(name: str, view: View) -> ViewFacts:
     """What the configuration alone says of a view."""
     kind: Literal["static", "snapshot", "rows"]
-    kind = "static" if view.static else "snapshot" if view.snapshot else "rows"
+    kind = "static" if isinstance(view, StaticView) else "snapshot" if isinstance(view, SnapshotView) else "rows"
     return ViewFacts(name, view.entity, kind, method=view.method)
 
 
@@ -64,16 +63,15 @@ class ViewJoiner:
             hot = self._hot_keys(step) if step.method == "union" else None
             rows = join_by(step.method, rows, [self._joins[name] for name in step.views], hot)
         for name, view in self._views.items():
-            if view.aggregates is not None:
+            if isinstance(view, WindowView):
                 rows = rows.withColumn(name, filled(rows, name, view.aggregates))
         return rows.drop(_PAIR)
 
     def _join(self, name: str, columns: Sequence[str], source: DataFrame) -> Join:
         view, day = self._views[name], self._inputs.day
-        ttl = view.ttl if isinstance(view.ttl, timedelta) else None
-        if view.aggregates is not None:
-            source = in_reach(source, view, day, f"views.{name}")
-        back = ttl if view.aggregates is None else reach(view)
+        back = view.max_age
+        if isinstance(view, WindowView):
+            source, back = in_reach(source, view, day, f"views.{name}"), reach(view)
         near = within_reach(usable(view_rows(source, name, view, columns)), day, back)
         on = _PAIR if view.article_key else f"{IMPRESSION}.{view.entity}"
         return Join(as_of(name, view, on), near)
@@ -84,9 +82,14 @@ class ViewJoiner:
 
     def _facts(self, name: str) -> ViewFacts:
         view = self._views[name]
-        size = None if view.daily_counts or view.aggregates else self._inputs.sources[view.source].bytes
+        size = None if view.counted is not None else self._inputs.sources[view.source].bytes
         rows = None
-        if size is not None and size <= LIMITS.broadcast_bytes and not view.static and view.method is None:
+        if (
+            size is not None
+            and size <= LIMITS.broadcast_bytes
+            and not isinstance(view, StaticView)
+            and view.method is None
+        ):
             rows = most_rows_of_a_key(self._keys(name))
         return replace(declared_facts(name, view), bytes=size, rows_of_a_key=rows)
 

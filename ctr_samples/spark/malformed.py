@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ctr_samples.config import Source
+from ctr_samples.config import CsvSource, TextSource
 from ctr_samples.config.problems import end_sentence
 from ctr_samples.errors import InputError
 from ctr_samples.spark.columns import quoted
@@ -61,7 +61,7 @@ class LinesWatch:
         return LineCounts(**self._observations.counts())
 
 
-def check_lines(name: str, counts: LineCounts, source: Source, frame: SourceFrame) -> None:
+def check_lines(name: str, counts: LineCounts, source: TextSource, frame: SourceFrame) -> None:
     """Refuse a source with more malformed lines than the configuration allows, and say what is wrong with them."""
     lines, malformed, allowed = counts.lines, counts.malformed, source.bad_records.max_rate
     if malformed > allowed * lines:
@@ -72,21 +72,22 @@ def check_lines(name: str, counts: LineCounts, source: Source, frame: SourceFram
         )
 
 
-def reasons(found: SourceFrame, source: Source, lines: int) -> str:
+def reasons(found: SourceFrame, source: TextSource, lines: int) -> str:
     """What is wrong with the malformed lines, ``lines`` being how many there are in all. One Spark job over the source."""
     typed = _typed_fields(found, source)
     bad = found.frame.where(F.col(MALFORMED).isNotNull()).withColumn("_texts", _texts(found, source, typed))
     counted = _counted(bad, typed, found.csv.first_line if found.csv else "")
     said = [*_wrong_values(typed, counted, lines), *_other_lines(found, source, counted)]
-    if not source.header and counted["first_line"] and counted["all_wrong"] <= len(found.files or ()) < lines:
+    headed = isinstance(source, CsvSource) and source.header
+    if not headed and counted["first_line"] and counted["all_wrong"] <= len(found.files or ()) < lines:
         said.append("the first line looks like a header: set `header: true`")
     return "; ".join(said)
 
 
-def _typed_fields(found: SourceFrame, source: Source) -> list[StructField]:
+def _typed_fields(found: SourceFrame, source: TextSource) -> list[StructField]:
     """The columns of the lines that are not just text."""
     of_path = set() if found.csv is None else set(found.frame.columns) - set(found.csv.names)
-    declared = cast(StructType, StructType.fromDDL(source.schema_ or "")).fieldNames()
+    declared = cast(StructType, StructType.fromDDL(source.schema_)).fieldNames()
     return [
         field
         for field in found.frame.schema
@@ -94,12 +95,12 @@ def _typed_fields(found: SourceFrame, source: Source) -> list[StructField]:
     ]
 
 
-def _texts(found: SourceFrame, source: Source, typed: list[StructField]) -> Column:
+def _texts(found: SourceFrame, source: TextSource, typed: list[StructField]) -> Column:
     """A struct of what a line says, as text, for each of its columns; the last field is not null where that is impossible."""
     names = found.csv.names if found.csv else [field.name for field in typed]
     schema = StructType([StructField(name, StringType()) for name in (*names, MALFORMED)])
     options = {"columnNameOfCorruptRecord": MALFORMED}
-    if found.csv is not None:
+    if isinstance(source, CsvSource):
         return F.from_csv(MALFORMED, _as_ddl(schema), {**csv_options(source), **options})
     return F.from_json(MALFORMED, schema, {**options, "maxStringLen": str(2**31 - 1)})
 
@@ -160,12 +161,12 @@ def _is_exact(kind: DataType) -> bool:
     return isinstance(kind, ByteType | ShortType | IntegerType | LongType | DecimalType)
 
 
-def _other_lines(found: SourceFrame, source: Source, counted: Mapping[str, Any]) -> Iterator[str]:
+def _other_lines(found: SourceFrame, source: TextSource, counted: Mapping[str, Any]) -> Iterator[str]:
     """Of the lines whose values are not at fault: they have another form."""
     count, line = counted["others"], counted["other"]
     if not count:
         return
-    if found.csv is None:
+    if found.csv is None or not isinstance(source, CsvSource):
         yield f"{count:,} are not one JSON object, such as {_shown(line)}"
         return
     width = len(found.csv.names)

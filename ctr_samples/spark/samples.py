@@ -132,7 +132,5 @@ def _history(inputs: Inputs, name: str) -> _History:
         for source in (inputs.watched(history.source, "histories"), inputs.plain(history.source))
     )
     by_request = history.request is not None and config.impressions.request is not None
-    within = history.within if isinstance(history.within, timedelta) else None
-    delay = history.available_after or timedelta()
-    plan = HistoryPlan(name, history.last, within, delay, by_request, tuple(history.columns))
+    plan = HistoryPlan(name, history.last, history.within, history.delay, by_request, tuple(history.columns))
     return _History(plan, actions, again)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import reduce
-from typing import Any, cast
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from pyspark.errors import AnalysisException, ParseException
@@ -16,7 +16,8 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampType
 
-from ctr_samples.config import Source
+from ctr_samples.config import CatalogSource, CsvSource, DatabaseSource, FileSource, JsonSource, Source, TextSource
+from ctr_samples.config.source import SourceKind
 from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.spark.columns import quoted
 from ctr_samples.spark.csv_lines import CsvColumns, columns_of, csv_reader
@@ -77,20 +78,20 @@ def read_source(spark: SparkSession, name: str, source: Source, run_date: date) 
     Raises InputError when the run date is missing or empty; other days may be missing and are reported. An optional source of
     which no day is there has no rows.
     """
-    if source.format == "jdbc":
+    if isinstance(source, DatabaseSource):
         with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
             return _of_days(name, open_database_table(spark, name, source), source, run_date, place_of(source))
-    if source.format == "table":
+    if isinstance(source, CatalogSource):
         return _read_table(spark, name, source, run_date)
     found, missing = _find_days(spark, name, source, run_date)
     if not found:
-        return _absent(spark, name, source, cast(str, source.path), run_date)
+        return _absent(spark, name, source, source.path, run_date)
     files = tuple(file for of_path in found.values() for file in of_path.files)
     frame, csv = _read_files(spark, name, source, found)
     return SourceFrame(name, frame, missing, files, csv=csv)
 
 
-def days_needed(source: Source, run_date: date, zone: str) -> list[date]:
+def days_needed(source: SourceKind, run_date: date, zone: str) -> list[date]:
     """The days that a dated source is read over, in order: whole days, and as many times 24 hours around the run date.
 
     So a window of a day is whole also behind a day of 23 hours, for which one more day is read.
@@ -102,14 +103,16 @@ def days_needed(source: Source, run_date: date, zone: str) -> list[date]:
     return [first + timedelta(days=n) for n in range((last - first).days + 1)]
 
 
-def _days(spark: SparkSession, source: Source, run_date: date) -> list[date]:
+def _days(spark: SparkSession, source: SourceKind, run_date: date) -> list[date]:
     return days_needed(source, run_date, str(spark.conf.get("spark.sql.session.timeZone")))
 
 
-def _absent(spark: SparkSession, name: str, source: Source, place: str, run_date: date) -> SourceFrame:
+def _absent(
+    spark: SparkSession, name: str, source: FileSource | CatalogSource, place: str, run_date: date
+) -> SourceFrame:
     """An optional source where nothing is. Spark sees that it is empty while it plans, and joins nothing."""
     schema = _schema(name, source)
-    key = _key_of_day(source)
+    key = _key_of_day(source) if isinstance(source, FileSource) else None
     if key is not None and key.lower() not in _lower(schema.fieldNames()):
         schema = schema.add(key, DateType())
     columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
@@ -117,21 +120,24 @@ def _absent(spark: SparkSession, name: str, source: Source, place: str, run_date
     return SourceFrame(name, spark.range(1).where(F.lit(False)).select(*columns), missing, (), place)
 
 
-def _read_table(spark: SparkSession, name: str, source: Source, run_date: date) -> SourceFrame:
-    table = cast(str, source.table)
+def _read_table(spark: SparkSession, name: str, source: CatalogSource, run_date: date) -> SourceFrame:
     try:
-        frame = spark.read.table(table)
+        frame = spark.read.table(source.table)
     except (AnalysisException, ParseException) as error:
         unknown = error.getCondition() in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
         if unknown and source.optional:
-            return _absent(spark, name, source, f"table {table}", run_date)
+            return _absent(spark, name, source, f"table {source.table}", run_date)
         hint = _HIVE_HINT if unknown and spark.conf.get("spark.sql.catalogImplementation") == "in-memory" else ""
-        raise InputError(f"sources.{name}: the table {table} cannot be read: {first_sentence(error)}{hint}") from None
-    with told(f"sources.{name}: the table {table} cannot be read"):
-        return _of_days(name, frame, source, run_date, f"the table {table}")
+        raise InputError(
+            f"sources.{name}: the table {source.table} cannot be read: {first_sentence(error)}{hint}"
+        ) from None
+    with told(f"sources.{name}: the table {source.table} cannot be read"):
+        return _of_days(name, frame, source, run_date, f"the table {source.table}")
 
 
-def _of_days(name: str, frame: DataFrame, source: Source, run_date: date, place: str) -> SourceFrame:
+def _of_days(
+    name: str, frame: DataFrame, source: CatalogSource | DatabaseSource, run_date: date, place: str
+) -> SourceFrame:
     """The days of a table that the run needs; all of it without a ``date_column``. Looks for one row of each later day."""
     if source.date_column is None:
         return SourceFrame(name, frame, (), None)
@@ -156,12 +162,11 @@ def _of_days(name: str, frame: DataFrame, source: Source, run_date: date, place:
 
 
 def _find_days(
-    spark: SparkSession, name: str, source: Source, run_date: date
+    spark: SparkSession, name: str, source: FileSource, run_date: date
 ) -> tuple[dict[str, Found], tuple[date, ...]]:
     """What was found under the path of each day that has data, and the days that have none; nothing only if it is optional."""
-    template = cast(str, source.path)
-    days = _days(spark, source, run_date) if "{date}" in template else [run_date]
-    paths = {day: template.replace("{date}", day.isoformat()) for day in days}
+    days = _days(spark, source, run_date) if source.is_dated else [run_date]
+    paths = {day: source.path.replace("{date}", day.isoformat()) for day in days}
     found = find_files(spark, f"sources.{name}", list(paths.values()))
     required = paths[run_date]
     if not found and source.optional:
@@ -177,16 +182,16 @@ def _find_days(
 
 
 def _read_files(
-    spark: SparkSession, name: str, source: Source, found: Mapping[str, Found]
+    spark: SparkSession, name: str, source: FileSource, found: Mapping[str, Found]
 ) -> tuple[DataFrame, CsvColumns | None]:
     """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not."""
     paths = list(found)
     keys = _common_keys(name, source, found)
     with told(f"sources.{name}: cannot read {paths[0]} as {source.format}"):
-        columns = _csv_columns(spark, name, source, paths, keys) if source.format == "csv" else None
+        columns = _csv_columns(spark, name, source, paths, keys) if isinstance(source, CsvSource) else None
         reader = _reader(spark, name, source, keys, columns)
         rows = _of_one_root(reader, paths, source) if keys else _loaded(_in_any_directory(reader), paths, source)
-        if source.format == "json":
+        if isinstance(source, JsonSource):
             rows = objects_of(rows, _schema(name, source), MALFORMED)
         if columns is not None:
             rows = columns.named(rows)
@@ -194,7 +199,7 @@ def _read_files(
 
 
 def _csv_columns(
-    spark: SparkSession, name: str, source: Source, paths: Sequence[str], keys: Sequence[str]
+    spark: SparkSession, name: str, source: CsvSource, paths: Sequence[str], keys: Sequence[str]
 ) -> CsvColumns:
     """What the lines of a CSV source hold; the column of the day may be in them or not."""
     schema, day = _schema(name, source), _key_of_day(source)
@@ -206,7 +211,7 @@ def _in_any_directory(reader: DataFrameReader) -> DataFrameReader:
     return reader.option("recursiveFileLookup", True)
 
 
-def _of_one_root(reader: DataFrameReader, paths: Sequence[str], source: Source) -> DataFrame:
+def _of_one_root(reader: DataFrameReader, paths: Sequence[str], source: FileSource) -> DataFrame:
     """``key=value`` directories, of which Spark takes one root at a time. The first one's columns and types hold for all."""
     first = reader.load(paths[0])
     frames = [_loaded(reader, [paths[0]], source)]
@@ -217,13 +222,13 @@ def _of_one_root(reader: DataFrameReader, paths: Sequence[str], source: Source) 
 _PATH_DAY = "_day_of_path"
 
 
-def _key_of_day(source: Source) -> str | None:
+def _key_of_day(source: FileSource) -> str | None:
     """The name in front of the day in the path: ``dt`` of ``users/dt={date}``."""
-    found = re.search(r"(?:^|/)([A-Za-z_][\w-]*)=\{date\}(?:/|$)", source.path or "", re.ASCII)
+    found = re.search(r"(?:^|/)([A-Za-z_][\w-]*)=\{date\}(?:/|$)", source.path, re.ASCII)
     return found[1] if found else None
 
 
-def _loaded(reader: DataFrameReader, paths: list[str], source: Source) -> DataFrame:
+def _loaded(reader: DataFrameReader, paths: list[str], source: FileSource) -> DataFrame:
     """The rows of some files, with the day of their directory where the path names it."""
     rows, key = reader.load(paths), _key_of_day(source)
     if key is None:
@@ -232,18 +237,18 @@ def _loaded(reader: DataFrameReader, paths: list[str], source: Source) -> DataFr
     return rows.select("*", day.cast("date").alias(_PATH_DAY))
 
 
-def _with_day(rows: DataFrame, name: str, source: Source) -> DataFrame:
+def _with_day(rows: DataFrame, name: str, source: FileSource) -> DataFrame:
     """The day of the directory as a column of its name. What the files themselves say goes before."""
     key = _key_of_day(source)
     if key is None:
         return rows
     day, there = F.col(_PATH_DAY), key.lower() in _lower(rows.columns)
-    declared = _schema(name, source) if source.format in ("json", "csv") else StructType()
+    declared = _schema(name, source) if isinstance(source, TextSource) else StructType()
     kinds = {field.name.lower(): field.dataType for field in declared}
     kind = kinds.get(key.lower(), DateType())
     if not there:
         rows = rows.withColumn(key, day.cast(kind))
-    elif source.format == "json" and isinstance(kind, DateType | StringType | TimestampType):
+    elif isinstance(source, JsonSource) and isinstance(kind, DateType | StringType | TimestampType):
         rows = rows.withColumn(key, F.coalesce(F.col(quoted(key)), day.cast(kind)))
     return rows.drop(_PATH_DAY)
 
@@ -252,7 +257,7 @@ def _lower(names: Sequence[str]) -> set[str]:
     return {name.lower() for name in names}
 
 
-def _common_keys(name: str, source: Source, found: Mapping[str, Found]) -> tuple[str, ...]:
+def _common_keys(name: str, source: FileSource, found: Mapping[str, Found]) -> tuple[str, ...]:
     layouts = set[tuple[str, ...]]().union(*(of_path.layouts for of_path in found.values()))
     if len(layouts) > 1 or any("*" in layout for layout in layouts):
         kinds = " and ".join(sorted("/".join(layout) or "none" for layout in layouts))
@@ -264,24 +269,24 @@ def _common_keys(name: str, source: Source, found: Mapping[str, Found]) -> tuple
 
 
 def _reader(
-    spark: SparkSession, name: str, source: Source, keys: Sequence[str], columns: CsvColumns | None
+    spark: SparkSession, name: str, source: FileSource, keys: Sequence[str], columns: CsvColumns | None
 ) -> DataFrameReader:
-    reader = spark.read.format("text" if source.format == "json" else source.format)
-    if source.format == "json":
+    reader = spark.read.format("text" if isinstance(source, JsonSource) else source.format)
+    if isinstance(source, JsonSource):
         typed = [field for field in _schema(name, source) if field.name in keys]
         reader = reader.schema(StructType([StructField("value", StringType()), *typed]))
-    if columns is not None:
+    if isinstance(source, CsvSource) and columns is not None:
         schema = columns.line_schema(_schema(name, source), (MALFORMED, *keys))
         reader = csv_reader(reader, source, MALFORMED).schema(schema)
     return reader
 
 
-def _schema(name: str, source: Source) -> StructType:
-    text = cast(str, source.schema_)
+def _schema(name: str, source: FileSource | CatalogSource) -> StructType:
+    text = source.schema_ or ""
     try:
         schema = StructType.fromDDL(text)
     except (ParseException, AnalysisException) as error:
         raise ConfigError(f"sources.{name}.schema: {first_sentence(error)}") from None
     if not isinstance(schema, StructType):
         raise ConfigError(f"sources.{name}.schema: found {text}, expected columns such as `a INT, b STRING`")
-    return schema.add(MALFORMED, StringType()) if source.format in ("json", "csv") else schema
+    return schema.add(MALFORMED, StringType()) if isinstance(source, TextSource) else schema

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.config import JobConfig, View
+from ctr_samples.config import JobConfig, StaticView, View
 from ctr_samples.spark.observations import Observations
 
 _SAMPLES, _MATCHED = "samples", "matched"
@@ -59,10 +58,10 @@ def _counts_of(name: str, view: View) -> dict[str, Column]:
 
 
 def _ages(age: Column, view: View) -> dict[str, Column]:
-    if view.static:
+    if isinstance(view, StaticView):
         return {}
     # Of views without a ttl, rows are no older for being from yesterday.
-    tenth = {"age_s_p10": F.percentile_approx(age, 0.1, _ACCURACY)} if isinstance(view.ttl, timedelta) else {}
+    tenth = {"age_s_p10": F.percentile_approx(age, 0.1, _ACCURACY)} if view.max_age is not None else {}
     return {
         "age_s_min": F.min(age),
         **tenth,

@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType
 
-from ctr_samples.config import View
+from ctr_samples.config import DailyCountView, EventView, SnapshotView, StaticView, View, WindowView
 from ctr_samples.config.names import VIEW_METADATA
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import InputError
@@ -23,9 +23,8 @@ from ctr_samples.spark.impressions import matching_rows
 
 def as_of(name: str, view: View, on: str) -> AsOf:
     """How a view is joined on a column of the impressions."""
-    ttl = view.ttl if isinstance(view.ttl, timedelta) else None
-    # Without a clock of its own, a row becomes known a fixed time after it became true.
-    return AsOf(name, on, ttl, view.inclusive, view.snapshot is not None, in_order=view.available_time is None)
+    snapshot = isinstance(view, SnapshotView)
+    return AsOf(name, on, view.max_age, view.inclusive, snapshot, in_order=view.known_in_order)
 
 
 def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) -> DataFrame:
@@ -38,16 +37,18 @@ def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) 
     key = key_column(source, view.key, f"{where}.key")
     if view.article_key is not None:
         key = pair_key(key, key_column(source, view.article_key, f"{where}.article_key"))
-    if view.static:
-        return rows.select(key.alias(KEY), _payload(source, columns, where).alias(PAYLOAD))
-    if view.aggregates is not None:
-        return windowed_rows(source, rows, key, view, columns, where)
-    if view.daily_counts is not None:
-        counted = daily_rows(source, rows, key, view, columns, where)
-        return counted.select(KEY, EVENT_TIME, _available(view, F.col(EVENT_TIME)), PAYLOAD)
-    event_time, available_time = (
-        _snapshot_clocks(source, view, where) if view.snapshot else _clocks(source, view, where)
-    )
+    match view:
+        case StaticView():
+            return rows.select(key.alias(KEY), _payload(source, columns, where).alias(PAYLOAD))
+        case WindowView():
+            return windowed_rows(source, rows, key, view, columns, where)
+        case DailyCountView():
+            counted = daily_rows(source, rows, key, view, columns, where)
+            return counted.select(KEY, EVENT_TIME, later(F.col(EVENT_TIME), view.delay).alias(AVAILABLE_TIME), PAYLOAD)
+        case SnapshotView():
+            event_time, available_time = _snapshot_clocks(source, view, where)
+        case EventView():
+            event_time, available_time = _clocks(source, view, where)
     return rows.select(
         key.alias(KEY),
         event_time.alias(EVENT_TIME),
@@ -74,19 +75,17 @@ def within_reach(rows: DataFrame, day: Day, ttl: timedelta | None) -> DataFrame:
     return reachable if ttl is None else reachable.where(F.col(EVENT_TIME) >= F.lit(day.start - ttl))
 
 
-def _clocks(source: DataFrame, view: View, where: str) -> tuple[Column, Column]:
+def _clocks(source: DataFrame, view: EventView, where: str) -> tuple[Column, Column]:
     """When a row became true and when it was known."""
-    assert view.event_time is not None
     event_time = time_column(source, view.event_time, f"{where}.event_time")
     _check_clock(source, view, where)
     if view.available_time:
         return event_time, time_column(source, view.available_time, f"{where}.available_time")
-    return event_time, _available(view, event_time)
+    return event_time, later(event_time, view.delay)
 
 
-def _snapshot_clocks(source: DataFrame, view: View, where: str) -> tuple[Column, Column]:
+def _snapshot_clocks(source: DataFrame, view: SnapshotView, where: str) -> tuple[Column, Column]:
     """A snapshot is true as of the midnight that ends its day, in the session's zone, and known some time later."""
-    assert view.snapshot is not None
     column, kind = typed_expression(source, view.snapshot, f"{where}.snapshot")
     if isinstance(kind, StringType):
         column = F.try_to_date(column)
@@ -96,10 +95,10 @@ def _snapshot_clocks(source: DataFrame, view: View, where: str) -> tuple[Column,
             "as 2019-06-05."
         )
     midnight = F.date_add(column, 1).cast("timestamp")
-    return midnight, later(midnight, view.publish_delay or timedelta())
+    return midnight, later(midnight, view.delay)
 
 
-def _order(source: DataFrame, view: View, where: str) -> list[Column]:
+def _order(source: DataFrame, view: EventView | SnapshotView, where: str) -> list[Column]:
     """What orders rows of equal times, and which rows end validity; only where they are configured."""
     columns = []
     if view.sequence is not None:
@@ -109,11 +108,10 @@ def _order(source: DataFrame, view: View, where: str) -> list[Column]:
     return columns
 
 
-def _check_clock(source: DataFrame, view: View, where: str) -> None:
+def _check_clock(source: DataFrame, view: EventView, where: str) -> None:
     """A date is the first moment of its day, and what a day's row says is known only when the day is over."""
-    assert view.event_time is not None
     _, kind = typed_expression(source, view.event_time, f"{where}.event_time")
-    if isinstance(kind, DateType) and view.daily_counts is None and not (view.available_time or view.available_after):
+    if isinstance(kind, DateType) and not (view.available_time or view.available_after):
         raise InputError(
             f"{where}.event_time: {view.event_time} is a date, which would be known at its first moment; say when the row of "
             f"a day is ready, as in `available_after: 26h`, or, if the table is written whole each day, `snapshot: "
@@ -121,10 +119,6 @@ def _check_clock(source: DataFrame, view: View, where: str) -> None:
         )
     if isinstance(kind, DateType) and (problem := view.too_short(daily=True)):
         raise InputError(end_sentence(f"{where}.ttl: {problem}"))
-
-
-def _available(view: View, event_time: Column) -> Column:
-    return later(event_time, view.available_after or timedelta()).alias(AVAILABLE_TIME)
 
 
 def _payload(source: DataFrame, columns: Sequence[str], where: str) -> Column:

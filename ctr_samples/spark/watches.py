@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import JobConfig, TextSource
 from ctr_samples.spark.canary import LeakCanary
 from ctr_samples.spark.clocks import ClocksWatch
 from ctr_samples.spark.day import Day
@@ -33,7 +33,7 @@ class Watches:
     def of(cls, config: JobConfig, day: Day, *, active: bool = True) -> Self:
         """The watches of a configuration on a day. Those that are not ``active`` count nothing."""
         return cls(
-            {name: LinesWatch(active=active) for name in config.sources},
+            {name: LinesWatch(active=active) for name, s in config.sources.items() if isinstance(s, TextSource)},
             ClocksWatch(active=active),
             ImpressionsWatch(day, active=active),
             LabelsWatch(plan_labels(config), day, active=active),

@@ -158,10 +158,10 @@ def test_legacy_121_is_what_the_old_readers_parse(spark: SparkSession, folder: P
 @pytest.mark.parametrize(
     ("layout", "changes", "message"),
     [
-        ("dense", {}, "features.words: has lists of any length, and cannot be a part of the `dense` layout"),
-        ("legacy_121", {WORDS: ""}, "`legacy_121` needs 121 numbers, and the features have 3"),
+        ("dense", {}, "features.words: has lists of any length, so it cannot be part of the `dense` layout"),
+        ("legacy_121", {WORDS: ""}, "`legacy_121` needs 121 numbers, but the features have 3"),
         ("sequence", {WORDS: ""}, "`sequence` needs a feature with `ragged: true`"),
-        ("dense", {WORDS: "  words: {from: impression.city, dtype: string}\n"}, "features.words: is no number"),
+        ("dense", {WORDS: "  words: {from: impression.city, dtype: string}\n"}, "features.words: is not a number"),
         (
             "columns",
             {"vocabulary: cities}": "vocabulary: citys}"},
@@ -175,7 +175,7 @@ def test_legacy_121_is_what_the_old_readers_parse(spark: SparkSession, folder: P
         (
             "columns",
             {WORDS: "  words: {cross: [city, price], dtype: int64, hash_buckets: 9}\n"},
-            "'price' is not one integer or text; bucketise a number with `boundaries` first",
+            "'price' is not a single integer or text; bucketise numbers with `boundaries` first",
         ),
         (
             "dense",
@@ -192,7 +192,7 @@ def test_legacy_121_is_what_the_old_readers_parse(spark: SparkSession, folder: P
             {WORDS: VECTOR.replace("words:", "label:")},
             "features.label: is what the `legacy_121` layout calls the label; rename it",
         ),
-        ("columns", {"fitted: ": "#fitted: "}, "needs what is fitted; say where it is kept with `path`"),
+        ("columns", {"fitted: ": "#fitted: "}, "needs fitted state; set `path`, where it is kept"),
     ],
 )
 def test_what_a_layout_cannot_hold_is_refused_before_anything_is_read(

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ctr_samples.config import Impressions, JobConfig, Source, View, load_config
+from ctr_samples.config import ColumnarSource, Impressions, JobConfig, SnapshotView, load_config
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.evidence import Sought, Witness
 from ctr_samples.spark.impressions import DROPPED, cut_impressions
@@ -208,7 +208,7 @@ def test_a_snapshot_is_known_its_delay_of_elapsed_time_after_midnight(
     spark: SparkSession, zone: str, change: str
 ) -> None:
     day = day_of(change, zone)
-    view = View(
+    view = SnapshotView(
         source="scores",
         entity="user",
         key="user",
@@ -232,7 +232,7 @@ def test_no_plan_adds_an_interval_to_a_time_or_subtracts_two_times(spark: SparkS
     assert "INTERVAL" not in samples._jdf.queryExecution().analyzed().toString().upper()
 
 
-DATED = Source(format="parquet", path="log/dt={date}", days_before=1, days_after=1)
+DATED = ColumnarSource(format="parquet", path="log/dt={date}", days_before=1, days_after=1)
 
 
 @pytest.mark.parametrize(

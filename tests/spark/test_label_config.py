@@ -44,13 +44,13 @@ def problem(tmp_path: Path, *overrides: str) -> str:
         ),
         (
             "impressions.skip_above=clicked",
-            "impressions: `skip_above` needs to know positions: set `explode` or `position`.",
+            "impressions: `skip_above` needs positions: set `explode` or `position`.",
         ),
         (
             "labels.clicked.orphans=synthesize",
             "labels.clicked.orphans: found 'synthesize', expected 'drop' or 'quarantine': an impression made from a click "
-            "would have no position and no list, and would always be clicked, so a model would learn to tell it by what it "
-            "lacks.",
+            "would have no position and no list, and would always be clicked, so a model would learn to recognise it by what "
+            "it lacks.",
         ),
         (
             "labels.clicked.orphans=keep",
@@ -59,7 +59,7 @@ def problem(tmp_path: Path, *overrides: str) -> str:
         ("labels.clicked.reduce=last", "labels.clicked.reduce: found 'last', expected 'any', 'sum', 'max' or 'first'."),
         (
             "labels.clicked.skew=2h",
-            "labels.clicked: found more than 1h in `skew`, expected the seconds by which clocks disagree.",
+            "labels.clicked: found more than 1h in `skew`, expected the few seconds by which clocks disagree.",
         ),
     ],
 )
@@ -74,7 +74,7 @@ def test_skip_above_names_a_label_of_any(tmp_path: Path) -> None:
     )
     summed = "labels.clicked={source: log, window: 30m, value: v, reduce: sum}"
     assert problem(tmp_path, position, "impressions.skip_above=clicked", summed) == (
-        "impressions.skip_above: label 'clicked' is a value; expected one of `reduce: any`."
+        "impressions.skip_above: label 'clicked' has a value; expected a label with `reduce: any`."
     )
     assert "  of a list with clicked, those below its last position are dropped\n" in loaded(
         tmp_path, position, "impressions.skip_above=clicked"

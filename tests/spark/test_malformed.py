@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from ctr_samples.config import Source
+from ctr_samples.config import CsvSource, JsonSource
 from ctr_samples.spark.malformed import reasons
 from ctr_samples.spark.session import run_session
 from ctr_samples.spark.sources import read_source
@@ -17,8 +17,9 @@ from ctr_samples.spark.sources import read_source
 
 def reason(spark: SparkSession, tmp_path: Path, lines: list[str], schema: str, kind: str = "csv", **more: Any) -> str:
     (tmp_path / "t").write_text("".join(f"{line}\n" for line in lines))
-    source = Source.model_validate({"format": kind, "path": str(tmp_path / "t"), "schema": schema, **more})
-    count = len(lines) - bool(source.header)
+    model = CsvSource if kind == "csv" else JsonSource
+    source = model.model_validate({"format": kind, "path": str(tmp_path / "t"), "schema": schema, **more})
+    count = len(lines) - bool(more.get("header"))
     session = run_session(spark, "UTC")
     return reasons(read_source(session, "t", source, date(2019, 6, 5)), source, count)
 

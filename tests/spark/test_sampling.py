@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from ctr_samples.config.models import JobConfig
 from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import Sampling, Split, load_config
-from ctr_samples.config.models import JobConfig
 from ctr_samples.contract import ExampleContract
 from ctr_samples.job import run as job
 from ctr_samples.reading import first_examples

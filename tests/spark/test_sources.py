@@ -14,13 +14,23 @@ from pathlib import Path
 import pandas as pd
 import pyspark
 import pytest
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from typer.testing import CliRunner
 
 from ctr_samples.cli import app
-from ctr_samples.config import LoadedConfig, Source, explain, load_config
+from ctr_samples.config import (
+    CatalogSource,
+    ColumnarSource,
+    CsvSource,
+    DatabaseSource,
+    JsonSource,
+    LoadedConfig,
+    Source,
+    explain,
+    load_config,
+)
 from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.job import run as job
 from ctr_samples.spark.columns import time_column
@@ -37,8 +47,13 @@ def lines(path: Path, *text: str) -> None:
     path.write_text("\n".join(text) + "\n")
 
 
+SOURCE: TypeAdapter[Source] = TypeAdapter(Source)
+
+
 def json_source(root: Path, **more: object) -> Source:
-    return Source.model_validate({"format": "json", "path": f"{root}/dt={{date}}", "schema": "a INT, b STRING", **more})
+    return SOURCE.validate_python(
+        {"format": "json", "path": f"{root}/dt={{date}}", "schema": "a INT, b STRING", **more}
+    )
 
 
 def test_the_days_around_the_run_date_are_read_and_missing_ones_reported(spark: SparkSession, tmp_path: Path) -> None:
@@ -116,7 +131,7 @@ def test_a_time_without_a_date_is_malformed_and_no_time_of_today(
 ) -> None:
     texts = [*TIMES, *NO_TIMES]
     lines(tmp_path / f"x.{kind}", *[json.dumps({"at": text}) if kind == "json" else text for text in texts])
-    source = Source.model_validate({"format": kind, "path": str(tmp_path / f"x.{kind}"), "schema": "at TIMESTAMP"})
+    source = SOURCE.validate_python({"format": kind, "path": str(tmp_path / f"x.{kind}"), "schema": "at TIMESTAMP"})
     rows = read_source(spark, "log", source, DAY).frame.select(F.year("at"), MALFORMED).collect()
     assert [year for year, _ in rows] == [2019] * 4 + [None] * 4
     assert [malformed is None for _, malformed in rows] == [True] * 4 + [False] * 4
@@ -130,15 +145,15 @@ def test_a_string_of_21_million_characters_is_read(spark: SparkSession, tmp_path
 
 def test_csv_lines_of_another_width_are_malformed(spark: SparkSession, tmp_path: Path) -> None:
     lines(tmp_path / "t.csv", "a,b", "1,x", "2", "3,x,y", "four,x")
-    source = Source.model_validate(
+    source = CsvSource.model_validate(
         {"format": "csv", "path": str(tmp_path / "t.csv"), "schema": "a INT, b STRING", "header": True}
     )
     rows = read_source(spark, "t", source, DAY).frame.collect()
     assert [r[MALFORMED] for r in rows] == [None, "2", "3,x,y", "four,x"]
 
 
-def csv_source(path: Path, **more: object) -> Source:
-    return Source.model_validate(
+def csv_source(path: Path, **more: object) -> CsvSource:
+    return CsvSource.model_validate(
         {"format": "csv", "path": str(path), "schema": "a INT, b STRING", "header": True, **more}
     )
 
@@ -168,7 +183,7 @@ NAMES_FILES = pytest.mark.skipif(
 @NAMES_FILES
 def test_a_file_of_another_format_is_named(spark: SparkSession, tmp_path: Path) -> None:
     lines(tmp_path / "t.parquet", "this is no parquet")
-    source = Source.model_validate({"format": "parquet", "path": str(tmp_path / "t.parquet")})
+    source = ColumnarSource.model_validate({"format": "parquet", "path": str(tmp_path / "t.parquet")})
     with pytest.raises(InputError, match=r"^sources.t: cannot read .*t.parquet as parquet: [^.]*t.parquet\.$"):
         read_source(spark, "t", source, DAY)
 
@@ -197,7 +212,7 @@ def test_a_schema_that_is_one_type_is_a_config_error(spark: SparkSession, tmp_pa
     ],
 )
 def test_a_path_that_hadoop_cannot_use_is_named(spark: SparkSession, path: str, reason: str) -> None:
-    source = Source.model_validate({"format": "json", "path": path, "schema": "a INT"})
+    source = JsonSource.model_validate({"format": "json", "path": path, "schema": "a INT"})
     with pytest.raises(InputError) as caught:
         read_source(spark, "log", source, DAY)
     found = f"sources.log: {path} cannot be listed; check the path and the right to read it: "
@@ -213,7 +228,7 @@ def test_awkward_names_are_listed_and_read_once(spark: SparkSession, tmp_path: P
     for day in ("2019-06-04", "2019-06-05"):
         for name in AWKWARD:
             lines(root / f"dt={day}" / name, '{"a": 1}')
-    source = Source.model_validate(
+    source = JsonSource.model_validate(
         {"format": "json", "path": f"{root}{path}", "schema": "a INT", "days_before": 1, "days_after": 1}
     )
     found = read_source(spark, "log", source, DAY)
@@ -237,7 +252,7 @@ def test_a_path_may_be_a_file_or_relative(spark: SparkSession, tmp_path: Path) -
     lines(tmp_path / "t.json", '{"a": 1}')
     nearby = os.path.relpath(tmp_path / "t.json")
     for path in (str(tmp_path / "t.json"), nearby, f"file://{tmp_path}/t.json"):
-        source = Source.model_validate({"format": "json", "path": path, "schema": "a INT"})
+        source = JsonSource.model_validate({"format": "json", "path": path, "schema": "a INT"})
         found = read_source(spark, "t", source, DAY)
         assert found.snapshot["files"] == found.frame.count() == 1
 
@@ -264,7 +279,9 @@ def test_key_value_directories_are_columns_over_several_days(spark: SparkSession
         root = tmp_path / day.replace("{date}", written)
         lines(root / "hour=00/x.json", '{"a": 0}')
         lines(root / "hour=23/host1/x.json", '{"a": 23}')
-    source = Source.model_validate({"format": "json", "path": f"{tmp_path}/{day}", "schema": "a INT", "days_before": 1})
+    source = JsonSource.model_validate(
+        {"format": "json", "path": f"{tmp_path}/{day}", "schema": "a INT", "days_before": 1}
+    )
     found = read_source(spark, "log", source, DAY)
     assert sorted((r.a, r.hour) for r in found.frame.collect()) == [(0, 0), (0, 0), (23, 23), (23, 23)]
     assert found.frame.columns == ["a", MALFORMED, "hour", *(["dt"] if "dt" in day else [])]
@@ -313,7 +330,7 @@ def test_directories_that_spark_takes_for_parts_of_several_tables_are_refused(
 def test_an_undated_directory_keeps_its_key_value_columns(spark: SparkSession, tmp_path: Path) -> None:
     for country in ("CA", "NL"):
         spark.sql("select 1 a").write.parquet(f"{tmp_path}/items/country={country}")
-    source = Source.model_validate({"format": "parquet", "path": f"{tmp_path}/items"})
+    source = ColumnarSource.model_validate({"format": "parquet", "path": f"{tmp_path}/items"})
     found = read_source(spark, "items", source, DAY)
     assert sorted((r.a, r.country) for r in found.frame.collect()) == [(1, "CA"), (1, "NL")]
 
@@ -322,7 +339,7 @@ def test_a_column_that_later_days_add_is_not_read(spark: SparkSession, tmp_path:
     for parts in ("", "/hour=1"):
         spark.sql("select 1 a").write.parquet(f"{tmp_path}/log{parts.strip('/')}/dt=2019-06-04{parts}")
         spark.sql("select 2 a, 3 b").write.parquet(f"{tmp_path}/log{parts.strip('/')}/dt=2019-06-05{parts}")
-        source = Source.model_validate(
+        source = ColumnarSource.model_validate(
             {"format": "parquet", "path": f"{tmp_path}/log{parts.strip('/')}/dt={{date}}", "days_before": 1}
         )
         found = read_source(spark, "log", source, DAY)
@@ -332,7 +349,7 @@ def test_a_column_that_later_days_add_is_not_read(spark: SparkSession, tmp_path:
 
 def test_a_file_of_two_days_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     lines(tmp_path / "2019-06-04_2019-06-05/x.json", '{"a": 1}')
-    source = Source.model_validate(
+    source = JsonSource.model_validate(
         {"format": "json", "path": f"{tmp_path}/*{{date}}*", "schema": "a INT", "days_before": 1}
     )
     with pytest.raises(InputError, match=r"^sources.log: file:.* is matched by .*[*]2019-06-04[*] and by .*2019-06-05"):
@@ -356,7 +373,7 @@ def test_a_day_of_empty_files_is_missing(spark: SparkSession, tmp_path: Path) ->
 def test_an_empty_file_beside_parquet_does_no_harm(spark: SparkSession, tmp_path: Path, name: str) -> None:
     spark.sql("select 1 a").write.parquet(f"{tmp_path}/t")
     (tmp_path / "t" / name).touch()
-    source = Source.model_validate({"format": "parquet", "path": f"{tmp_path}/t"})
+    source = ColumnarSource.model_validate({"format": "parquet", "path": f"{tmp_path}/t"})
     found = read_source(spark, "t", source, DAY)
     assert found.snapshot["files"] == found.frame.count() == 1
 
@@ -376,7 +393,7 @@ def test_listing_takes_few_calls_for_any_number_of_files(
         send = client.send_command
         with monkeypatch.context() as patch:
             patch.setattr(client, "send_command", lambda *args, **more: sent.append(args) or send(*args, **more))
-            source = Source.model_validate({"format": "json", "path": f"{root}/*", "schema": "a INT"})
+            source = JsonSource.model_validate({"format": "json", "path": f"{root}/*", "schema": "a INT"})
             read_source(spark, "log", source, DAY)
         return len([args for args in sent if not args[1].startswith("m\n")])  # but for releases of objects
 
@@ -391,7 +408,7 @@ def test_a_table_is_read_by_name_and_pruned_by_its_date_column(spark: SparkSessi
     spark.sql(
         "create or replace temp view v as select 1 a, '2019-06-04' dt union select 2, '2019-06-05' union select 3, '2019-06-07'"
     )
-    source = Source.model_validate({"format": "table", "table": "v", "date_column": "dt", "days_before": 1})
+    source = CatalogSource.model_validate({"format": "table", "table": "v", "date_column": "dt", "days_before": 1})
     found = read_source(spark, "t", source, DAY)
     assert sorted(r.a for r in found.frame.collect()) == [1, 2]
     assert found.snapshot["fingerprint"] is None
@@ -400,7 +417,7 @@ def test_a_table_is_read_by_name_and_pruned_by_its_date_column(spark: SparkSessi
 @pytest.mark.parametrize("written", ["'2019-06-04'", "date'2019-06-04'"])
 def test_a_table_without_rows_of_the_run_date_is_refused(spark: SparkSession, written: str) -> None:
     spark.sql(f"create or replace temp view v3 as select 1 a, {written} dt")
-    source = Source.model_validate({"format": "table", "table": "v3", "date_column": "dt", "days_before": 1})
+    source = CatalogSource.model_validate({"format": "table", "table": "v3", "date_column": "dt", "days_before": 1})
     with pytest.raises(InputError) as caught:
         read_source(spark, "t", source, DAY)
     assert str(caught.value) == (
@@ -412,7 +429,7 @@ def test_a_table_without_rows_of_the_run_date_is_refused(spark: SparkSession, wr
 
 def test_days_that_a_table_lacks_after_the_run_date_are_missing(spark: SparkSession) -> None:
     spark.sql("create or replace temp view v4 as select 1 a, '2019-06-05' dt union select 2, '2019-06-07'")
-    source = Source.model_validate(
+    source = CatalogSource.model_validate(
         {"format": "table", "table": "v4", "date_column": "dt", "days_before": 2, "days_after": 3}
     )
     found = read_source(spark, "t", source, DAY)
@@ -423,7 +440,7 @@ def test_days_that_a_table_lacks_after_the_run_date_are_missing(spark: SparkSess
 def test_a_table_that_is_not_there_hints_at_hive_while_its_catalog_is_off(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = Source.model_validate({"format": "table", "table": "no.such"})
+    source = CatalogSource.model_validate({"format": "table", "table": "no.such"})
     hint = " If it is a Hive table, run with `--conf spark.sql.catalogImplementation=hive`."
     with pytest.raises(InputError) as caught:
         read_source(spark, "t", source, DAY)
@@ -436,20 +453,20 @@ def test_a_table_that_is_not_there_hints_at_hive_while_its_catalog_is_off(
 
 
 def test_a_table_or_date_column_that_is_not_there_is_named(spark: SparkSession) -> None:
-    nowhere = Source.model_validate({"format": "table", "table": "no.such"})
+    nowhere = CatalogSource.model_validate({"format": "table", "table": "no.such"})
     with pytest.raises(
         InputError, match=r"sources.t: the table no.such cannot be read: The table or view `no`.`such` cannot be found"
     ):
         read_source(spark, "t", nowhere, DAY)
     spark.sql("create or replace temp view v2 as select 1 a")
-    undated = Source.model_validate({"format": "table", "table": "v2", "date_column": "dt"})
+    undated = CatalogSource.model_validate({"format": "table", "table": "v2", "date_column": "dt"})
     with pytest.raises(InputError, match="the table v2 has no column 'dt'"):
         read_source(spark, "t", undated, DAY)
 
 
 def test_orc_is_read_as_it_is(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("select 1 a, timestamp '2019-06-05 10:00:00' t").write.orc(f"{tmp_path}/t/dt=2019-06-05")
-    source = Source.model_validate({"format": "orc", "path": f"{tmp_path}/t/dt={{date}}"})
+    source = ColumnarSource.model_validate({"format": "orc", "path": f"{tmp_path}/t/dt={{date}}"})
     found = read_source(spark, "t", source, DAY)
     assert found.frame.select("a", F.col("t").cast("string")).collect() == [(1, "2019-06-05 10:00:00")]
     assert found.snapshot["files"] == 1
@@ -476,8 +493,8 @@ def shop(spark: SparkSession) -> str:
     return SHOP
 
 
-def jdbc(**more: object) -> Source:
-    return Source.model_validate({"format": "jdbc", "url": SHOP, **more})
+def jdbc(**more: object) -> DatabaseSource:
+    return DatabaseSource.model_validate({"format": "jdbc", "url": SHOP, **more})
 
 
 @pytest.mark.slow
@@ -529,7 +546,7 @@ LOGGED = """
 import os, sys
 from pathlib import Path
 from pyspark.sql import SparkSession
-from ctr_samples.config import Source
+from ctr_samples.config import DatabaseSource
 from ctr_samples.spark.databases import open_database_table
 from ctr_samples.spark.session import run_session
 settings = {"master": "local[1]", "ui.enabled": "false", "eventLog.enabled": "true", "eventLog.compress": "false",
@@ -544,7 +561,7 @@ statement.execute("create table items (id int)")
 statement.execute("insert into items values (1)")
 login = {"user": "hush_user", "password": "hush-password"}
 for what in ({"table": "app.items"}, {"query": "select 1 / (id - 1) as never from app.items"}):
-    source = Source.model_validate({"format": "jdbc", "url": url, **login, **what})
+    source = DatabaseSource.model_validate({"format": "jdbc", "url": url, **login, **what})
     try:
         open_database_table(run_session(spark, "UTC"), "items", source).groupBy().count().show()
         open_database_table(run_session(spark, "UTC"), "items", source).collect()
@@ -618,7 +635,7 @@ TASK_FAILED = "An error occurred while calling o1.collect.\n: org.apache.spark.S
 )
 def test_what_drivers_say_on_executors_is_told_without_the_address(text: str, said: str | None) -> None:
     url = "jdbc:postgresql://u:hush@db:5432/shop?password=hush"
-    sources = {"items": jdbc(url=url, table="items"), "log": Source(format="parquet", path="log")}
+    sources = {"items": jdbc(url=url, table="items"), "log": ColumnarSource(format="parquet", path="log")}
     found = database_error(RuntimeError(TASK_FAILED + text.replace("URL", url)), sources)
     assert (found and str(found)) == said
     assert database_error(RuntimeError(TASK_FAILED + text), {"log": sources["log"]}) is None
@@ -671,19 +688,19 @@ def test_a_password_that_stands_in_the_file_is_refused(
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ({"format": "jdbc", "table": "t"}, "needs `url` and either `table` or `query`"),
+        ({"format": "jdbc", "table": "t"}, "url\n  Field required"),
         (
             {"format": "jdbc", "url": SHOP, "table": "t", "query": "select 1"},
-            "needs `url` and either `table` or `query`",
+            "needs either `table` or `query`",
         ),
-        ({"format": "jdbc", "url": SHOP, "table": "t", "schema": "a INT"}, "takes no `schema`"),
+        ({"format": "jdbc", "url": SHOP, "table": "t", "schema": "a INT"}, "schema\n  Extra inputs"),
         ({"format": "jdbc", "url": "http://db", "table": "t"}, "String should match pattern"),
-        ({"format": "parquet", "path": "p", "user": "sa"}, "are for `format: jdbc`"),
+        ({"format": "parquet", "path": "p", "user": "sa"}, "user\n  Extra inputs"),
     ],
 )
 def test_a_database_needs_an_address_and_one_thing_to_read(source: dict[str, object], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
-        Source.model_validate(source)
+        SOURCE.validate_python(source)
 
 
 LATE_CONFIG = """
@@ -720,7 +737,7 @@ def test_late_lines_are_found_in_the_next_days_file_and_doubled_ones_count_once(
 
 
 def optional_source(root: Path, kind: str = "parquet") -> Source:
-    return Source.model_validate(
+    return SOURCE.validate_python(
         {
             "format": kind,
             "path": f"{root}/dt={{date}}",
@@ -771,7 +788,7 @@ def test_an_optional_source_that_is_there_is_read_as_any_other(spark: SparkSessi
 
 
 def test_an_optional_source_whose_place_cannot_be_looked_at_is_an_error(spark: SparkSession) -> None:
-    source = Source.model_validate(
+    source = ColumnarSource.model_validate(
         {"format": "parquet", "path": "nothing://bucket/x", "schema": "a INT", "optional": True}
     )
     with pytest.raises(InputError, match=r"^sources.t: nothing://bucket/x cannot be listed"):
@@ -779,7 +796,7 @@ def test_an_optional_source_whose_place_cannot_be_looked_at_is_an_error(spark: S
 
 
 def test_an_optional_table_that_the_catalog_does_not_know_is_empty(spark: SparkSession) -> None:
-    source = Source.model_validate({"format": "table", "table": "no.such", "schema": "a INT", "optional": True})
+    source = CatalogSource.model_validate({"format": "table", "table": "no.such", "schema": "a INT", "optional": True})
     found = read_source(spark, "t", source, DAY)
     assert (found.frame.columns, found.frame.count(), found.absent) == (["a"], 0, "table no.such")
     wrong = source.model_copy(update={"table": "no such"})
@@ -792,12 +809,12 @@ def test_an_optional_table_that_the_catalog_does_not_know_is_empty(spark: SparkS
     [
         ({"format": "parquet", "path": "x"}, "`optional` needs `schema`: the columns of a source that is not there"),
         ({"format": "table", "table": "t"}, "`optional` needs `schema`"),
-        ({"format": "jdbc", "url": "jdbc:derby:x", "table": "t"}, "`optional` is for files and for `format: table`"),
+        ({"format": "jdbc", "url": "jdbc:derby:x", "table": "t"}, "optional\n  Extra inputs"),
     ],
 )
 def test_optional_is_refused_where_an_empty_source_has_no_columns(source: dict[str, str], problem: str) -> None:
     with pytest.raises(ValidationError, match=problem):
-        Source.model_validate({**source, "optional": True})
+        SOURCE.validate_python({**source, "optional": True})
 
 
 @pytest.mark.parametrize(("optional", "which"), [("log", "impressions"), ("actions", "labels.clicked")])
@@ -861,7 +878,7 @@ def test_parquet_as_pandas_writes_it_is_read_or_refused_with_the_remedy(
     at = pd.Series(pd.to_datetime(["2019-06-05 10:00:00.123456789"])).astype("datetime64[ns]").dt.tz_localize(zone)
     table = pd.DataFrame({"t": at}).set_index(pd.Index([7]))
     table.to_parquet(tmp_path / "ns.parquet")
-    refused = Source.model_validate({"format": "parquet", "path": str(tmp_path / "ns.parquet")})
+    refused = ColumnarSource.model_validate({"format": "parquet", "path": str(tmp_path / "ns.parquet")})
     with pytest.raises(InputError) as caught:
         read_source(spark, "t", refused, DAY)
     assert str(caught.value) == (
@@ -870,7 +887,7 @@ def test_parquet_as_pandas_writes_it_is_read_or_refused_with_the_remedy(
         "`to_parquet(path, coerce_timestamps='us', allow_truncated_timestamps=True)`."
     )
     table.to_parquet(tmp_path / "us.parquet", coerce_timestamps="us", allow_truncated_timestamps=True)
-    source = Source.model_validate({"format": "parquet", "path": str(tmp_path / "us.parquet")})
+    source = ColumnarSource.model_validate({"format": "parquet", "path": str(tmp_path / "us.parquet")})
     frame = read_source(spark, "t", source, DAY).frame
     times = frame.select("__index_level_0__", time_column(frame, "t", "views.t.event_time").cast("string").alias("t"))
     assert [tuple(row) for row in times.collect()] == [(7, "2019-06-05 10:00:00.123456")]

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.config import View
+from ctr_samples.config import DailyCountView, SnapshotView, StaticView, WindowView
 from ctr_samples.spark.as_of import AsOf, Join, join_static
 from ctr_samples.spark.as_of.intervals import join_by_intervals
 from ctr_samples.spark.as_of.snapshots import join_snapshots
@@ -40,7 +40,7 @@ def joined_by_union(left: DataFrame, join: Join) -> DataFrame:
 def test_a_table_may_have_columns_of_any_name(frame: Frame, method: Callable[[DataFrame, Join], DataFrame]) -> None:
     columns = ", ".join(f"`{name}` int" for name in ALL)
     table = frame(f"who string, ds string, {columns}", [("u1", "2019-06-03", *range(len(ALL)))])
-    view = View(source="t", entity="user", key="who", snapshot="ds", ttl="9d")
+    view = SnapshotView(source="t", entity="user", key="who", snapshot="ds", ttl="9d")
     how = AsOf("profile", "impression.user", None, snapshot=True)
     found = method(impressions(frame), Join(how, usable(view_rows(table, "profile", view, ALL)))).collect()
     assert [found[0].profile[name] for name in ALL] == list(range(len(ALL)))
@@ -49,16 +49,18 @@ def test_a_table_may_have_columns_of_any_name(frame: Frame, method: Callable[[Da
 def test_a_table_without_times_may_too(frame: Frame) -> None:
     columns = ", ".join(f"`{name}` int" for name in ALL)
     table = frame(f"who string, {columns}", [("u1", *range(len(ALL)))])
-    view = View(source="t", entity="user", key="who", static=True)
+    view = StaticView(source="t", entity="user", key="who", static=True)
     rows = usable(view_rows(table, "profile", view, ALL))
     found = join_static(impressions(frame), rows, "profile", "impression.user").collect()
     assert [found[0].profile[name] for name in ALL] == list(range(len(ALL)))
 
 
-def counted(frame: Frame, names: list[str], columns: list[str], **how: Any) -> Any:
+OF_USERS: dict[str, Any] = {"source": "t", "entity": "user", "key": "who", "event_time": "t"}
+
+
+def counted(frame: Frame, view: DailyCountView | WindowView, columns: list[str]) -> Any:
     """The latest counts of one action of the day before, by the union join."""
     log = frame("who string, t timestamp", [("u1", "2019-06-04 12:00:00")])
-    view = View(source="t", entity="user", key="who", event_time="t", **how)
     rows = usable(view_rows(log, "counts", view, columns))
     return joined_by_union(impressions(frame), Join(AsOf("counts", "impression.user", None), rows)).collect()[0].counts
 
@@ -66,13 +68,13 @@ def counted(frame: Frame, names: list[str], columns: list[str], **how: Any) -> A
 def test_counts_by_day_may_have_any_name(frame: Frame) -> None:
     counts: dict[str, Any] = dict.fromkeys(ALL[1:], "true")
     rate = {"key": {"count": "event_time", "of": "gone", "prior": 0.5, "strength": 1}}
-    how = {"daily_counts": {"days": 2, "counts": counts, "rates": rate}, "ttl": "3d"}
-    found = counted(frame, ALL, ALL, **how)
+    daily = {"days": 2, "counts": counts, "rates": rate}
+    found = counted(frame, DailyCountView(**OF_USERS, daily_counts=daily, ttl="3d"), ALL)
     assert [found[name] for name in ALL] == [0.75, *[1] * (len(ALL) - 1)]
 
 
 def test_counts_over_windows_may_have_any_name(frame: Frame) -> None:
     aggregates = {"windows": ["2d"], "step": "1h", "counts": dict.fromkeys(ALL, "true")}
     columns = [f"{name}_2d" for name in ALL]
-    found = counted(frame, ALL, columns, aggregates=aggregates)
+    found = counted(frame, WindowView(**OF_USERS, aggregates=aggregates), columns)
     assert [found[name] for name in columns] == [1] * len(ALL)

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ctr_samples.config import DailyCounts, View
+from ctr_samples.config import DailyCounts, DailyCountView, EventView, SnapshotView
 from ctr_samples.errors import InputError
 from ctr_samples.spark.day import Day
 from ctr_samples.spark.views import usable, view_rows, within_reach
@@ -24,10 +24,10 @@ COUNTS = DailyCounts(
     counts={"impressions": "true", "clicks": "click = 1"},
     rates={"click_rate": {"count": "clicks", "of": "impressions", "prior": 0.1, "strength": 10}},
 )
-ITEM = View(
+ITEM = DailyCountView(
     source="log", entity="article", key="item", event_time="at", available_after="1h", ttl="2d", daily_counts=COUNTS
 )
-PROFILE = View(source="profiles", entity="user", key="user_id", event_time="at", available_after="2h", ttl="30d")
+PROFILE = EventView(source="profiles", entity="user", key="user_id", event_time="at", available_after="2h", ttl="30d")
 
 
 def written(rows: DataFrame) -> list[tuple[Any, ...]]:
@@ -127,7 +127,7 @@ def test_a_column_that_the_table_does_not_have_is_named(frame: Frame) -> None:
         view_rows(table, "user", PROFILE, ["cty"])
 
 
-SNAPSHOT = View(source="t", entity="user", key="user_id", snapshot="ds", publish_delay="2h", ttl="7d")
+SNAPSHOT = SnapshotView(source="t", entity="user", key="user_id", snapshot="ds", publish_delay="2h", ttl="7d")
 
 
 @pytest.mark.parametrize("kind", ["date", "string"])

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import prod
 from typing import Any
 
+from ctr_samples.errors import InputError
+from ctr_samples.feature_rules import FeatureRules
+
+ELSEWHERE = frozenset({"encoding"})
+"""Keys of a feature that serving reads in the contract and not in the configuration."""
+
 _PATH = re.compile(r"\w+(\.\w+)+")
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(FeatureRules):
     """The keys of one entry under ``features``; docs/configuration.md says what they mean."""
 
     name: str
@@ -27,7 +32,6 @@ class Declared:
     fill: Any = None
     ragged: bool = False
     pad: bool = False
-    encoding: str = "list"
     at: str | None = None
     date_part: str | None = None
     top_k: int | None = None
@@ -45,40 +49,21 @@ class Declared:
     computed: str = "sample"
 
     @classmethod
-    def of(cls, name: str, said: Mapping[str, Any]) -> Declared:
-        """From an entry of the document."""
-        keys = {f.name for f in fields(cls)}
-        values = {"from_" if key == "from" else key: _frozen(value) for key, value in said.items()}
-        return cls(name, **{key: value for key, value in values.items() if key in keys and value is not None})
-
-    @property
-    def is_list(self) -> bool:
-        """Whether a sample has several values."""
-        return self.ragged or bool(self.shape)
+    def of(cls, name: str, entry: Mapping[str, Any]) -> Declared:
+        """From an entry of the document. InputError for a key that serving does not know: it could change what a model sees."""
+        values = {"from_" if key == "from" else key: _frozen(value) for key, value in entry.items()}
+        known = {field.name for field in fields(cls)} - {"name"}
+        for key in sorted(values.keys() - known - ELSEWHERE):
+            raise InputError(
+                f"features.{name}: found the key {key!r} in the manifest, expected only keys that serving knows, since any "
+                "other may change the values that a model sees; serve with the version of ctr-samples that wrote the samples."
+            )
+        return cls(name, **{key: value for key, value in values.items() if key in known and value is not None})
 
     @property
     def size(self) -> int:
         """How many values, where it has a shape."""
         return prod(self.shape)
-
-    @property
-    def default_value(self) -> Any:
-        """What a missing value becomes."""
-        if self.default is not None:
-            return self.default
-        if self.makes_ids and self.dtype == "float32":
-            return math.nan  # what the model's boundaries take for missing
-        return {"int64": 0, "float32": 0.0}.get(self.dtype, "")
-
-    @property
-    def bucketises(self) -> bool:
-        """Whether numbers become ids."""
-        return self.boundaries is not None or self.quantiles is not None
-
-    @property
-    def makes_ids(self) -> bool:
-        """Whether the value becomes an id, here or in the model."""
-        return self.bucketises or self.hash_buckets is not None or self.vocabulary is not None
 
     @property
     def is_id(self) -> bool:

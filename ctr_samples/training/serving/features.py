@@ -239,7 +239,7 @@ def _filled(change: Change, said: Declared) -> Change:
 
 def _finished(said: Declared, pads: bool) -> Change:
     """With the length of the shape, and the default where the value is missing."""
-    default = said.default_value
+    default: Any = said.default_value
     default = default.encode() if isinstance(default, str) else default
     if said.dtype == "float32" and not isinstance(default, bytes):
         default = float(default)
@@ -257,7 +257,7 @@ def _finished(said: Declared, pads: bool) -> Change:
 
 def _fitted(value: list[Any], said: Declared) -> list[Any]:
     """Cut, or padded at the end; of nested lists the outermost."""
-    default = said.default_value
+    default: Any = said.default_value
     default = default.encode() if isinstance(default, str) else default
     size = said.size
     if len(said.shape) > 1 and value and isinstance(value[0], list | tuple):

@@ -1,0 +1,93 @@
+"""What is counted from a log: by day, or over sliding windows."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import Field, field_validator, model_validator
+
+from ctr_samples.config.base import Expression, Model, Name
+from ctr_samples.config.units import Duration, format_duration
+
+
+class Rate(Model):
+    """A smoothed rate of two counts: (count + prior * strength) / (of + strength)."""
+
+    count: Name = Field(description="The numerator, a name under `counts`.")
+    of: Name = Field(description="The denominator, a name under `counts`.")
+    prior: float = Field(ge=0, le=1, description="The rate of an entity without any history.")
+    strength: float = Field(gt=0, description="How many observations the prior is worth.")
+
+
+class DailyCounts(Model):
+    """A feature table counted from a log: one row for each key and day, over the `days` that end with that day."""
+
+    days: int = Field(ge=1, le=366, description="Length of the counting window in calendar days.")
+    counts: dict[Name, Expression] = Field(min_length=1, description="Name -> which rows are counted.")
+    rates: dict[Name, Rate] = Field({}, description="Name -> smoothed rate of two counts.")
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns that features can be made from."""
+        return [*self.counts, *self.rates]
+
+
+class Aggregates(Model):
+    """Features counted from a log over sliding windows: `<name>_<window>`, such as `clicks_1h` or `ctr_7d`.
+
+    A window ends with the last step that was over, and known, before the impression: actions of the current step are not
+    counted. Without any action in a window, counts, sums and distinct counts are 0 and a rate is its prior.
+    """
+
+    windows: tuple[Duration, ...] = Field(min_length=1, description="Lengths, such as `[1h, 7d]`.")
+    step: Duration = Field(
+        timedelta(minutes=1),
+        ge=timedelta(milliseconds=1),
+        description="The resolution in time: windows are whole steps, and a step divides a day. `1d` is a day of `timezone`.",
+    )
+    counts: dict[Name, Expression] = Field({}, description="Name -> which rows are counted.")
+    sums: dict[Name, Expression] = Field(
+        {}, description="Name -> a number to add up, exact to nine places; rows without one add nothing."
+    )
+    distinct: dict[Name, Expression] = Field(
+        {}, description="Name -> text or integers, of which each value counts once; exact."
+    )
+    rates: dict[Name, Rate] = Field({}, description="Name -> smoothed rate of two counts.")
+
+    @field_validator("windows")
+    @classmethod
+    def _each_once(cls, value: tuple[timedelta, ...]) -> tuple[timedelta, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("a window is listed twice; remove one")
+        return value
+
+    @model_validator(mode="after")
+    def _windows_are_steps(self) -> Aggregates:
+        if timedelta(days=1) % self.step:
+            raise ValueError(
+                f"`step: {format_duration(self.step)}` does not divide a day; choose one such as 1m, 15m, 1h or 1d"
+            )
+        for window in self.windows:
+            if window % self.step or not window:
+                raise ValueError(
+                    f"the window {format_duration(window)} is not a whole number of steps of {format_duration(self.step)}"
+                )
+        if not (self.counts or self.sums or self.distinct):
+            raise ValueError("needs `counts`, `sums` or `distinct`")
+        return self
+
+    @property
+    def longest(self) -> timedelta:
+        """How far back the longest window reaches."""
+        return max(self.windows)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The columns that features can be made from."""
+        names = [*self.counts, *self.sums, *self.distinct, *self.rates]
+        return [windowed(name, window) for name in names for window in self.windows]
+
+
+def windowed(name: str, window: timedelta) -> str:
+    """The column of an aggregate over a window: ``clicks_7d``."""
+    return f"{name}_{format_duration(window)}"

@@ -1,0 +1,47 @@
+"""The document that ruamel reads: its references to the environment, its plain values, the lines of its keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+
+REFERENCE = re.compile(r"\$\{(\w+)\}")
+"""``${NAME}``: a value from the environment."""
+
+
+def names(node: Any) -> Iterator[str]:
+    """The names of all ``${NAME}`` in a document."""
+    if isinstance(node, Mapping | list):
+        for child in node.values() if isinstance(node, Mapping) else node:
+            yield from names(child)
+    elif isinstance(node, str):
+        yield from REFERENCE.findall(node)
+
+
+def plain(node: Any) -> Any:
+    """The tree without ruamel's own types, ready for JSON."""
+    if isinstance(node, Mapping):
+        return {str(k): plain(v) for k, v in node.items()}
+    if isinstance(node, list):
+        return [plain(v) for v in node]
+    for kind in (bool, int, float, str):
+        if isinstance(node, kind):
+            return kind(node)
+    return node if node is None else str(node)
+
+
+def at(path: str, tree: CommentedMap, where: Sequence[Any]) -> str:
+    """``conf/x.yaml:12: views.item.ttl: `` with the line of the nearest key that the file has."""
+    line, node = None, tree
+    for part in where:
+        key = int(part) if isinstance(node, CommentedSeq) and str(part).isdigit() else part
+        try:
+            line = node.lc.key(key)[0] if isinstance(node, CommentedMap) else node.lc.item(key)[0]
+            node = node[key]
+        except (AttributeError, KeyError, IndexError, TypeError):
+            break
+    position = f"{path}:{line + 1}: " if line is not None else f"{path}: "
+    return position + (".".join(str(part) for part in where) + ": " if where else "")

@@ -1,0 +1,122 @@
+"""Features: what a sample holds."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from ctr_samples.config.base import Expression, Model, Name, Scalar
+from ctr_samples.config.feature_conflicts import conflict
+from ctr_samples.feature_rules import FeatureRules
+
+DatePart = Literal["hour", "weekday", "day", "month", "hour_of_week", "weekend"]
+
+
+class Feature(FeatureRules, Model):
+    """One feature of a sample, on the wire one tf.Feature.
+
+    The value comes from `from`, `expr` or `cross`; `at` and `date_part` take a part of it; `top_k` shortens a list or map;
+    `clip`, `log1p` and `scale` change numbers; `boundaries`, `quantiles`, `vocabulary` and `hash_buckets` make ids. These
+    apply in this order, to each item of a list.
+    """
+
+    from_: str | None = Field(
+        None, alias="from", description="`<view>.<column>` or `impression.<column>`, as in `` user.`age:token` ``."
+    )
+    expr: Expression | None = Field(None, description="Instead of `from`: an SQL expression over `<view>.<column>`s.")
+    cross: tuple[Name, ...] | None = Field(
+        None,
+        description="Instead of `from`: other features, each a single integer or text, hashed together; needs `hash_buckets`.",
+    )
+    dtype: Literal["int64", "float32", "string", "bytes"] = Field(
+        description="The type in the record; `bytes` is binary, such as an image."
+    )
+    shape: tuple[Annotated[int, Field(ge=1, le=2**20)], ...] = Field(
+        (),
+        description="`[]`: one value; `[n]`: n values; `[m, n]`: a tensor, given as nested arrays or as one of m * n.",
+    )
+    default: Scalar | None = Field(
+        None, description="What a missing value and padding become; default: 0, or an empty string."
+    )
+    nulls: Literal["default", "omit", "fail"] = Field(
+        "default",
+        description="What a missing value becomes: the default; no feature at all; or an error that ends the run.",
+    )
+    fill: Scalar | None = Field(
+        None, description="What a null inside a list becomes; without it such a null ends the run."
+    )
+    ragged: bool = Field(False, description="A list of any length instead of `shape`; a missing one is empty.")
+    pad: bool = Field(
+        False, description="Cut a list to its `shape`, or pad it at the end; otherwise it must fit exactly."
+    )
+    encoding: Literal["list", "tensor", "raw"] = Field(
+        "list", description="`tensor`: a serialized TensorProto; `raw`: little-endian bytes; both as one bytes value."
+    )
+    at: Expression | None = Field(None, description="From a map: the value at this key, which is an SQL expression.")
+    date_part: DatePart | None = Field(
+        None,
+        description="From a time, in the zone of the configuration: `weekday` 0 is Monday, `hour_of_week` 0 to 167.",
+    )
+    top_k: int | None = Field(
+        None,
+        ge=1,
+        le=2**16,
+        description="From an array or a map: the entries with the k greatest numbers, greatest first.",
+    )
+    order: Literal["greatest", "smallest"] = Field(
+        "greatest",
+        description="With `top_k`: `smallest` takes the smallest numbers, smallest first, as the old system did.",
+    )
+    part: Literal["values", "keys"] = Field(
+        "values", description="From a map: its values, or its keys in the order of their values; the two are aligned."
+    )
+    clip: tuple[float, float] | None = Field(
+        None, description="The smallest and the greatest number, such as [0, 100]."
+    )
+    log1p: bool = Field(False, description="The logarithm of 1 + x; x must be greater than -1, so clip it at 0 or so.")
+    scale: Literal["standardise", "min_max"] | None = Field(
+        None,
+        description="By fitted moments: (x - mean) / standard deviation, or (x - min) / (max - min); each place of a vector "
+        "by its own.",
+    )
+    boundaries: tuple[float, ...] | None = Field(
+        None, description="To an id: 0 for a missing value, then 1 below the first boundary, and so on."
+    )
+    quantiles: int | None = Field(
+        None,
+        ge=2,
+        le=1000,
+        description="To an id as with `boundaries`, by this many buckets, fitted so that they are equally full.",
+    )
+    hash_buckets: int | None = Field(
+        None,
+        ge=2,
+        le=2**62,
+        description="Hash the value to an id below this number; in a list 0 is kept for padding.",
+    )
+    salt: str | None = Field(
+        None,
+        description="With `hash_buckets`: single values with one salt share ids, and so do lists; default: the feature's name.",
+    )
+    vocabulary: Name | None = Field(None, description="A name under `vocabularies`: the id of the token.")
+    multi_hot: bool = Field(
+        False,
+        description="From ids: a vector with a 1 at each id, counted from 0; as `float32` or `int64`, for few ids.",
+    )
+    computed: Literal["sample", "model"] = Field(
+        "sample",
+        description="`model`: the record holds the number or token as it is, and the contract says what the model must do "
+        "with it: `clip`, `log1p`, `scale`, `boundaries`, `quantiles`, `vocabulary`.",
+    )
+
+    @model_validator(mode="after")
+    def _keys_fit_together(self) -> Self:
+        if problem := conflict(self):
+            raise ValueError(problem)
+        return self
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether it needs something that only training days tell."""
+        return bool(self.vocabulary or self.scale or self.quantiles)

@@ -1,0 +1,50 @@
+"""Histories: the user's last actions before each impression."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import Field, model_validator
+
+from ctr_samples.config.base import Expression, Model, Name
+from ctr_samples.config.units import Age, Duration, format_duration
+
+_INHERITED = "Default, in the impressions' source:"
+
+
+class History(Model):
+    """The user's last actions before an impression, newest first, each item once, without those of the impression's request.
+
+    It has `items`, `ages_s` (seconds from the action to the impression), one list for each of `columns`, `length` and `matched`
+    (whether there is any). A feature made from a list is `ragged`, or has a `shape` to which the list is cut or padded at the
+    end.
+    """
+
+    source: Name = Field(description="A name under `sources`.")
+    where: Expression | None = Field(None, description="Which rows are these actions.")
+    time: Expression | None = Field(None, description=f"When the action happened. {_INHERITED} the same as there.")
+    user: Expression | None = Field(None, description=f"The user's key. {_INHERITED} the same as there.")
+    item: Expression | None = Field(
+        None, description=f"What was acted on: text or an integer. {_INHERITED} the article."
+    )
+    request: Expression | None = Field(
+        None, description=f"To leave out the impression's own request. {_INHERITED} the same as there."
+    )
+    last: int = Field(ge=1, le=1000, description="How many items.")
+    within: Age = Field(description="The greatest age of an action (inclusive).")
+    available_after: Duration | None = Field(None, description="How long after it happened an action is known.")
+    columns: dict[Name, Expression] = Field({}, description="More lists: name -> one value of each action.")
+
+    @model_validator(mode="after")
+    def _knows_some_action(self) -> History:
+        if self.within is not None and self.within < self.delay:
+            raise ValueError(
+                f"found `within: {format_duration(self.within)}` with `available_after: {format_duration(self.delay)}`: an "
+                "action would be too old before it is known; expected a longer `within`"
+            )
+        return self
+
+    @property
+    def delay(self) -> timedelta:
+        """How long after it happened an action is known."""
+        return self.available_after or timedelta()

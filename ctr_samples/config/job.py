@@ -1,0 +1,46 @@
+"""The root of the configuration: a whole sample set."""
+
+from __future__ import annotations
+
+from zoneinfo import available_timezones
+
+from pydantic import Field, field_validator
+
+from ctr_samples.config.base import Model, Name
+from ctr_samples.config.feature import Feature
+from ctr_samples.config.fitted import Fitted, Vocabulary
+from ctr_samples.config.history import History
+from ctr_samples.config.impressions import Impressions
+from ctr_samples.config.label import Label
+from ctr_samples.config.output import Output
+from ctr_samples.config.quality import Quality
+from ctr_samples.config.source import Source
+from ctr_samples.config.split import Sampling, Split
+from ctr_samples.config.view import View
+
+
+class JobConfig(Model):
+    """A whole sample set."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$", description="A short name for manifests and logs.")
+    timezone: str = Field(description="Zone of days and of times without a zone, such as Asia/Shanghai.")
+    sources: dict[Name, Source] = Field(min_length=1, description="The inputs, by names of your choice.")
+    impressions: Impressions = Field(description="What was shown: the grain of a sample.")
+    labels: dict[Name, Label] = Field(min_length=1, description="What to predict.")
+    views: dict[Name, View] = Field({}, description="The feature tables to join, as of each impression.")
+    histories: dict[Name, History] = Field({}, description="The user's last actions before each impression.")
+    features: dict[Name, Feature] = Field(min_length=1, description="What a sample holds, in this order.")
+    vocabularies: dict[Name, Vocabulary] = Field({}, description="Ids for tokens, by names of your choice.")
+    fitted: Fitted | None = Field(None, description="Where vocabularies, moments and quantiles are kept.")
+    split: Split = Field(Split(), description="Train, eval and test.")
+    sampling: Sampling | None = Field(None, description="Fewer negatives to train on.")
+    output: Output = Field(description="Where the samples go.")
+    quality: Quality = Field(Quality(), description="How much a day may differ from earlier ones.")
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_zone(cls, value: str) -> str:
+        # Java, which reads the times, does not know every name without a slash, such as `localtime` or `Factory`.
+        if value not in available_timezones() or not ("/" in value or value in ("UTC", "GMT")):
+            raise ValueError("expected a zone of the IANA database, such as UTC or Asia/Shanghai")
+        return value

@@ -1,0 +1,66 @@
+"""Unions of models: the kinds of a view or a source, told apart by the keys that an entry has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, get_args, get_origin
+
+from pydantic import BaseModel, Tag
+
+from ctr_samples.config.base import Model
+from ctr_samples.config.problems import closest, nearest
+
+
+class Kind(Model):
+    """A model of such a union, with what a message says of it when an entry mixes the keys of two kinds."""
+
+    thing: ClassVar[str]
+    """What there are several kinds of: ``view``."""
+    kind: ClassVar[str]
+    """What keys are for: ``snapshots``."""
+    told_by: ClassVar[str]
+    """Why an entry is taken for this kind: ```snapshot` is for snapshots``."""
+    instead: ClassVar[Mapping[str, str]] = {}
+    """Keys of other kinds, with what to do here."""
+
+
+def keys_of(model: type[BaseModel]) -> list[str]:
+    """The keys of a model as the file writes them."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def kinds_of(annotation: Any) -> dict[str, type[Kind]]:
+    """The models of a union by the tags that pydantic adds to the location of an error; empty for other types."""
+    if get_origin(annotation) is not Annotated:
+        return {}
+    union, *_ = get_args(annotation)
+    return {tag: model for member in get_args(union) for tag, model in _tagged(member)}
+
+
+def _tagged(member: Any) -> Iterator[tuple[str, type[Kind]]]:
+    """A model by its Tag or, where a key tells the kinds apart, by the values that ``format`` may have."""
+    if get_origin(member) is Annotated:
+        model, *metadata = get_args(member)
+        yield from ((part.tag, model) for part in metadata if isinstance(part, Tag))
+    elif isinstance(member, type) and issubclass(member, Kind):
+        yield from ((name, member) for name in get_args(member.model_fields["format"].annotation))
+
+
+def without_absent(entry: dict[str, Any], model: type[Kind], kinds: Iterable[type[Kind]]) -> dict[str, Any]:
+    """The entry without those keys of other kinds that are null or false: ``static: false`` says nothing of a snapshot."""
+    foreign = {key for kind in kinds for key in keys_of(kind)} - set(keys_of(model))
+    return {k: v for k, v in entry.items() if k not in foreign or not (v is None or v is False)}
+
+
+def unexpected(key: str, model: type[BaseModel], kinds: Iterable[type[Kind]]) -> str:
+    """What is wrong with a key that a model does not have; ``kinds`` are all models that the entry could have been."""
+    owners = [kind for kind in kinds if key in keys_of(kind)]
+    if issubclass(model, Kind) and owners:
+        *others, last = dict.fromkeys(owner.kind for owner in owners)
+        whose = f"{', '.join(others)} and {last}," if others else last
+        what_to_do = model.instead.get(key, f"a {model.thing} is one of them. Remove one.")
+        return f"`{key}` is for {whose} and {model.told_by}; {what_to_do}"
+    own = keys_of(model)
+    elsewhere = [other for kind in kinds for other in keys_of(kind)]
+    valid = own if closest(key, own) or not closest(key, elsewhere) else elsewhere
+    return f"unknown key{nearest(key, valid)}"

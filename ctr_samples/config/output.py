@@ -1,0 +1,62 @@
+"""The output: where the samples go, in what form, and what stays of earlier runs."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from ctr_samples.config.base import Model, from_home
+from ctr_samples.config.units import Duration, Size
+
+
+class Retention(Model):
+    """What the next run of a day keeps of earlier ones; manifests are always kept."""
+
+    generations: int = Field(3, ge=1, description="Generations of a day whose shards are kept.")
+    longest_run: Duration = Field(
+        timedelta(hours=24),
+        ge=timedelta(hours=1),
+        description="Longer than any run, and than any training job that reads a generation after it was replaced.",
+    )
+
+
+class Output(Model):
+    """Where the samples go and in what form."""
+
+    path: str = Field(min_length=1, description="A directory, or hdfs://, s3://, gs://, az:// and a prefix.")
+    layout: Literal["columns", "dense", "sparse", "sequence", "legacy_121"] = Field(
+        "columns",
+        description="`columns`: one tf.Feature for each feature; `dense`: one float vector of all; `sparse`: indices and "
+        "values of all; `sequence`: a SequenceExample whose ragged features are FeatureLists; `legacy_121`: the raw float64 "
+        "bytes of 121 numbers, and `label`.",
+    )
+    compression: Literal["none", "gzip", "zlib"] = Field("none", description="Compression of each shard as a whole.")
+    engine: Literal["native", "tensorflow"] = Field(
+        "native",
+        description="`tensorflow` writes the same bytes with tf.train.Example and tf.io.TFRecordWriter, "
+        "many times more slowly; executors then need TensorFlow.",
+    )
+    shard_size: Size = Field(128 * 2**20, ge=4096, description="A shard is closed once it reaches this size.")
+    partitions: int = Field(8, ge=1, le=100_000, description="How many tasks write; each makes at least one shard.")
+    retention: Retention = Field(Retention(), description="What is kept of earlier runs of a day.")
+    ids: Literal["pseudonyms", "raw"] = Field(
+        "pseudonyms",
+        description="How users and requests are named on the page, in its numbers and in the manifest. The samples "
+        "stay as they are.",
+    )
+    ids_salt: str | None = Field(
+        None,
+        min_length=1,
+        description="A secret, as `${NAME}`, for making the pseudonyms; default: `name`, with which anyone who can list all "
+        "ids can reverse them.",
+    )
+
+    @field_validator("path")
+    @classmethod
+    def _no_template(cls, value: str) -> str:
+        if re.search(r"\{[^}]*\}", value):
+            raise ValueError("expected no template: the day's directory dt=... is made below it")
+        return from_home(value)

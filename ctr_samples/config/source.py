@@ -1,0 +1,271 @@
+"""Sources: files of some format, tables that the catalog knows, and databases; told apart by ``format``."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, field_validator, model_validator
+
+from ctr_samples.config.base import Model, Scalar, as_text, from_home, hint
+from ctr_samples.config.kinds import Kind, kinds_of, without_absent
+
+
+class BadRecords(Model):
+    """How many unreadable lines or rows of a source a run tolerates."""
+
+    max_rate: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Greatest share, from 0 to 1, of malformed lines, of impressions without a readable time or article, of "
+        "impossible times, and of rows of a view without a key or a time. Above it the run is refused.",
+    )
+
+
+class JdbcPartition(Model):
+    """Lets several tasks read a table of a database, each a range of a column. All rows are read, whatever the bounds."""
+
+    column: str = Field(min_length=1, description="A number, date or timestamp whose values are spread evenly.")
+    lower: Scalar = Field(description="Roughly where the first range ends, as the database writes the value.")
+    upper: Scalar = Field(description="Roughly where the last range begins.")
+    count: int = Field(ge=2, le=1000, description="How many tasks read it, each over its own connection.")
+
+
+_DATE_COLUMN = "A column that holds the day, as a date or as yyyy-MM-dd; only the days needed are read."
+_OPTIONAL = (
+    "If nothing is there at all, read the source as empty, with the columns of `schema`, and warn: for a feature table that "
+    "does not exist yet. If something is there, it is read as usual."
+)
+
+
+class SourceKind(Kind):
+    """One input, read over the days that a run needs."""
+
+    thing: ClassVar[str] = "source"
+
+    format: Literal["json", "csv", "parquet", "orc", "table", "jdbc"] = Field(description="How the input is stored.")
+    days_before: int = Field(0, ge=0, le=3660, description="How many days before the run date are read too.")
+    days_after: int = Field(0, ge=0, le=366, description="How many days after the run date are read too (late clicks).")
+    bad_records: BadRecords = Field(BadRecords(), description="How many unreadable lines and rows are tolerated.")
+
+    @property
+    def place(self) -> str:
+        """Where it is, in one word or two."""
+        raise NotImplementedError
+
+    @property
+    def is_dated(self) -> bool:
+        """True when a day's data can be addressed without reading the others."""
+        raise NotImplementedError
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether a source that does not exist is read as empty."""
+        return False
+
+
+class FileSource(SourceKind):
+    """Files of one format under a path."""
+
+    instead: ClassVar = {"date_column": "write `{date}` in `path` instead."}
+
+    format: Literal["json", "csv", "parquet", "orc"]
+    path: str = Field(
+        min_length=1,
+        description="A file or directory; `{date}` stands for each day that is read. A directory `dt={date}` gives the rows a "
+        "column `dt`, a date, unless the files have a column of that name.",
+    )
+    schema_: str | None = Field(None, alias="schema", description="Columns and types as in `CREATE TABLE`.")
+    optional: bool = Field(False, description=_OPTIONAL)
+
+    @field_validator("path")
+    @classmethod
+    def _only_the_date_template(cls, value: str) -> str:
+        for template in re.findall(r"\{[^}]*\}", value):
+            if template != "{date}":
+                raise ValueError(f"the only template in a path is {{date}}, not {template}")
+        return from_home(value)
+
+    @model_validator(mode="after")
+    def _optional_needs_columns(self) -> FileSource:
+        _check_optional(self.optional, self.schema_)
+        return self
+
+    @property
+    def place(self) -> str:
+        """The path."""
+        return self.path
+
+    @property
+    def is_dated(self) -> bool:
+        """True when the path names the day."""
+        return "{date}" in self.path
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether a path under which nothing lies is read as empty."""
+        return self.optional
+
+
+class ColumnarSource(FileSource):
+    """Files that know their own columns and types."""
+
+    kind: ClassVar[str] = "`format: parquet` and `orc`"
+    told_by: ClassVar[str] = "this is `format: parquet` or `orc`"
+
+    format: Literal["parquet", "orc"]
+    schema_: str | None = Field(
+        None, alias="schema", description="Columns and types as in `CREATE TABLE`; only needed with `optional`."
+    )
+
+
+class TextSource(FileSource):
+    """Files of lines, whose columns and types the configuration gives."""
+
+    schema_: str = Field(
+        alias="schema",
+        description="Columns and types as in `CREATE TABLE`.",
+        json_schema_extra=hint("without it, types would depend on one day's data"),
+    )
+
+
+class JsonSource(TextSource):
+    """Files with one JSON object on each line."""
+
+    kind: ClassVar[str] = "`format: json`"
+    told_by: ClassVar[str] = "this is `format: json`"
+
+    format: Literal["json"]
+
+
+class CsvSource(TextSource):
+    """Files with comma-separated values, one row on each line."""
+
+    kind: ClassVar[str] = "`format: csv`"
+    told_by: ClassVar[str] = "this is `format: csv`"
+
+    format: Literal["csv"]
+    header: bool = Field(
+        False,
+        description="The first line holds names, by which the columns of `schema` are found, in any order.",
+    )
+    by_position: bool = Field(
+        False,
+        description="With `header: true`: ignore the names; the columns are those of `schema`, in that order.",
+    )
+    rename: dict[Annotated[str, BeforeValidator(as_text)], Annotated[str, Field(min_length=1)]] = Field(
+        {},
+        description='With `header: true`: name in the first line -> column of `schema`, as in `{"user:token": user, "": row}`; '
+        '`""` is a column without a name.',
+    )
+    delimiter: str = Field(",", min_length=1, description="What separates the columns.")
+
+    @model_validator(mode="after")
+    def _header_has_names(self) -> CsvSource:
+        if (self.rename or self.by_position) and not self.header:
+            raise ValueError("`rename` and `by_position` need `header: true`")
+        if self.rename and self.by_position:
+            raise ValueError("`rename` has no effect with `by_position`; remove one")
+        return self
+
+    @property
+    def by_name(self) -> bool:
+        """Whether the first line says which column is which."""
+        return self.header and not self.by_position
+
+
+class CatalogSource(SourceKind):
+    """A table that the catalog of Spark knows: Hive, Iceberg or Delta."""
+
+    kind: ClassVar[str] = "`format: table`"
+    told_by: ClassVar[str] = "this is `format: table`"
+
+    format: Literal["table"]
+    table: str = Field(min_length=1, description="Its name, as `db.name`.")
+    date_column: str | None = Field(None, min_length=1, description=_DATE_COLUMN)
+    schema_: str | None = Field(
+        None, alias="schema", description="Columns and types as in `CREATE TABLE`; only needed with `optional`."
+    )
+    optional: bool = Field(False, description=_OPTIONAL)
+
+    @model_validator(mode="after")
+    def _optional_needs_columns(self) -> CatalogSource:
+        _check_optional(self.optional, self.schema_)
+        return self
+
+    @property
+    def place(self) -> str:
+        """The name of the table."""
+        return self.table
+
+    @property
+    def is_dated(self) -> bool:
+        """True when a column holds the day."""
+        return self.date_column is not None
+
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether a table that the catalog does not know is read as empty."""
+        return self.optional
+
+
+class DatabaseSource(SourceKind):
+    """A table or a query of a database, read over JDBC."""
+
+    kind: ClassVar[str] = "`format: jdbc`"
+    told_by: ClassVar[str] = "this is `format: jdbc`"
+    instead: ClassVar = {
+        "schema": "the database knows its types; cast them in `query` instead.",
+        "optional": "write a `query` that may return no rows instead.",
+        "path": "name the database with `url` instead.",
+    }
+
+    format: Literal["jdbc"]
+    url: str = Field(pattern=r"^jdbc:", description="The database, such as `jdbc:postgresql://db/shop`.")
+    table: str | None = Field(None, min_length=1, description="The table to read.")
+    query: str | None = Field(None, min_length=1, description="Instead of `table`: a SELECT for the database.")
+    date_column: str | None = Field(None, min_length=1, description=_DATE_COLUMN)
+    user: str | None = Field(None, min_length=1, description="The user to log in as.")
+    password: str | None = Field(
+        None, min_length=1, description="Only as `${NAME}`, from the environment; it is never written anywhere."
+    )
+    driver: str | None = Field(
+        None, min_length=1, description="The class of the driver, if its jar does not declare it."
+    )
+    partition: JdbcPartition | None = Field(None, description="Read it by several tasks.")
+
+    @model_validator(mode="after")
+    def _table_or_query(self) -> DatabaseSource:
+        if (self.table is None) == (self.query is None):
+            raise ValueError("`format: jdbc` needs either `table` or `query`")
+        return self
+
+    @property
+    def place(self) -> str:
+        """The name of the table."""
+        return self.table or "a query"
+
+    @property
+    def is_dated(self) -> bool:
+        """True when a column holds the day."""
+        return self.date_column is not None
+
+
+def _check_optional(optional: bool, schema: str | None) -> None:
+    if optional and schema is None:
+        raise ValueError("`optional` needs `schema`: the columns of a source that is not there")
+
+
+def _without_absent(entry: Any) -> Any:
+    kinds = kinds_of(Source)
+    model = kinds.get(str(entry.get("format"))) if isinstance(entry, dict) else None
+    return entry if model is None else without_absent(entry, model, kinds.values())
+
+
+Source = Annotated[
+    JsonSource | CsvSource | ColumnarSource | CatalogSource | DatabaseSource,
+    Field(discriminator="format"),
+    BeforeValidator(_without_absent),
+]
+"""One input: files of a format under a path, a table that the catalog knows, or a table of a database."""

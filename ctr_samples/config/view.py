@@ -1,0 +1,294 @@
+"""Views, the feature tables: events, daily snapshots, static tables, and what is counted by day or over windows."""
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+
+from ctr_samples.config.base import Expression, Name, hint
+from ctr_samples.config.counting import Aggregates, DailyCounts
+from ctr_samples.config.kinds import Kind, keys_of, kinds_of, without_absent
+from ctr_samples.config.problems import closest
+from ctr_samples.config.units import Age, Duration, format_duration
+
+Entity = Literal["user", "article", "user_article"]
+_DAY = timedelta(days=1)
+_METHOD = "How it is joined; default: what the planner finds best. The samples are the same."
+_INCLUSIVE = "Also use a row whose event time equals the impression's; it must be known by then."
+_SEQUENCE = "What orders rows with equal times, such as a version number: the greatest wins."
+_TOMBSTONE = "Which rows say that the entity has no features from then on."
+
+
+class ViewKind(Kind):
+    """A feature table of one entity, joined as of each impression."""
+
+    thing: ClassVar[str] = "view"
+
+    source: Name = Field(description="A name under `sources`.")
+    entity: Entity = Field(description="Whose features they are.")
+    key: Expression = Field(description="The entity's key in the source; with `user_article` the user's key.")
+    article_key: Expression | None = Field(None, description="With `entity: user_article`: the article's key.")
+    where: Expression | None = Field(None, description="Which rows to use.")
+
+    @model_validator(mode="after")
+    def _article_key_fits_entity(self) -> Self:
+        if (self.entity == "user_article") != (self.article_key is not None):
+            raise ValueError("`entity: user_article` needs `article_key` beside `key`, and no other entity takes it")
+        return self
+
+    @property
+    def clock(self) -> Expression | None:
+        """The expression that says when a row became true; None for a table without times."""
+        return None
+
+    @property
+    def delay(self) -> timedelta:
+        """How long after it became true a row is known."""
+        return timedelta()
+
+    @property
+    def max_age(self) -> timedelta | None:
+        """The greatest age of a row; None where any age will do."""
+        return None
+
+    @property
+    def known_in_order(self) -> bool:
+        """Whether rows become known in the order in which they became true: all of them a fixed time later."""
+        return True
+
+    @property
+    def counted(self) -> DailyCounts | Aggregates | None:
+        """What is counted; None where the rows of the source are the rows of the view."""
+        return None
+
+
+class AgingView(ViewKind):
+    """A view whose rows are too old for an impression some time after they became true."""
+
+    ttl: Age = Field(
+        description="The greatest age of a row, relative to each impression (inclusive). Where rows come once a day, at least "
+        "a day and the delay.",
+        json_schema_extra=hint("say how old a row may be, or `ttl: unbounded`"),
+    )
+    delayed_by: ClassVar[str] = "available_after"
+    is_daily: ClassVar[bool] = False
+    """Whether each row stands for a whole day."""
+
+    @property
+    def max_age(self) -> timedelta | None:
+        """The `ttl`."""
+        return self.ttl
+
+    @model_validator(mode="after")
+    def _rows_live_until_the_next(self) -> Self:
+        if problem := self.too_short(self.is_daily):
+            raise ValueError(problem)
+        return self
+
+    def too_short(self, daily: bool) -> str | None:
+        """What is wrong with a `ttl` that a row exceeds before it is known or, in a `daily` table, before the next one is."""
+        oldest = self.delay + (_DAY if daily else timedelta())
+        if self.ttl is None or self.ttl >= oldest:
+            return None
+        found = f"found `ttl: {format_duration(self.ttl)}` with `{self.delayed_by}: {format_duration(self.delay)}`"
+        if not daily:
+            return f"{found}: a row would be too old before it is known; expected a longer `ttl`"
+        return (
+            f"{found}: the newest row is {format_duration(oldest)} old when the next day's becomes known, so some hours of "
+            f"each day would have no features; set `ttl: {math.ceil(oldest / _DAY)}d` or longer"
+        )
+
+
+def _no_snapshots(method: Any) -> Any:
+    if method == "snapshots":
+        raise ValueError("expected 'union' or 'intervals': `snapshots` is for views with `snapshot`")
+    return method
+
+
+Method = Annotated[Literal["union", "intervals"], BeforeValidator(_no_snapshots)]
+
+
+class TimedView(ViewKind):
+    """A view of a source whose rows have a time of their own."""
+
+    event_time: Expression = Field(description="When an action happened.")
+    available_after: Duration | None = Field(
+        None, description="How long after its day or its step ended an action is known."
+    )
+    method: Method | None = Field(None, description=_METHOD)
+
+    @property
+    def clock(self) -> Expression:
+        """The `event_time`."""
+        return self.event_time
+
+    @property
+    def delay(self) -> timedelta:
+        """The `available_after`."""
+        return self.available_after or timedelta()
+
+
+class EventView(AgingView, TimedView):
+    """Rows that became true one by one, each at its `event_time`."""
+
+    kind: ClassVar[str] = "events"
+    told_by: ClassVar[str] = "`event_time` is for events"
+
+    event_time: Expression = Field(
+        description="When a row became true.",
+        json_schema_extra=hint("a table that never changes says `static: true` instead"),
+    )
+    available_after: Duration | None = Field(None, description="How long after `event_time` a row is known.")
+    available_time: Expression | None = Field(
+        None,
+        description="Instead of `available_after`: when a row was known to the system. It is used from that instant on.",
+    )
+    inclusive: bool = Field(False, description=_INCLUSIVE)
+    sequence: Expression | None = Field(None, description=_SEQUENCE)
+    tombstone: Expression | None = Field(None, description=_TOMBSTONE)
+
+    @model_validator(mode="after")
+    def _known_by_one_clock(self) -> Self:
+        if self.available_time is not None and self.available_after is not None:
+            raise ValueError("give `available_time` or `available_after`, not both")
+        return self
+
+    @property
+    def known_in_order(self) -> bool:
+        """Not with an `available_time`, which may be any."""
+        return self.available_time is None
+
+
+class SnapshotView(AgingView):
+    """A table that is written whole each day. An entity that is not in the latest published one has no features."""
+
+    kind: ClassVar[str] = "snapshots"
+    told_by: ClassVar[str] = "`snapshot` is for snapshots"
+    instead: ClassVar = dict.fromkeys(
+        ("available_time", "available_after"), "say with `publish_delay` when a snapshot is there instead."
+    )
+    inclusive: ClassVar[bool] = False
+    delayed_by: ClassVar[str] = "publish_delay"
+    is_daily: ClassVar[bool] = True
+
+    snapshot: Expression = Field(
+        description="The day of a snapshot: a date, or text such as 2019-06-05. Its rows became true when the day ended."
+    )
+    publish_delay: Duration | None = Field(
+        None, description="How long after the midnight that ends its day a snapshot is there."
+    )
+    sequence: Expression | None = Field(None, description=_SEQUENCE)
+    tombstone: Expression | None = Field(None, description=_TOMBSTONE)
+    method: Literal["union", "intervals", "snapshots"] | None = Field(None, description=_METHOD)
+
+    @property
+    def clock(self) -> Expression:
+        """The `snapshot`."""
+        return self.snapshot
+
+    @property
+    def delay(self) -> timedelta:
+        """The `publish_delay`."""
+        return self.publish_delay or timedelta()
+
+
+class StaticView(ViewKind):
+    """A table without times; you vouch that it never changes."""
+
+    kind: ClassVar[str] = "tables without times"
+    told_by: ClassVar[str] = "`static` is for tables without times"
+    inclusive: ClassVar[bool] = False
+    method: ClassVar[None] = None
+
+    static: bool = Field(description="`true`: the table has no times.")
+
+    @field_validator("static")
+    @classmethod
+    def _only_true(cls, value: bool) -> bool:
+        if not value:
+            raise ValueError("expected true, or the key that says when a row became true, such as `event_time`")
+        return value
+
+
+class DailyCountView(AgingView, TimedView):
+    """Counts of the source by day, known when the day is over."""
+
+    kind: ClassVar[str] = "daily counts"
+    told_by: ClassVar[str] = "`daily_counts` is for daily counts"
+    instead: ClassVar = {
+        "available_time": "a counted day has no such column: say `available_after` instead.",
+        **dict.fromkeys(("sequence", "tombstone"), "its rows are counted. Remove one."),
+    }
+    is_daily: ClassVar[bool] = True
+
+    daily_counts: DailyCounts = Field(description="What is counted.")
+    inclusive: bool = Field(False, description=_INCLUSIVE)
+
+    @property
+    def counted(self) -> DailyCounts:
+        """The `daily_counts`."""
+        return self.daily_counts
+
+
+class WindowView(TimedView):
+    """Counts, sums and rates of the source over sliding windows that end just before the impression."""
+
+    kind: ClassVar[str] = "windows"
+    told_by: ClassVar[str] = "`aggregates` is for windows"
+    instead: ClassVar = {"ttl": "the windows say how far back to look. Remove one."}
+    inclusive: ClassVar[bool] = False
+
+    aggregates: Aggregates = Field(description="What is counted, and over which windows.")
+
+    @property
+    def counted(self) -> Aggregates:
+        """The `aggregates`."""
+        return self.aggregates
+
+
+_TELLING: dict[str, type[ViewKind]] = {
+    "aggregates": WindowView,
+    "daily_counts": DailyCountView,
+    "static": StaticView,
+    "snapshot": SnapshotView,
+}
+"""The keys that only one kind has, and needs."""
+
+
+def _model_of(view: dict[str, Any]) -> type[ViewKind]:
+    """The kind that an entry is meant to be, even if the key that tells it is misspelt."""
+    said = [key for key, value in view.items() if not (value is None or value is False)]
+    meant = [key for key in _TELLING if key in said]
+    meant += [close for key in said if key not in _every_key() and (close := closest(key, _TELLING))]
+    if not meant and "publish_delay" in said and "event_time" not in said:
+        return SnapshotView
+    return _TELLING[meant[0]] if meant else EventView
+
+
+def _every_key() -> set[str]:
+    return {key for model in kinds_of(View).values() for key in keys_of(model)}
+
+
+def _tag(view: Any) -> str:
+    if isinstance(view, ViewKind):
+        return view.kind
+    return (_model_of(view) if isinstance(view, dict) else EventView).kind
+
+
+def _without_absent(view: Any) -> Any:
+    return without_absent(view, _model_of(view), kinds_of(View).values()) if isinstance(view, dict) else view
+
+
+View = Annotated[
+    Annotated[EventView, Tag(EventView.kind)]
+    | Annotated[SnapshotView, Tag(SnapshotView.kind)]
+    | Annotated[StaticView, Tag(StaticView.kind)]
+    | Annotated[DailyCountView, Tag(DailyCountView.kind)]
+    | Annotated[WindowView, Tag(WindowView.kind)],
+    Discriminator(_tag),
+    BeforeValidator(_without_absent),
+]
+"""A feature table of one entity, joined as of each impression."""
