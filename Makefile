@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 DAY    := 2019-11-26
 
 # HDFS is left out here, since its tests need a server (make test-storage).
-COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/reading.py,ctr_samples/writing.py
+COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/records/read.py,ctr_samples/records/write.py
 
 .PHONY: help setup java demo simulate test test-oldest test-slow test-gate test-storage test-faults test-nightly coverage bench fuzz lint format docs lock clean
 
@@ -39,8 +39,8 @@ test-slow: setup  ## the tests that `make test` leaves out: whole demos, weeks o
 test-oldest: setup  ## the demo's job, the joins and the format on Spark 4.0.0, in an environment of its own
 	"$$(tools/spark-env 4.0.0)" -m pytest --numprocesses 2 --dist loadfile -m "not slow" -p no:cacheprovider \
 	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning \
-	  tests/test_pipeline.py tests/spark/test_as_of.py tests/spark/test_canary.py tests/spark/test_history.py \
-	  tests/spark/test_label_counts.py tests/spark/test_expressions.py tests/spark/test_sources.py tests/spark/tfrecord
+	  tests/job/test_run.py tests/samples/test_as_of.py tests/samples/test_canary.py tests/samples/test_history.py \
+	  tests/samples/test_label_counts.py tests/sparksql/test_expressions.py tests/samples/test_sources.py tests/tfrecord
 
 test-nightly: setup  ## the codec's property tests at full size, about an hour
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/codec
@@ -62,7 +62,7 @@ test-faults: setup  ## Spark on a cluster and disks, failing in every way; dying
 coverage: setup  ## branches of publishing, storage and framing that no test takes; there are none
 	@mkdir -p build
 	COVERAGE_FILE=build/.coverage $(BIN)/python -m coverage run --branch --include='$(COVERED)' -m pytest tests/shards \
-	  tests/test_reading.py tests/codec/test_record_streams.py tests/codec/test_record_damage.py tests/codec/test_framing_corners.py
+	  tests/records/test_reading.py tests/codec/test_record_streams.py tests/codec/test_record_damage.py tests/codec/test_framing_corners.py
 	COVERAGE_FILE=build/.coverage $(BIN)/python -m coverage report --omit='*/storage/hdfs.py' --show-missing --skip-covered \
 	  --fail-under=100
 

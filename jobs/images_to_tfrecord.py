@@ -39,16 +39,16 @@ def images_to_tfrecord(
     """Write image folders as train and validation records, published once. Prints the path of the manifest."""
     from ctr_samples.addresses import check_address, check_apart
     from ctr_samples.cli import errors_in_words
-    from ctr_samples.progress import RunProgress
+    from ctr_samples.job.progress import RunProgress
     from ctr_samples.terminal import say, stderr_console
 
     console = stderr_console()
     with errors_in_words(console, debug):
         with RunProgress(console) as progress:
-            from ctr_samples.spark.images import write_images
-            from ctr_samples.spark.session import session_of_command
-            from ctr_samples.spark.sink import Progress
-            from ctr_samples.spark.tfrecord.options import parse_options
+            from ctr_samples.converters.images import write_images
+            from ctr_samples.sparksql.session import session_of_command
+            from ctr_samples.sparksql.written import Progress
+            from ctr_samples.tfrecord.options import parse_options
 
             options = parse_options({"path": output, "shardSize": shard_size})
             check_address(input_)  # it becomes the name of the application

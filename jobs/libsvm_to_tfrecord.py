@@ -32,15 +32,15 @@ def libsvm_to_tfrecord(
 
     from ctr_samples.addresses import check_address, check_apart
     from ctr_samples.cli import errors_in_words
-    from ctr_samples.progress import RunProgress
+    from ctr_samples.job.progress import RunProgress
     from ctr_samples.terminal import say, stderr_console
 
     console = stderr_console()
     with errors_in_words(console, debug):
         with RunProgress(console) as progress:
             from ctr_samples import write_tfrecord
-            from ctr_samples.spark.libsvm import read_libsvm, size_of
-            from ctr_samples.spark.session import session_of_command
+            from ctr_samples.converters.libsvm import read_libsvm, size_of
+            from ctr_samples.sparksql.session import session_of_command
 
             check_address(input_)  # it becomes the name of the application
             check_apart(input_, output)

@@ -36,7 +36,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.memory": "1g",
         "spark.sql.warehouse.dir": str(warehouse),  # nothing is written into the checkout
         "spark.driver.extraJavaOptions": (
-            f"-Dderby.system.home={warehouse} -Dlog4j2.configurationFile={PROJECT / 'ctr_samples/spark/log4j2.properties'}"
+            f"-Dderby.system.home={warehouse} -Dlog4j2.configurationFile={PROJECT / 'ctr_samples/sparksql/log4j2.properties'}"
         ),
         "spark.python.worker.reuse": "true",  # starting a worker costs more than most tests
     }

@@ -21,15 +21,15 @@ from ctr_samples.cli.app import app
 from ctr_samples.config import Quality
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, CtrSamplesError, DamagedFile
-from ctr_samples.gate import judge, last_before
-from ctr_samples.quality.collecting import Wanted
+from ctr_samples.job.gate import judge, last_before
+from ctr_samples.job.summary import run_summary
+from ctr_samples.quality.measure.collecting import Wanted
+from ctr_samples.readers import iter_batches
+from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import Manifest, Table, TableWrite, open_storage, publish, require_manifest
 from ctr_samples.shards.sealed import sealed
-from ctr_samples.spark.tfrecord.catalog import find
-from ctr_samples.spark.tfrecord.options import Options
-from ctr_samples.summary import run_summary
-from ctr_samples.training import iter_batches
-from ctr_samples.writing import shard_writer
+from ctr_samples.tfrecord.catalog import find
+from ctr_samples.tfrecord.options import Options
 
 CONTRACT = ExampleContract(
     (

@@ -13,12 +13,12 @@ import typer
 from rich.table import Table
 from typer.testing import CliRunner
 
-from ctr_samples import reading
 from ctr_samples.cli import app, outputs
-from ctr_samples.cli.errors import errors_in_words
+from ctr_samples.cli.messages import errors_in_words
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
-from ctr_samples.progress import RunProgress
+from ctr_samples.job.progress import RunProgress
+from ctr_samples.records import read as reading
 from ctr_samples.terminal import Terminal, visible
 
 HOSTILE = [

@@ -1,8 +1,8 @@
 """The command line. Each command imports what it needs, so that ``ctr-samples --help`` starts no Spark and no TensorFlow."""
 
 from ctr_samples.cli.app import app, main
-from ctr_samples.cli.errors import errors_in_words
-from ctr_samples.cli.fitted import fit
-from ctr_samples.cli.generation import generate
+from ctr_samples.cli.fit import fit
+from ctr_samples.cli.generate import generate
+from ctr_samples.cli.messages import errors_in_words
 
 __all__ = ["app", "errors_in_words", "fit", "generate", "main"]

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from ctr_samples.cli import explanation, fitted, generation, outputs, reports
+from ctr_samples.cli import explain as explanation
+from ctr_samples.cli import fit as fitted
+from ctr_samples.cli import generate as generation
+from ctr_samples.cli import outputs
+from ctr_samples.cli import report as reports
 
 app = typer.Typer(
     help="Training-ready TFRecord shards from impression and click logs.",

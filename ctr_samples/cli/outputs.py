@@ -13,10 +13,10 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 from rich.text import Text
 
-from ctr_samples.cli.errors import Debug, errors_in_words
+from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.config.units import format_size, parse_duration
 from ctr_samples.errors import DamagedFile, UsageError
-from ctr_samples.progress import bytes_progress
+from ctr_samples.job.progress import bytes_progress
 from ctr_samples.terminal import say, stderr_console, stdout_console, visible
 
 OutputPath = Annotated[str, typer.Argument(help="The output directory of a sample set, or a table.")]
@@ -36,7 +36,7 @@ def verify(output: OutputPath, date: LatestDay = None, debug: Debug = False) -> 
     console = stderr_console()
     with errors_in_words(console, debug):
         storage, published = _open(output, date)
-        from ctr_samples.reading import damage_of
+        from ctr_samples.records.read import damage_of
 
         size = sum(shard.bytes for shard in published.shards)
         with bytes_progress(console, "verifying", size) as advance:
@@ -67,7 +67,7 @@ def show(
     with errors_in_words(stderr_console(), debug):
         storage, published = _open(output, date)
         from ctr_samples.contract import ExampleContract
-        from ctr_samples.reading import first_examples
+        from ctr_samples.records.read import first_examples
 
         contract = ExampleContract.from_dict(dict(published.contract))
         rows = first_examples(storage, published.of_split(split), contract, count)

@@ -7,14 +7,14 @@ from datetime import date
 
 from ctr_samples.config import JobConfig, TextSource
 from ctr_samples.errors import InputError
-from ctr_samples.quality.accounting import Accounting
+from ctr_samples.job.accounting import Accounting
+from ctr_samples.samples.impressions import NO_ARTICLE, NO_TIME, UNREADABLE, ImpressionCounts
+from ctr_samples.samples.inputs.malformed import check_lines
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.sampling import DOWN_SAMPLED
+from ctr_samples.samples.watches.all import Watches
+from ctr_samples.samples.watches.times import check_clocks
 from ctr_samples.shards import Receipt
-from ctr_samples.spark.clocks import check_clocks
-from ctr_samples.spark.impressions import NO_ARTICLE, NO_TIME, UNREADABLE, ImpressionCounts
-from ctr_samples.spark.inputs import Inputs
-from ctr_samples.spark.malformed import check_lines
-from ctr_samples.spark.sampling import DOWN_SAMPLED
-from ctr_samples.spark.watches import Watches
 
 
 def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: date) -> Accounting:

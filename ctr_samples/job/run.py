@@ -16,28 +16,28 @@ from pyspark.sql import SparkSession
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.contract import ExampleContract
-from ctr_samples.fitting import state_of_run
-from ctr_samples.gate import check_accepted, judge, wanted_of
-from ctr_samples.job.facts import descriptions, label_facts, view_facts
+from ctr_samples.job.accounting import Accounting
+from ctr_samples.job.fit import state_of_run
+from ctr_samples.job.gate import check_accepted, judge, wanted_of
+from ctr_samples.job.manifest_facts import descriptions, label_facts, view_facts
 from ctr_samples.job.refusals import balanced
 from ctr_samples.job.reporting import Reporter, Silent
-from ctr_samples.quality.accounting import Accounting
-from ctr_samples.quality.collecting import Wanted
+from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.quality.pseudonyms import pseudonyms_of
+from ctr_samples.samples.builder import SampleBuilder, SamplePlan
+from ctr_samples.samples.features import HOUR, USER, contract_of
+from ctr_samples.samples.inputs.databases import errors_of_sources
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.sampling import sampling_facts
+from ctr_samples.samples.sink import SinkPlan, in_final_order, write_shards
+from ctr_samples.samples.views.as_of import described
+from ctr_samples.samples.watches.leak_canary import check_canaries
 from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, open_storage
 from ctr_samples.shards.clean import Retention
-from ctr_samples.spark.as_of import described
-from ctr_samples.spark.canary import check_canaries
-from ctr_samples.spark.evidence import Evidence, Sought, Witness
-from ctr_samples.spark.failures import expected_errors
-from ctr_samples.spark.features import HOUR, USER, contract_of
-from ctr_samples.spark.inputs import Inputs
-from ctr_samples.spark.samples import SampleBuilder, SamplePlan
-from ctr_samples.spark.sampling import sampling_facts
-from ctr_samples.spark.session import make_active, run_session
-from ctr_samples.spark.sink import Progress, SinkPlan, in_final_order, write_shards
-from ctr_samples.spark.software import versions
-from ctr_samples.spark.versions import without_call_sites
+from ctr_samples.sparksql.releases import without_call_sites
+from ctr_samples.sparksql.session import make_active, run_session
+from ctr_samples.sparksql.software import versions
+from ctr_samples.sparksql.written import Progress
 from ctr_samples.vocabulary import FittedState
 
 
@@ -67,7 +67,7 @@ def run(
     check_accepted(accept)
     warn_of_event_log(spark, loaded, reporter or Silent())
     try:
-        with loaded.masked_errors(), expected_errors(loaded.config.sources), without_call_sites():
+        with loaded.masked_errors(), errors_of_sources(loaded.config.sources), without_call_sites():
             return _run(spark, loaded, run_date, force, accept, reporter or Silent())
     finally:
         make_active(spark)
@@ -205,18 +205,6 @@ def read_inputs(
     for name, place in inputs.absent():
         reporter.warn(f"sources.{name}: there is no {place}; it is optional and read as empty.")
     return inputs
-
-
-def evidence_of(
-    spark: SparkSession, config: JobConfig, run_date: date, sought: Sought, *, reporter: Reporter | None = None
-) -> Evidence:
-    """All that a run of the day would look at for one impression. Runs on the driver; writes nothing."""
-    reporter = reporter or Silent()
-    reporter.stage("looking at the inputs")
-    inputs = read_inputs(spark, config, run_date, reporter, watched=False)
-    reporter.stage("looking for the impression")
-    with expected_errors(config.sources):
-        return Witness(inputs).gather(sought)
 
 
 def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, reporter: Reporter) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ctr_samples.quality.facts import Curve, Facts, TopValue
+from ctr_samples.quality.feature_facts import Curve, Facts, TopValue
 from ctr_samples.quality.metrics import Measured
 
 Shares = npt.NDArray[np.floating]

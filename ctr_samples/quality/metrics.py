@@ -12,7 +12,7 @@ from datetime import date, datetime
 from typing import Annotated, Any, Final, Literal, Required, Self, TypedDict
 
 from ctr_samples.errors import DamagedFile
-from ctr_samples.quality.facts import Feature
+from ctr_samples.quality.feature_facts import Feature
 from ctr_samples.typed import Count, Finite, Like, Such, Within, typed
 
 METRICS_FORMAT: Final = 3

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ctr_samples.config import JobConfig
-from ctr_samples.quality.facts import Facts, Feature, TopValue
+from ctr_samples.quality.feature_facts import Facts, Feature, TopValue
 from ctr_samples.quality.metrics import Measured, Users
 
 _OF_A_PERSON = re.compile(r"\bimpression\s*\.\s*`?(?:user|request)\b")

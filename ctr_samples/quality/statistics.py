@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from ctr_samples.quality.facts import Facts, Feature, Lengths
+from ctr_samples.quality.feature_facts import Facts, Feature, Lengths
 from ctr_samples.quality.metrics import Measured
 
 _TYPES = {"int64": "INT", "float32": "FLOAT", "float64": "FLOAT", "bytes": "STRING"}

@@ -47,7 +47,7 @@ class ShardWriter:
     """Writes the shards of one attempt of one partition below ``directory``. Runs in any process, with Spark or without.
 
     ``encode`` turns rows into framed records and ``open_frames`` wraps a raw file with the compression;
-    :func:`ctr_samples.writing.shard_writer` binds both to the codec. Rows are encoded in the caller's thread while one
+    :func:`ctr_samples.records.write.shard_writer` binds both to the codec. Rows are encoded in the caller's thread while one
     other thread compresses, writes and syncs what came before; at most a few megabytes lie between the two.
 
     Files appear when they are closed. After an error, in ``write`` and ``close`` too, call ``abandon`` (leaving a ``with``

@@ -1,8 +1,18 @@
-"""The training side: published samples as tf.data, NumPy or torch. The only package that imports TensorFlow, and only when it
-is used."""
+"""The trainer: models over published samples, in Keras. The only package beside ``readers`` that imports TensorFlow.
 
-from ctr_samples.training.arrays import Ragged, Sparse
-from ctr_samples.training.batches import Batch, iter_batches
-from ctr_samples.training.reader import load_dataset, steps_per_epoch
-
-__all__ = ["Batch", "Ragged", "Sparse", "iter_batches", "load_dataset", "steps_per_epoch"]
+fitting.py         one training, from options to a report
+fit_options.py     what can be asked for
+training_set.py    the days to train on and those to evaluate on
+preparation.py     what is computed from the training samples before the first step
+train_batches.py   the batches of training, and where to go on after a break
+click_model.py     a model with its preparation and its recipe
+models/            logistic regression, FM, Wide & Deep, DeepFM over shared terms
+model_steps.py     the steps that samples leave to the model
+loop.py            epochs, on one machine or several
+checkpoints.py     what is kept to go on from
+evaluation.py      AUC, log loss and calibration, with slices
+scoring.py         a model over the samples of a split
+exporting.py       a model that serves serialized examples
+fit_report.py      what a training leaves for people and programs
+quiet.py           TensorFlow without its chatter
+"""

@@ -14,13 +14,13 @@ import numpy as np
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError, UsageError
+from ctr_samples.readers.batches import Reading
+from ctr_samples.readers.plain import Parser, records_of
+from ctr_samples.readers.sample_set import samples_of
 from ctr_samples.shards import open_storage, require_manifest
 from ctr_samples.shards.naming import parse_day
-from ctr_samples.training.batches import Reading
 from ctr_samples.training.click_model import ClickModel
 from ctr_samples.training.evaluation import Evaluation, evaluate
-from ctr_samples.training.plain import Parser, records_of
-from ctr_samples.training.samples import samples_of
 
 EXAMPLES, FEATURES, PROBABILITY = "serving_default", "features", "probability"
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ContractError, InputError, UsageError
+from ctr_samples.readers.datasets import load_dataset
 from ctr_samples.shards import latest_manifest, require_manifest
 from ctr_samples.shards.naming import parse_day
 from ctr_samples.training.click_model import ClickModel
 from ctr_samples.training.evaluation import Evaluation, evaluate, evaluate_slices
-from ctr_samples.training.reader import load_dataset
 from ctr_samples.training.training_set import TrainingSet
 
 _BATCH = 4096

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ctr_samples.errors import UsageError
+from ctr_samples.readers.datasets import load_dataset
 from ctr_samples.training.click_model import ClickModel
 from ctr_samples.training.fit_options import FitOptions
 from ctr_samples.training.preparation import ENOUGH_RECORDS
-from ctr_samples.training.reader import load_dataset
 from ctr_samples.training.training_set import TrainingSet
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
+from ctr_samples.readers.sample_set import SampleSet, open_samples
 from ctr_samples.shards import Manifest, Storage
-from ctr_samples.training.samples import SampleSet, open_samples
 
 
 @dataclass(frozen=True, slots=True)

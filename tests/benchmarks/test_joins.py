@@ -22,12 +22,12 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from ctr_samples.spark.as_of import AsOf, Join
-from ctr_samples.spark.as_of.hot_keys import HotKeys
-from ctr_samples.spark.as_of.intervals import join_by_intervals
-from ctr_samples.spark.as_of.union import join_by_union
-from ctr_samples.spark.carry import HistoryPlan
-from ctr_samples.spark.history import join_history
+from ctr_samples.samples.histories.chunks import HistoryPlan
+from ctr_samples.samples.histories.join import join_history
+from ctr_samples.samples.views.as_of import AsOf, Join
+from ctr_samples.samples.views.as_of.hot_keys import HotKeys
+from ctr_samples.samples.views.as_of.intervals import join_by_intervals
+from ctr_samples.samples.views.as_of.union import join_by_union
 
 IMPRESSIONS = int(os.environ.get("CTR_SAMPLES_BENCH_IMPRESSIONS", "2000000"))
 FEATURES = int(os.environ.get("CTR_SAMPLES_BENCH_FEATURES", "600000"))

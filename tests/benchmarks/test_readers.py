@@ -21,10 +21,10 @@ import pytest
 from test_codec import SAMPLES
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.readers import iter_batches, load_dataset
+from ctr_samples.records.write import shard_writer
+from ctr_samples.serving import Assembler
 from ctr_samples.shards import Manifest, Shard, open_storage, publish
-from ctr_samples.training import iter_batches, load_dataset
-from ctr_samples.training.serving import Assembler
-from ctr_samples.writing import shard_writer
 
 tf = pytest.importorskip("tensorflow")
 
@@ -146,7 +146,7 @@ def test_the_native_reader_against_tensorflows_pipelines(name: str, tmp_path: Pa
 FIRST_BATCH = """
 import sys, time, tensorflow
 began = time.perf_counter()
-from ctr_samples.training import load_dataset
+from ctr_samples.readers import load_dataset
 dataset = load_dataset(sys.argv[1], date="2019-06-05", split="train", batch_size=4096)
 next(iter(dataset))
 print(time.perf_counter() - began)
@@ -162,7 +162,7 @@ def test_the_first_batch_is_there_within_a_second_of_opening(tmp_path: Path) -> 
 
 DRAIN = """
 import sys
-from ctr_samples.training import iter_batches
+from ctr_samples.readers import iter_batches
 batches = iter_batches(sys.argv[1], date="2019-06-05", split="train", batch_size=4096, shuffle=True, epochs=int(sys.argv[2]))
 for _ in batches:
     pass

@@ -24,12 +24,12 @@ from pyspark.sql import functions as F
 
 import ctr_samples
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.quality.collecting import Wanted
-from ctr_samples.reading import damage_of
+from ctr_samples.quality.measure.collecting import Wanted
+from ctr_samples.records.read import damage_of
+from ctr_samples.samples.features import HOUR, SPLIT, USER
+from ctr_samples.samples.sink import Progress, SinkPlan, write_shards
 from ctr_samples.shards import Table, open_storage
-from ctr_samples.spark.features import HOUR, SPLIT, USER
-from ctr_samples.spark.session import run_session
-from ctr_samples.spark.sink import Progress, SinkPlan, write_shards
+from ctr_samples.sparksql.session import run_session
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
 

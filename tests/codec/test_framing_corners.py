@@ -17,8 +17,8 @@ from framing import frame
 from ctr_samples.codec import RecordReader, deflate
 from ctr_samples.codec.frames import frame_offsets
 from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import open_storage
-from ctr_samples.writing import shard_writer
 
 CONTRACT = ExampleContract((FeatureSpec("n", "int64"), FeatureSpec("clicked", "int64", role="label", nulls="fail")))
 

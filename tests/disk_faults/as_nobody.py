@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parent.parent / "shards"))
 
 from small_publish import CONTRACT, DAY, SCENARIOS
 
-from ctr_samples.reading import damage_of, first_examples
+from ctr_samples.records.read import damage_of, first_examples
 from ctr_samples.shards import Storage, Table, open_storage, require_manifest
 
 NOBODY = 65534

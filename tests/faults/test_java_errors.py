@@ -21,9 +21,9 @@ from small_day import DAY
 
 from ctr_samples import register
 from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.samples.sink import Progress, SinkPlan, write_shards
 from ctr_samples.shards import check_receipts, check_shards, open_storage, publish, require_manifest
 from ctr_samples.shards.naming import run_directory
-from ctr_samples.spark.sink import Progress, SinkPlan, write_shards
 
 FILES, LINES = 4, 6_000  # more than the pipe between the two halves holds
 NUMBERS = range(FILES * LINES)

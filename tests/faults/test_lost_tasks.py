@@ -9,7 +9,7 @@ from output import DayOutput, Output, TableOutput
 from standalone_cluster import Cluster
 from submitted_job import submitted_job
 
-from ctr_samples.spark.failures import SPARK_FAILURES
+from ctr_samples.sparksql.failures import SPARK_FAILURES
 
 
 @pytest.mark.parametrize("output", ["day", "table", "stream"], indirect=True)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ctr_samples.quality import alike
+from ctr_samples.quality.measure import alike
 
 
 def columns(ids: list[int], vectors: list[list[float]], names: list[str]) -> list[pa.Array]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ctr_samples.quality import distinct
+from ctr_samples.quality.measure import distinct
 
 
 def registers_of(numbers: np.ndarray) -> distinct.Registers:

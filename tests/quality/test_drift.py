@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ctr_samples.quality import drift
-from ctr_samples.quality.facts import Curve, TopValue
+from ctr_samples.quality.feature_facts import Curve, TopValue
 
 
 def points(values: list[float], below: list[float], under: list[float] | None = None) -> Curve:
@@ -117,7 +117,7 @@ def test_a_value_of_many_rows_is_not_spread_over_those_between_it_and_the_one_be
 def test_sketches_of_one_sample_hardly_drift_apart_whatever_they_keep() -> None:
     from datasketches import kll_doubles_sketch
 
-    from ctr_samples.quality.merging import cdf
+    from ctr_samples.quality.measure.merging import cdf
 
     random = np.random.default_rng(3)
     # Half the numbers repeat, as weights that add up do.

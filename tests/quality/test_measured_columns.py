@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ctr_samples.quality.columns import CHUNK, Column, Flat, Moments
+from ctr_samples.quality.measure.numbers import CHUNK, Column, Flat, Moments
 
 
 def observed(*batches: pa.Array, default: float | str | None = None) -> Column:

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
-from ctr_samples.quality import collecting
-from ctr_samples.quality.collecting import Collector, Wanted, columns_of, measured
-from ctr_samples.quality.facts import Facts
-from ctr_samples.quality.merging import Measures
+from ctr_samples.quality.feature_facts import Facts
+from ctr_samples.quality.measure import collecting
+from ctr_samples.quality.measure.collecting import Collector, Wanted, columns_of, measured
+from ctr_samples.quality.measure.merging import Measures
 from ctr_samples.quality.metrics import Clicks, User
 
 CONTRACT = ExampleContract(

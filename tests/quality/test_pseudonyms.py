@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ctr_samples.config import JobConfig
-from ctr_samples.quality.facts import Curve, Facts, Feature, TopValue
+from ctr_samples.quality.feature_facts import Curve, Facts, Feature, TopValue
 from ctr_samples.quality.metrics import Duplicates, Measured, Shards, Spread, User, Users
 from ctr_samples.quality.pseudonyms import Pseudonyms, pseudonyms_of
 

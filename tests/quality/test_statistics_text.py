@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import pytest
 
-from ctr_samples.quality.facts import Curve, Facts, Feature, Kind, Lengths, TopValue
+from ctr_samples.quality.feature_facts import Curve, Facts, Feature, Kind, Lengths, TopValue
 from ctr_samples.quality.metrics import Duplicates, Measured, Shards, Spread
 from ctr_samples.quality.statistics import statistics_pbtxt
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ctr_samples.quality.facts import Curve, Facts, Feature, Lengths, TopValue
+from ctr_samples.quality.feature_facts import Curve, Facts, Feature, Lengths, TopValue
 from ctr_samples.quality.metrics import (
     METRICS_FORMAT,
     Actions,

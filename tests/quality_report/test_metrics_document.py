@@ -14,7 +14,7 @@ from day_documents import manifest, metrics
 from jsonschema import Draft202012Validator, ValidationError, validate
 
 from ctr_samples.errors import DamagedFile
-from ctr_samples.quality import facts
+from ctr_samples.quality import feature_facts as facts
 from ctr_samples.quality import metrics as document
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.quality.report import render

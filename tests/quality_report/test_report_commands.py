@@ -13,7 +13,7 @@ from day_documents import metrics
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli.outputs import rollback
-from ctr_samples.cli.reports import compare, report
+from ctr_samples.cli.report import compare, report
 from ctr_samples.contract import ExampleContract
 from ctr_samples.quality.metrics import Measured
 from ctr_samples.shards import Manifest, Shard, open_storage, publish

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctr_samples.quality.facts import Curve
+from ctr_samples.quality.feature_facts import Curve
 from ctr_samples.quality.report import wording
 from ctr_samples.quality.report.charts import bar, columns, round_top
 from ctr_samples.quality.report.histograms import histogram_of

@@ -13,7 +13,7 @@ import pytest
 from day_documents import CONFIG, check, manifest, metrics
 from ruamel.yaml import YAML
 
-from ctr_samples.quality.facts import TopValue
+from ctr_samples.quality.feature_facts import TopValue
 from ctr_samples.quality.metrics import Finding, Metrics, verdict_of
 from ctr_samples.quality.report import render
 from ctr_samples.shards import Manifest, Shard

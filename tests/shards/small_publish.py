@@ -18,11 +18,11 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.crc32c import crc32c
 from ctr_samples.descriptions import contract_json
 from ctr_samples.errors import PublishConflict, PublishUnknown, StorageError
+from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import DayOutput, Manifest, Receipt, Shard, Storage, check_receipts, latest_manifest, publish
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, manifests_directory, run_directory
 from ctr_samples.shards.table import Table, TableWrite
-from ctr_samples.writing import shard_writer
 
 DAY = date(2019, 6, 5)
 RETENTION = Retention()

@@ -15,9 +15,9 @@ import pyarrow as pa
 from ctr_samples.codec import ExampleEncoder
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.descriptions import contract_json
+from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import DayOutput, Manifest, Receipt, Storage
 from ctr_samples.shards.clean import Retention
-from ctr_samples.writing import shard_writer
 
 CONTRACT = ExampleContract(
     (

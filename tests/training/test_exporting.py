@@ -13,13 +13,13 @@ from small_days import RUN, published, rows
 
 from ctr_samples.contract import ExampleContract, FeatureSpec, ModelSteps
 from ctr_samples.errors import InputError, UsageError
+from ctr_samples.readers import load_dataset
+from ctr_samples.readers.sample_set import open_samples
 from ctr_samples.shards import open_storage
-from ctr_samples.training import load_dataset
 from ctr_samples.training.exporting import evaluate_export
 from ctr_samples.training.fit_options import FitOptions
 from ctr_samples.training.fit_report import FitReport
 from ctr_samples.training.fitting import fit
-from ctr_samples.training.samples import open_samples
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ctr_samples.quality import drift
 from ctr_samples.quality.checks.chance import SIGMAS, by_chance, rise
 from ctr_samples.quality.checks.score import ENOUGH, FEWEST_ROWS, SURELY_SOME, Days, Score, was
-from ctr_samples.quality.facts import Facts
+from ctr_samples.quality.feature_facts import Facts
 from ctr_samples.quality.metrics import Measured
 
 _SOME_OTHERS = 0.1

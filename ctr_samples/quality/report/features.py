@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ctr_samples.quality.facts import Facts, Feature, TopValue
+from ctr_samples.quality.feature_facts import Facts, Feature, TopValue
 from ctr_samples.quality.metrics import Metrics, Standing
 from ctr_samples.quality.report.charts import bar, columns
 from ctr_samples.quality.report.histograms import Histogram, histogram_of

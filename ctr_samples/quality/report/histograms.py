@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ctr_samples.quality.facts import Curve
+from ctr_samples.quality.feature_facts import Curve
 
 BINS = 24
 _MOST_COUNTS = 40

@@ -183,9 +183,9 @@ def _patch_streams(module):
 
 
 _PATCHES = {
-    "ctr_samples.spark.sink": _patch_sink,
-    "ctr_samples.spark.tfrecord.writing": _patch_format,
-    "ctr_samples.spark.tfrecord.streams": _patch_streams,
+    "ctr_samples.samples.sink": _patch_sink,
+    "ctr_samples.tfrecord.writing": _patch_format,
+    "ctr_samples.tfrecord.streams": _patch_streams,
 }
 
 

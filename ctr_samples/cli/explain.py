@@ -1,0 +1,144 @@
+"""``ctr-samples explain``: what an engineer opens in the morning when a number looks wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+from rich.markup import escape
+
+from ctr_samples.cli.generate import ConfigPath, Day, Overrides, spark_for
+from ctr_samples.cli.messages import Debug, errors_in_words
+from ctr_samples.config import load_config
+from ctr_samples.errors import UsageError
+from ctr_samples.explain.rules import FeatureRow, PastAction, Verdict, judge_actions, judge_history, judge_rows
+from ctr_samples.terminal import stderr_console, stdout_console
+
+if TYPE_CHECKING:
+    from ctr_samples.explain.gather import Evidence, HistoryEvidence, LabelEvidence, ViewEvidence
+
+_SHOWN_ROWS = 12
+"""Rows of a view, and actions that are not in a history, that are printed; the nearest ones."""
+
+
+def explain(
+    config: ConfigPath,
+    date: Day,
+    impression_id: Annotated[
+        int | None, typer.Option("--impression-id", help="As `ctr-samples show` prints it.")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Instead of the id: who saw it,")] = None,
+    article: Annotated[str | None, typer.Option("--article", help="and what was seen.")] = None,
+    at: Annotated[str | None, typer.Option("--at", help="Of several, the one nearest to this time.")] = None,
+    set_: Overrides = None,
+    debug: Debug = False,
+) -> None:
+    """Say of one impression which actions label it, which feature rows and past actions it sees, and why it sees no others."""
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        from ctr_samples.shards.naming import parse_day
+
+        run_date = parse_day(date)
+        if (impression_id is None) == (user is None and article is None):
+            raise UsageError("Give `--impression-id`, or `--user` and `--article`.")
+        loaded = load_config(config, set_ or ())
+        zone = ZoneInfo(loaded.config.timezone)
+        when = None if at is None else _instant(at, zone)
+        with spark_for(loaded.config, "ctr-samples explain", console) as (spark, progress):
+            from ctr_samples.explain.gather import Sought, evidence_of
+
+            sought = Sought(impression_id, user, article, when)
+            evidence = evidence_of(spark, loaded.config, run_date, sought, reporter=progress)
+        out = stdout_console()
+        for line in report(evidence, zone):
+            out.print(loaded.masked(line), markup=True, soft_wrap=True)
+
+
+def _instant(text: str, zone: ZoneInfo) -> datetime:
+    """A time of the command line in UTC; one without an offset is local."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"`--at` is {text!r}; expected a time such as '2019-06-05 10:00:00'.") from None
+    return (time if time.tzinfo else time.replace(tzinfo=zone)).astimezone(UTC)
+
+
+def report(evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
+    """The explanation, line by line, with times in ``zone``; lines are rich markup."""
+    yield f"[bold]Impression {evidence.shown.id}[/bold] at {_time(evidence.shown.time, zone)}"
+    for name, value in evidence.shown.values.items():
+        if name not in ("impression_id", "impression_time") and not name.startswith("_"):
+            yield f"  {name}: {_value(value)}"
+    if evidence.dropped:
+        yield f"  [yellow]It becomes no sample: {evidence.dropped}.[/yellow]"
+    for name, label in evidence.labels.items():
+        yield from _label(name, label, evidence, zone)
+    for name, view in evidence.views.items():
+        yield from _view(name, view, evidence, zone)
+    for name, history in evidence.histories.items():
+        yield from _history(name, history, evidence, zone)
+
+
+def _label(name: str, label: LabelEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
+    verdicts = list(judge_actions(evidence.shown, label.others, label.actions, label.rules))
+    taken = sum(verdict.taken for verdict in verdicts)
+    yield f"\n[bold]Label {name}[/bold]: {taken} of {len(verdicts)} action(s) of the same key and article count"
+    if label.others:
+        yield f"  The same was shown {len(label.others)} more time(s) near this day."
+    for verdict in verdicts:
+        yield f"  {_mark(verdict)} {_time(verdict.what.time, zone)}: {escape(verdict.why)}"
+
+
+def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
+    yield f"\n[bold]View {name}[/bold], key {_value(view.key)}: {len(view.rows)} row(s)"
+    if view.rules is None:
+        if view.rows:
+            yield f"  [green]✓[/green] a table without times: {_value(view.rows[0].values)}"
+        return
+    verdicts = list(judge_rows(evidence.shown.time, view.rows, view.rules))
+    if not any(verdict.taken for verdict in verdicts):
+        yield "  No row was chosen: the sample has the defaults."
+    last = next((i for i, verdict in enumerate(verdicts) if verdict.taken), 0)
+    first = max(0, last - _SHOWN_ROWS // 2)
+    for verdict in verdicts[first : first + _SHOWN_ROWS]:
+        row: FeatureRow = verdict.what
+        known = "" if row.available_time == row.event_time else f", known {_time(row.available_time, zone)}"
+        yield f"  {_mark(verdict)} {_time(row.event_time, zone)}{known}: {escape(verdict.why)}"
+        if verdict.taken:
+            yield f"      {_value(row.values)}"
+    hidden = len(verdicts) - _SHOWN_ROWS
+    if hidden > 0:
+        yield f"  … and {hidden} further away"
+
+
+def _history(name: str, history: HistoryEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
+    verdicts = list(judge_history(evidence.shown.time, history.actions, history.rules))
+    taken = sum(verdict.taken for verdict in verdicts)
+    user = _value(evidence.shown.values["user"])
+    yield f"\n[bold]History {name}[/bold], user {user}: {taken} of {len(verdicts)} action(s), newest first"
+    others = [verdict for verdict in verdicts if not verdict.taken]
+    near = sorted(others, key=lambda verdict: abs(verdict.what.time - evidence.shown.time))[:_SHOWN_ROWS]
+    printed = {id(verdict) for verdict in near}
+    for verdict in verdicts:
+        if verdict.taken or id(verdict) in printed:
+            action: PastAction = verdict.what
+            more = f" {_value(dict(action.values))}" if verdict.taken and action.values else ""
+            yield f"  {_mark(verdict)} {_time(action.time, zone)} {_value(action.item)}: {escape(verdict.why)}{more}"
+    if len(others) > len(near):
+        yield f"  … and {len(others) - len(near)} further away"
+
+
+def _mark(verdict: Verdict) -> str:
+    return "[green]✓[/green]" if verdict.taken else "[dim]✗[/dim]"
+
+
+def _time(time: datetime | None, zone: ZoneInfo) -> str:
+    return "without a time" if time is None else time.astimezone(zone).isoformat(" ")
+
+
+def _value(value: Any) -> str:
+    text = repr(value)
+    return escape(text if len(text) <= 200 else f"{text[:200]}…")

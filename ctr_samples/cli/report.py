@@ -1,0 +1,235 @@
+"""The commands that show what was measured of published samples: report and compare. No Spark."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date as Date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctr_samples.cli.messages import Debug, errors_in_words
+from ctr_samples.cli.outputs import LatestDay
+from ctr_samples.errors import DamagedFile, InputError, UsageError
+from ctr_samples.terminal import say, stderr_console
+
+if TYPE_CHECKING:
+    from ctr_samples.quality.metrics import Metrics
+    from ctr_samples.shards import Manifest, Storage
+
+SampleSet = Annotated[str, typer.Argument(help="The output directory of a sample set.")]
+OneGeneration = Annotated[int | None, typer.Option("--generation", min=1, help="Default: what readers see.")]
+
+
+def report(
+    output: SampleSet,
+    date: LatestDay = None,
+    generation: OneGeneration = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Print metrics.json instead.")] = False,
+    prometheus: Annotated[bool, typer.Option("--prometheus", help="Print the metrics for Prometheus.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Print where the report on a day is, by default on the last published day. Names later runs that were refused."""
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        if open_ + metrics + prometheus > 1:
+            raise UsageError("--open, --metrics and --prometheus exclude each other; give one of them.")
+        from ctr_samples.shards.naming import REPORT
+
+        if prometheus and date is None and generation is None:
+            typer.echo(_for_prometheus(output), nl=False)
+            return
+        storage, manifest = _manifest(output, date, generation)
+        if metrics:
+            say(_metrics_text(storage, manifest), end="")
+            return
+        if prometheus:
+            from ctr_samples.quality.prometheus import prometheus_text
+
+            say(prometheus_text(_metrics(storage, manifest)), end="")
+            return
+        page = _place(storage, manifest, REPORT)
+        say(page)
+        for day, refused in () if generation is not None else _later(storage, manifest, of_its_day=date is not None):
+            console.print(f"A later run of {day} was not published; its report is {refused}", soft_wrap=True)
+        if open_ and not _opened(page):
+            console.print("No browser could be opened here; open the file above yourself.")
+
+
+def compare(
+    output: SampleSet,
+    day_a: Annotated[str, typer.Argument(help="The day to compare with.")],
+    day_b: Annotated[str, typer.Argument(help="The day that the report is about.")],
+    generation_a: Annotated[int | None, typer.Option("--generation-a", min=1, help="Of DAY_A.")] = None,
+    generation_b: Annotated[int | None, typer.Option("--generation-b", min=1, help="Of DAY_B.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to write it; default: a name made of both days.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Write a report on DAY_B compared with DAY_A; both may be generations of one day. Prints its path."""
+    with errors_in_words(stderr_console(), debug):
+        storage, a = _manifest(output, day_a, generation_a)
+        _, b = _manifest(output, day_b, generation_b)
+        if (a.day, a.generation) == (b.day, b.generation):
+            raise UsageError(
+                f"Both are generation {a.generation} of {a.run_date}; expected two different ones. Give another day, or "
+                "--generation-a."
+            )
+        page = _compared(_metrics(storage, a), storage, b)
+        place = file or Path(f"compare-{a.run_date}-g{a.generation}-{b.run_date}-g{b.generation}.html")
+        try:
+            place.write_text(page, "utf-8")
+        except OSError as error:
+            raise UsageError(f"Cannot write {place}: {error.strerror}. Give another --output.") from None
+        say(place)
+
+
+def _for_prometheus(output: str) -> str:
+    """The metrics of the last published day, and the newest day that was refused since or, of none published, at all."""
+    from ctr_samples.quality.prometheus import prometheus_text, refused_text
+    from ctr_samples.shards import open_storage, published_days
+
+    storage = open_storage(output)
+    if not published_days(storage) and (days := _last_refused_day(storage)):
+        return refused_text(_name_of_refused(storage, days[-1]), days[-1])
+    storage, manifest = _manifest(output, None, None)
+    refused = [day for day, _ in _later(storage, manifest, of_its_day=False)]
+    return prometheus_text(_metrics(storage, manifest)) + (refused_text(manifest.name, refused[-1]) if refused else "")
+
+
+def _name_of_refused(storage: Storage, day: Date) -> str:
+    """The sample set of the newest refused run; empty where its metrics cannot be read."""
+    from ctr_samples.job.gate import metrics_of_run
+
+    try:
+        return metrics_of_run(storage, day, _refused_run(storage, day, "") or "").name
+    except (FileNotFoundError, DamagedFile):
+        return ""
+
+
+def _compared(a: Metrics, storage: Storage, manifest: Manifest) -> str:
+    """The page about a manifest with ``a`` behind it; what its own run compared it with may be another day."""
+    from ctr_samples.quality.drift import drifts
+    from ctr_samples.quality.report import render
+
+    b = _metrics(storage, manifest)
+    same_day = a.run_date == b.run_date
+    names = [f"generation {one.generation}" if same_day else one.run_date for one in (a, b)]
+    title = f"{b.name} {b.run_date + ', ' if same_day else ''}{names[1]} compared with {names[0]}"
+    return render(replace(b, drift=drifts(b, a)), manifest, a, title=title)
+
+
+def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Storage, Manifest]:
+    """The manifest of a generation; InputError says what there is instead."""
+    from ctr_samples.shards import latest_manifest, open_storage, published_days, read_manifest, require_manifest
+    from ctr_samples.shards.generations import numbers
+    from ctr_samples.shards.naming import manifests_directory, parse_day
+
+    storage = open_storage(output)
+    days = [parse_day(day)] if day is not None else published_days(storage) or _last_refused_day(storage)
+    if not days:
+        raise InputError(
+            f"{storage.url} holds no published day; expected an output directory of `ctr-samples generate`."
+        )
+    wanted = days[-1]
+    if generation is not None and (found := numbers(storage, manifests_directory(wanted))):
+        if generation not in found:
+            there = "only 1" if found == [1] else f"{found[0]} to {found[-1]}"
+            raise InputError(f"There is no generation {generation} of {wanted} in {storage.url}; there is {there}.")
+        return storage, read_manifest(storage, wanted, generation)
+    newest = latest_manifest(storage, wanted)
+    if newest is None and (refused := _unpublished(storage, wanted, "")):
+        raise InputError(f"{storage.url} has no samples of {wanted}: a run was not published; its report is {refused}")
+    return storage, newest or require_manifest(storage, wanted)
+
+
+def _place(storage: Storage, manifest: Manifest, name: str) -> str:
+    """Where a file of a run is; InputError if there is none."""
+    path = _path(manifest.day, manifest.made_by, name)
+    try:
+        storage.size(path)
+    except FileNotFoundError:
+        raise _absent(storage, manifest, name) from None
+    return storage.locate(path)
+
+
+def _metrics_text(storage: Storage, manifest: Manifest) -> str:
+    """``metrics.json`` as it is, whatever its format."""
+    from ctr_samples.shards.naming import METRICS
+
+    path = _path(manifest.day, manifest.made_by, METRICS)
+    try:
+        return storage.read(path).decode()
+    except FileNotFoundError:
+        raise _absent(storage, manifest, METRICS) from None
+    except UnicodeDecodeError:
+        raise DamagedFile(f"{storage.locate(path)} is not text; run the day again with --force.") from None
+
+
+def _metrics(storage: Storage, manifest: Manifest) -> Metrics:
+    from ctr_samples.job.gate import read_metrics
+    from ctr_samples.shards.naming import METRICS
+
+    try:
+        return read_metrics(storage, manifest)
+    except FileNotFoundError:
+        raise _absent(storage, manifest, METRICS) from None
+
+
+def _absent(storage: Storage, manifest: Manifest, name: str) -> InputError:
+    place = storage.locate(_path(manifest.day, manifest.made_by, name))
+    return InputError(
+        f"Generation {manifest.generation} of {manifest.run_date} has no {name} ({place}): it was removed, or a release that "
+        "made none wrote the day. Run the day again with --force."
+    )
+
+
+def _path(day: Date, run_id: str, name: str) -> str:
+    from ctr_samples.shards.naming import run_directory
+
+    return f"{run_directory(day, run_id)}/{name}"
+
+
+def _last_refused_day(storage: Storage) -> list[Date]:
+    """The newest day with a refused run, if there is one."""
+    from ctr_samples.shards import days_of
+
+    return next(([day] for day in reversed(days_of(storage)) if _unpublished(storage, day, "")), [])
+
+
+def _later(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterator[tuple[Date, str]]:
+    """The days and reports of later runs that the gate refused."""
+    from ctr_samples.shards import days_of
+
+    for day in [manifest.day] if of_its_day else [day for day in days_of(storage) if day >= manifest.day]:
+        if refused := _unpublished(storage, day, manifest.run_id if day == manifest.day else ""):
+            yield day, refused
+
+
+def _unpublished(storage: Storage, day: Date, after: str) -> str | None:
+    """The report of the newest run that began after ``after`` and has one: what the gate refused."""
+    from ctr_samples.shards.naming import REPORT
+
+    run = _refused_run(storage, day, after)
+    return run and storage.locate(_path(day, run, REPORT))
+
+
+def _refused_run(storage: Storage, day: Date, after: str) -> str | None:
+    from ctr_samples.shards.naming import REPORT, run_directory, started_at
+
+    for run in reversed(storage.names(run_directory(day, "").rstrip("/"))):
+        if run > after and started_at(run) is not None and REPORT in storage.names(run_directory(day, run)):
+            return run
+    return None
+
+
+def _opened(page: str) -> bool:
+    """Whether a browser took the page; only a local file can be opened."""
+    if not Path(page).is_file():
+        raise UsageError(f"--open needs a local file; {page} is not one. Copy it here, then open it.")
+    return webbrowser.open(Path(page).absolute().as_uri())

@@ -1,0 +1,1 @@
+"""From other formats to TFRecords: image folders, LIBSVM text."""

@@ -1,0 +1,185 @@
+"""What lies in a directory with one folder for each class. Runs on the driver; no file is opened."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ctr_samples.addresses import check_address
+from ctr_samples.errors import InputError
+from ctr_samples.sparksql.failures import input_errors
+
+MOST_BYTES = 64 * 2**20
+"""Files above this are not read: a task holds a few of them at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFolders:
+    """Classes in the order of their ids, each with the number of its files.
+
+    ``root`` is the directory as it was given, ``url`` as Spark names it. ``files`` has the columns ``path`` (below the root)
+    and ``content`` of those that have a byte and are not too large, in all ``bytes``; ``refused`` are the others, with the
+    reason. ``beside`` are files in the root itself, which belong to no class.
+    """
+
+    root: str
+    url: str
+    classes: dict[str, int]
+    bytes: int
+    files: DataFrame
+    refused: tuple[tuple[str, str], ...]
+    beside: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """Files over all classes."""
+        return sum(self.classes.values())
+
+
+def find_folders(spark: SparkSession, path: str) -> ImageFolders:
+    """The class folders right below a directory. One Spark job over names, and a few calls to the file system.
+
+    InputError where the directory is missing or has no class folders, where a class folder holds no file or has folders of its
+    own, and for names that begin with ``_``, which Spark does not read.
+    """
+    with input_errors(f"{path} cannot be listed"):
+        tree = _Tree(spark, path)
+        inside = [name for name in tree.names("*/*") if not _hidden(name)]
+        classes = Counter(name.split("/")[0] for name in inside)
+        if not classes:
+            raise InputError(
+                f"{path} holds no class folder with files in it; expected one folder for each class, such as "
+                f"{path}/cats/1.jpg."
+            )
+        beside = sorted(name for name in tree.names("*") if name not in classes and not _hidden(name))
+        _check_names(path, [*inside, *beside])
+        for name in beside:
+            if tree.is_directory(name):
+                raise InputError(f"{path}: the class folder {name} holds no file; fill it, or remove it.")
+        files = _files(spark, tree)
+        listed = _listed(path, files)
+        refused = [(name, f"has more than {MOST_BYTES >> 20} MiB") for name in listed.large]
+        refused += [(name, "is empty") for name in _unlisted(tree, files, listed, inside, classes)]
+    return ImageFolders(
+        root=path,
+        url=tree.root,
+        classes={name: classes[name] for name in sorted(classes)},
+        bytes=listed.bytes,
+        files=files.where((F.col("length") <= MOST_BYTES) & F.contains("path", F.lit("/"))).select("path", "content"),
+        refused=tuple(sorted(refused)),
+        beside=tuple(beside),
+    )
+
+
+class _Tree:
+    """Names below a directory, by way of Hadoop, which knows every file system that Spark can read."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        check_address(path)
+        self._jvm = cast(Any, spark)._jvm
+        given = self._jvm.org.apache.hadoop.fs.Path(path)
+        self._system = given.getFileSystem(cast(Any, spark)._jsparkSession.sessionState().newHadoopConf())
+        if not self._system.exists(given):
+            raise InputError(f"There is no {path}; check the path.")
+        self.path = path
+        self.root = self._system.getFileStatus(given).getPath().toString().rstrip("/")
+        self.pattern = re.sub(r"([{}\[\]*?\\])", r"\\\1", path)
+
+    def names(self, below: str) -> list[str]:
+        """What matches a glob below the root, relative to it: thousands of names in one call."""
+        pattern = self._jvm.org.apache.hadoop.fs.Path(f"{self.pattern}/{below}")
+        found = self._jvm.org.apache.spark.deploy.SparkHadoopUtil.get().globPath(self._system, pattern).mkString("\0")
+        return [name[len(self.root) + 1 :] for name in found.split("\0")] if found else []
+
+    def is_directory(self, name: str) -> bool:
+        """Whether a name is one of a directory."""
+        path = self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{name}")
+        return bool(self._system.getFileStatus(path).isDirectory())
+
+
+def _hidden(name: str) -> bool:
+    return any(part.startswith(".") for part in name.split("/"))
+
+
+def _check_names(path: str, names: Sequence[str]) -> None:
+    """Spark passes over such names, so that a camera's ``_DSC0001.JPG`` would be missed where nobody looks."""
+    passed_over = [name for name in names if any(part.startswith("_") for part in name.split("/"))]
+    if passed_over:
+        raise InputError(
+            f"{path} holds {len(passed_over):,} name(s) that begin with `_`, such as {min(passed_over)}, which Spark does not "
+            "read; rename them, or move them away."
+        )
+
+
+def _files(spark: SparkSession, tree: _Tree) -> DataFrame:
+    files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(tree.pattern)
+    # Names below the root stay the same wherever the directory is moved.
+    return files.select(F.expr(f"substring(path, {len(tree.root) + 2})").alias("path"), "length", "content")
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What Spark found: the files of each class, the names of those that are too large, and the bytes of the others."""
+
+    counts: dict[str, int]
+    large: tuple[str, ...]
+    bytes: int
+
+
+def _listed(path: str, files: DataFrame) -> _Listed:
+    parts, large = F.split("path", "/"), F.col("length") > MOST_BYTES
+    found = files.where(F.size(parts) > 1).groupBy(parts[0].alias("class"))
+    counted = found.agg(
+        F.count("*").alias("files"),
+        F.min(F.when(F.size(parts) > 2, F.col("path"))).alias("deep"),
+        F.collect_list(F.when(large, F.col("path"))).alias("large"),
+        F.sum(F.when(~large, F.col("length"))).alias("bytes"),
+    )
+    with _names_only(files.sparkSession):
+        rows = counted.collect()
+    for deep in sorted(row["deep"] for row in rows if row["deep"]):
+        raise InputError(
+            f"{path}: {deep} lies in a folder within a class folder; expected {path}/CLASS/IMAGE. Move the images up, or name "
+            "a directory further down."
+        )
+    large_names = tuple(name for row in rows for name in row["large"])
+    return _Listed({row["class"]: row["files"] for row in rows}, large_names, sum(row["bytes"] or 0 for row in rows))
+
+
+class _names_only:  # noqa: N801
+    """A block in which few tasks read: no file is opened, so sizes must not decide the number of tasks."""
+
+    _KEY = "spark.sql.files.maxPartitionBytes"
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._conf = spark.conf
+
+    def __enter__(self) -> None:
+        self._before = self._conf.get(self._KEY)
+        self._conf.set(self._KEY, str(2**62))
+
+    def __exit__(self, *error: object) -> None:
+        self._conf.set(self._KEY, cast(str, self._before))
+
+
+def _unlisted(
+    tree: _Tree, files: DataFrame, listed: _Listed, inside: Sequence[str], classes: Counter[str]
+) -> list[str]:
+    """Files that Spark does not list, since they have not a byte; names are compared only where counts differ."""
+    differing = {name for name, count in classes.items() if listed.counts.get(name, 0) != count}
+    if not differing:
+        return []
+    with _names_only(files.sparkSession):
+        paths = files.where(F.split("path", "/")[0].isin(*differing)).select("path").collect()
+    there = {row["path"] for row in paths}
+    missing = [name for name in inside if name.split("/")[0] in differing and name not in there]
+    for name in missing:
+        if tree.is_directory(name):
+            raise InputError(f"{tree.path}: {name} is a folder within a class folder; remove it.")
+    return missing

@@ -1,0 +1,128 @@
+"""What each task does: decode its images once, write those that are whole, count the others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Self
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from ctr_samples.records.write import shard_writer
+from ctr_samples.shards import Receipt, ShardWriter
+from ctr_samples.sparksql.written import Progress
+from ctr_samples.tfrecord.partitions import directory_of
+from ctr_samples.tfrecord.write_plan import WritePlan
+
+TRAIN, VALIDATION = "train", "validation"
+SPLIT = "split"
+"""The column by which the table is partitioned."""
+FIRST = 5
+"""Unreadable images of which a task tells the reason."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What one task saw: for each class the images of train and of validation, and the images that cannot be read."""
+
+    classes: dict[str, list[int]] = field(default_factory=dict)
+    unreadable: int = 0
+    first: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self, name: str, split: str) -> None:
+        """Count an image that is written."""
+        self.classes.setdefault(name, [0, 0])[split == VALIDATION] += 1
+
+    def refuse(self, path: str, reason: str) -> None:
+        """Count one that is not."""
+        self.unreadable += 1
+        if len(self.first) < FIRST:
+            self.first.append((path, reason))
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a task tells the driver, in one row, so that counts are those of the attempt whose shards count."""
+
+    receipt: Receipt
+    tally: Tally
+
+    def to_json(self) -> str:
+        """One line that :meth:`from_json` reads back."""
+        return json.dumps({"receipt": self.receipt.to_json(), "tally": asdict(self.tally)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read :meth:`to_json`."""
+        value = json.loads(text)
+        tally = Tally(**{**value["tally"], "first": [tuple(pair) for pair in value["tally"]["first"]]})
+        return cls(Receipt.from_json(value["receipt"]), tally)
+
+
+def split_of(key: str, validation: float) -> str:
+    """The set that a sha256 falls into: equal images always into the same, however often and wherever they are."""
+    return VALIDATION if int(key[:16], 16) < validation * 2**64 else TRAIN
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTask:
+    """Writes one partition of ``path``, ``key``, ``content``. Runs on an executor, once for each attempt.
+
+    Any error but an unreadable image fails the attempt and leaves its open files unseen. Only what reaches the driver counts.
+    """
+
+    plan: WritePlan
+    labels: Mapping[str, int]
+    validation: float
+    progress: Progress
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the rows and give one row, with the receipt."""
+        context = TaskContext.get()
+        assert context is not None
+        tally = Tally()
+        with shard_writer(
+            self.plan.storage,
+            "",
+            self.plan.contract,
+            compression=self.plan.compression,
+            shard_size=self.plan.shard_size,
+            partition=context.partitionId(),
+            attempt=context.taskAttemptId(),
+        ) as writer:
+            for batch in batches:
+                self._write(writer, batch, tally)
+            receipt = writer.close()
+        self.progress.samples.add(sum(shard.records for shard in receipt.shards))
+        self.progress.shards.add(len(receipt.shards))
+        yield pa.RecordBatch.from_pydict({"told": [Told(receipt, tally).to_json()]})
+
+    def _write(self, writer: ShardWriter, batch: pa.RecordBatch, tally: Tally) -> None:
+        from ctr_samples.converters.images.decoding import UnreadableImage, size_of
+
+        rows: dict[str, list[tuple[object, ...]]] = {TRAIN: [], VALIDATION: []}
+        columns = (batch.column(name).to_pylist() for name in ("path", "key"))
+        for i, (path, key) in enumerate(zip(*columns, strict=True)):
+            name = path.split("/")[0]
+            try:
+                size = size_of(memoryview(batch.column("content")[i].as_buffer()))
+            except UnreadableImage as error:
+                tally.refuse(path, str(error))
+                continue
+            split = split_of(key, self.validation)
+            rows[split].append((i, size.height, size.width, size.depth, self.labels[name], name, path, key))
+            tally.add(name, split)
+        for split, some in rows.items():
+            if some:
+                writer.write(_records(batch, some), directory_of((SPLIT,), (split,)))
+
+
+def _records(batch: pa.RecordBatch, rows: list[tuple[object, ...]]) -> pa.RecordBatch:
+    """The columns of the record, in the order of its contract."""
+    indices, *values = zip(*rows, strict=True)
+    columns = {"image": batch.column("content").take(pa.array(indices))}
+    for name, column in zip(("height", "width", "depth", "label", "label_name", "path", "key"), values, strict=True):
+        columns[name] = pa.array(column)
+    return pa.RecordBatch.from_pydict(columns)

@@ -1,0 +1,185 @@
+"""From a directory of images to a published table. Runs on the driver; one Spark job reads the images, each once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any, Literal, cast
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+
+from ctr_samples.converters.images.folders import ImageFolders, find_folders
+from ctr_samples.converters.images.report import ImageReport
+from ctr_samples.converters.images.tasks import FIRST, SPLIT, ImageTask, Tally, Told
+from ctr_samples.errors import AccountingError, InputError, UsageError
+from ctr_samples.shards import Table, TableManifest, check_receipts, open_storage
+from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, generation_name
+from ctr_samples.sparksql.failures import expected_errors
+from ctr_samples.sparksql.session import make_active, run_session
+from ctr_samples.sparksql.written import Progress
+from ctr_samples.tfrecord.options import Options
+from ctr_samples.tfrecord.write_plan import WritePlan, new_run_id, plan_writing, table_write
+
+Unreadable = Literal["fail", "skip"]
+Mode = Literal["errorifexists", "overwrite"]
+
+_RECORD = StructType(
+    [
+        StructField("image", BinaryType()),
+        *[StructField(name, LongType()) for name in ("height", "width", "depth", "label")],
+        *[StructField(name, StringType()) for name in ("label_name", "path", "key")],
+    ]
+)
+
+
+def write_images(
+    spark: SparkSession,
+    path: str,
+    output: str,
+    *,
+    validation: float = 0.1,
+    unreadable: Unreadable = "fail",
+    max_unreadable_rate: float = 0.01,
+    mode: Mode = "errorifexists",
+    shard_size: int = 128 * 2**20,
+    progress: Progress | None = None,
+) -> ImageReport:
+    """Write ``path/CLASS/IMAGE`` as records with the file's bytes, its size and its class, in two partitions by ``split``.
+
+    A file that is no whole JPEG or PNG fails the run, or is left out while no more than ``max_unreadable_rate`` of all are.
+    An image's set and its place in it follow from its bytes. The names of the classes are in the manifest, as metadata of the
+    column ``label``. Raises InputError for the input, AccountingError, and as :meth:`Table.commit` does; nothing is published
+    then.
+    """
+    _check_arguments(validation, max_unreadable_rate)
+    session = run_session(spark, "UTC")
+    # By default each file counts as 4 MiB of work, which would make a task of thirty thumbnails.
+    session.conf.set("spark.sql.files.openCostInBytes", str(64 << 10))
+    try:
+        with expected_errors():
+            folders = find_folders(session, path)
+            plan = _plan(folders, output, mode, shard_size)
+            allowed = max_unreadable_rate if unreadable == "skip" else 0.0
+            _check_unreadable(folders, len(folders.refused), folders.refused, allowed)
+            return _write(session, folders, plan, validation, allowed, progress or Progress.of(session))
+    finally:
+        make_active(spark)
+
+
+def _check_arguments(validation: float, max_unreadable_rate: float) -> None:
+    if find_spec("PIL") is None:
+        raise UsageError("Reading images needs Pillow, which is not installed; run `pip install ctr-samples[images]`.")
+    for name, value in (("validation", validation), ("max_unreadable_rate", max_unreadable_rate)):
+        if not 0 <= value < 1:
+            raise UsageError(f"{name} is {value:g}; expected a share from 0 up to, but not including, 1.")
+
+
+def _plan(folders: ImageFolders, output: str, mode: Mode, shard_size: int) -> WritePlan:
+    storage = open_storage(output)
+    place = f"file:{storage.url}" if storage.url.startswith("/") else storage.url
+    if f"{place}/".startswith(f"{folders.url}/"):
+        raise UsageError(f"{output} lies in {folders.root}, where it would be a class; write to another directory.")
+    if mode == "errorifexists" and Table(storage).current() is not None:
+        raise InputError(f"{output} exists already; choose another directory, or the mode overwrite.")
+    options = Options(
+        (output,),
+        shard_size=shard_size,
+        partition_columns=StructType([StructField(SPLIT, StringType())]),
+        first_write=mode == "errorifexists",
+    )
+    schema = StructType([*_RECORD, StructField(SPLIT, StringType())])
+    plan = plan_writing(options, schema, "overwrite" if mode == "overwrite" else "append")
+    return replace(plan, schema=_with_names(plan.schema, list(folders.classes)))
+
+
+def _with_names(schema: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The schema of the manifest with the name of each label id."""
+    fields = [{**f, "metadata": {"names": names}} if f["name"] == "label" else f for f in schema["fields"]]
+    return {**schema, "fields": fields}
+
+
+def _write(
+    spark: SparkSession,
+    folders: ImageFolders,
+    plan: WritePlan,
+    validation: float,
+    allowed: float,
+    progress: Progress,
+) -> ImageReport:
+    labels = {name: label for label, name in enumerate(folders.classes)}
+    partitions = max(1, math.ceil(folders.bytes / plan.shard_size))
+    task = ImageTask(plan, labels, validation, progress)
+    rows = _in_final_order(folders.files, partitions).mapInArrow(task, "told string").collect()
+    told = [Told.from_json(row["told"]) for row in rows]
+    receipts = [one.receipt for one in told]
+    check_receipts(receipts, partitions)
+    tally = _merged(folders, [one.tally for one in told])
+    _check_all_seen(folders, tally)
+    _check_unreadable(folders, tally.unreadable, tally.first, allowed)
+    _check_classes(folders, tally)
+    shards = tuple(shard for receipt in receipts for shard in receipt.shards)
+    table = Table(plan.storage)
+    published = table.commit(table_write(plan, new_run_id(), shards))
+    return _report(table, published, folders, tally)
+
+
+def _in_final_order(files: DataFrame, partitions: int) -> DataFrame:
+    """Images spread and sorted by their bytes' hash: the same order on every run, and classes well mixed in each shard."""
+    keyed = files.select("path", F.sha2("content", 256).alias("key"), "content")
+    return keyed.repartition(partitions, "key").sortWithinPartitions("key", "path")
+
+
+def _merged(folders: ImageFolders, tallies: Sequence[Tally]) -> Tally:
+    """The counts of all tasks, and of the files that no task was given."""
+    whole = Tally({name: [0, 0] for name in folders.classes}, len(folders.refused), list(folders.refused))
+    for one in tallies:
+        for name, counts in one.classes.items():
+            whole.classes[name] = [a + b for a, b in zip(whole.classes[name], counts, strict=True)]
+        whole.unreadable += one.unreadable
+        whole.first += one.first
+    whole.first.sort()
+    return whole
+
+
+def _check_all_seen(folders: ImageFolders, tally: Tally) -> None:
+    written = sum(map(sum, tally.classes.values()))
+    if written + tally.unreadable != folders.count:
+        raise AccountingError(
+            f"{folders.root} has {folders.count:,} files, but {written:,} were written and {tally.unreadable:,} cannot be "
+            "read; nothing was published. Run again when no one changes the directory."
+        )
+
+
+def _check_unreadable(folders: ImageFolders, count: int, first: Sequence[tuple[str, str]], allowed: float) -> None:
+    if count > allowed * folders.count:
+        some = "; ".join(f"{path} {reason}" for path, reason in first[:FIRST])
+        raise InputError(
+            f"{folders.root}: {count:,} of {folders.count:,} files cannot be read as images, more than the "
+            f"{allowed:.2%} that may be skipped: {some}. Correct or remove them, or skip more."
+        )
+
+
+def _check_classes(folders: ImageFolders, tally: Tally) -> None:
+    for name, counts in tally.classes.items():
+        if not any(counts):
+            raise InputError(
+                f"{folders.root}: the class folder {name} has no image that can be read; fill it, or remove it."
+            )
+
+
+def _report(table: Table, published: TableManifest, folders: ImageFolders, tally: Tally) -> ImageReport:
+    place = table.storage.locate(f"{MANIFESTS_OF_TABLE}/{generation_name(published.generation)}")
+    return ImageReport(
+        output=table.storage.url,
+        generation=published.generation,
+        manifest=place,
+        classes={name: cast(tuple[int, int], tuple(counts)) for name, counts in tally.classes.items()},
+        shards=len(published.shards),
+        unreadable=tally.unreadable,
+        first=tuple(tally.first[:FIRST]),
+        beside=folders.beside,
+    )

@@ -1,0 +1,140 @@
+"""Reads libsvm and libfm text, ``label [qid:N] index:value ... [# comment]``, as sparse columns. Column expressions only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ctr_samples.addresses import check_address
+from ctr_samples.errors import InputError, UsageError
+from ctr_samples.sparksql.failures import input_errors
+
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_PAIR = rf"^[0-9]{{1,18}}:{_NUMBER}$"
+_LARGEST = 3.4028234663852886e38
+"""The largest float32; what is larger would silently become infinite."""
+_SHOWN = 200
+
+
+def read_libsvm(spark: SparkSession, path: str, size: int | None = None, *, zero_based: bool = False) -> DataFrame:
+    """The lines of a file, directory or glob as ``label`` (float), ``indices`` (array<long>), ``values`` (array<float>).
+
+    ``indices`` count from 0, also where the text counts from 1 (libsvm; ``zero_based`` is for libfm). Where some line has a
+    ``qid``, it is a column, null in lines without. ``size`` is the number of features, by default as the largest index has it,
+    and is kept in the metadata of ``indices``. Empty lines and comments are passed over.
+
+    Reads the text once to check it, before it gives the lazy rows. InputError for a line that is malformed, has a number that
+    float32 cannot hold, or has indices that repeat, descend or lie outside of the size; the message has the line.
+    """
+    if size is not None and size < 1:
+        raise UsageError(f"size is {size}; expected the number of features, at least 1.")
+    check_address(path)
+    with input_errors(f"{path} cannot be read"):
+        lines = _taken_apart(spark.read.text(path), 0 if zero_based else 1)
+        survey = _survey(path, lines, size, zero_based)
+    return lines.select(
+        F.col("label").cast("float").alias("label"),
+        *([F.col("qid")] if survey.ranked else []),
+        F.col("indices").alias("indices", metadata={"size": survey.size}),
+        F.col("numbers").cast("array<float>").alias("values"),
+    )
+
+
+def size_of(frame: DataFrame) -> int:
+    """The number of features of what :func:`read_libsvm` gave: the ``size`` of ``tf.io.SparseFeature``."""
+    return int(frame.schema["indices"].metadata["size"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Survey:
+    size: int
+    ranked: bool
+
+
+def _taken_apart(text: DataFrame, base: int) -> DataFrame:
+    """Each line that is no comment as ``line``, ``label``, ``qid``, ``indices``, ``numbers`` and ``problem``, null if sound."""
+    body = F.regexp_replace(F.substring_index("value", "#", 1), r"^\s+|\s+$", "")
+    words = text.select(F.col("value").alias("line"), F.split(body, r"\s+").alias("words")).where(body != "")
+    second = F.get("words", F.lit(1))
+    ranked = F.coalesce(second.startswith("qid:"), F.lit(False))
+    named = words.select(
+        "line",
+        F.get("words", F.lit(0)).alias("label_text"),
+        F.when(ranked, second).alias("qid_text"),
+        F.slice("words", F.when(ranked, 3).otherwise(2), F.size("words")).alias("pairs"),
+    )
+    parsed = named.select(
+        "line",
+        "label_text",
+        "qid_text",
+        "pairs",
+        F.col("label_text").try_cast("double").alias("label"),
+        F.substring("qid_text", 5, 20).try_cast("long").alias("qid"),
+        F.transform("pairs", lambda p: F.substring_index(p, ":", 1).try_cast("long") - F.lit(base)).alias("indices"),
+        F.transform("pairs", lambda p: F.substring_index(p, ":", -1).try_cast("double")).alias("numbers"),
+    )
+    return parsed.select("line", "label", "qid", "indices", "numbers", _problem(base).alias("problem"))
+
+
+def _problem(base: int) -> Column:
+    """What is wrong with a line, in words; null if nothing is."""
+    indices, count = F.col("indices"), F.size("indices")
+    malformed = F.filter("pairs", lambda pair: ~pair.rlike(_PAIR))
+    steps = F.zip_with(
+        F.slice(indices, 1, F.greatest(count - 1, F.lit(0))), F.slice(indices, 2, count), lambda a, b: b - a
+    )
+    large = F.exists("numbers", lambda number: F.abs(number) > _LARGEST) | (F.abs("label") > _LARGEST)
+    return (
+        F.when(~F.col("label_text").rlike(f"^{_NUMBER}$"), F.concat(F.lit("its label is "), _quoted("label_text")))
+        .when(
+            F.col("qid_text").isNotNull() & ~F.col("qid_text").rlike("^qid:[0-9]{1,18}$"), _no_pair("qid_text", "qid:N")
+        )
+        .when(F.size(malformed) > 0, F.concat(_quoted(F.get(malformed, F.lit(0))), F.lit(" is not index:value")))
+        .when(large, F.lit("it has a number that float32 cannot hold"))
+        .when(F.exists(indices, lambda index: index < 0), F.lit("it has the index 0"))
+        .when(F.exists(steps, lambda step: step == 0), F.lit("it has an index twice"))
+        .when(F.exists(steps, lambda step: step < 0), F.lit("its indices do not ascend"))
+    )
+
+
+def _quoted(text: str | Column) -> Column:
+    return F.concat(F.lit("'"), text if isinstance(text, Column) else F.col(text), F.lit("'"))
+
+
+def _no_pair(column: str, expected: str) -> Column:
+    return F.concat(_quoted(column), F.lit(f" is not {expected}"))
+
+
+def _survey(path: str, lines: DataFrame, size: int | None, zero_based: bool) -> _Survey:
+    """One pass over the text; InputError names the first of the lines that cannot be taken."""
+    largest = F.try_element_at("indices", F.lit(-1))
+    beyond = F.col("problem").isNull() & (largest >= (size if size is not None else 2**62))
+    outside = F.concat(F.lit("its largest index lies beyond the declared size of "), F.lit(str(size)))
+    problem = F.when(beyond, outside).otherwise(F.col("problem"))
+    counted = lines.withColumn("problem", problem).agg(
+        F.count("*").alias("lines"),
+        F.count("problem").alias("malformed"),
+        F.min(F.when(F.col("problem").isNotNull(), F.struct("line", "problem"))).alias("first"),
+        F.max(largest).alias("largest"),
+        F.count("qid").alias("ranked"),
+    )
+    (row,) = counted.collect()
+    if row["malformed"]:
+        line, problem_of_it = row["first"]
+        counts = f"{row['malformed']:,} of {row['lines']:,}"
+        raise InputError(_refusal(path, counts, line, problem_of_it, zero_based))
+    if not row["lines"]:
+        raise InputError(f"{path} has no line but comments; expected `label index:value ...`.")
+    if size is None and row["largest"] is None:
+        raise InputError(f"{path} has no feature in any line; declare `size`.")
+    return _Survey(size or row["largest"] + 1, row["ranked"] > 0)
+
+
+def _refusal(path: str, counts: str, line: str, problem: str, zero_based: bool) -> str:
+    shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
+    remedy = "correct or remove them"
+    if problem.endswith("the index 0") and not zero_based:
+        remedy = "libsvm counts from 1; if these count from 0, as libfm does, say zero_based"
+    return f"{path}: {counts} lines cannot be read, such as {shown!r}: {problem}; {remedy}."

@@ -1,0 +1,140 @@
+"""One fit: from the training days of a sample set to the next version of its fitted state."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from ctr_samples.config import JobConfig, LoadedConfig
+from ctr_samples.errors import ConfigError, UsageError
+from ctr_samples.samples.inputs.databases import errors_of_sources
+from ctr_samples.samples.training_rows import Counted, count_days, days_through
+from ctr_samples.shards import open_storage
+from ctr_samples.shards.generations import following
+from ctr_samples.shards.naming import run_id
+from ctr_samples.shards.states import VERSIONS, latest_state, publish_state, require_state
+from ctr_samples.sparksql.session import make_active, run_session
+from ctr_samples.vocabulary import FittedState, Growth, Vocabulary, grown_by
+
+_AFTER_FITTING = ("default", "nulls", "computed", "dtype", "fill", "pad")
+"""Keys of a feature that change nothing of what is fitted for it."""
+
+
+def fit(
+    spark: SparkSession, loaded: LoadedConfig, through: date, *, days: int | None = None, afresh: bool = False
+) -> FittedState:
+    """Fit what the features of a configuration need on the training rows of some days, and publish the next version.
+
+    Runs on the driver. Of what was fitted before nothing changes: vocabularies grow, moments and quantiles stay. ``afresh``
+    begins a new lineage instead, whose samples do not mix with older ones. Raises the errors of :mod:`ctr_samples.errors`;
+    then nothing was published (but see PublishUnknown).
+    """
+    config = loaded.config
+    if config.fitted is None:
+        raise UsageError(f"{loaded.path} has no section `fitted`, so there is nothing to fit.")
+    storage = open_storage(config.fitted.path)
+    before = latest_state(storage)
+    version = following(before.version, storage.locate(VERSIONS)) if before else 1
+    if before is not None and not afresh:
+        check_state(config, before, may_lack=True)
+        if through <= before.through:
+            raise UsageError(
+                f"{storage.url} has version {before.version}, fitted through {before.through}; the next one must look at a "
+                f"later day than {through}. Give a later `--through`, or begin a new lineage with `--afresh`."
+            )
+    grows = before if not afresh else None
+    chosen = days_through(through, days or config.fitted.days)
+    try:
+        with loaded.masked_errors(), errors_of_sources(config.sources):
+            counted = count_days(run_session(spark, config.timezone), config, chosen, grows)
+    finally:
+        make_active(spark)
+    vocabularies, growth = _grown(config, grows, counted)
+    state = FittedState(
+        name=config.name,
+        lineage=grows.lineage if grows else secrets.token_hex(8),
+        version=version,
+        run_id=run_id(datetime.now(UTC), secrets.token_hex(4)),
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        days=tuple(day.isoformat() for day in chosen),
+        declared=_merged(grows.declared if grows else {}, declared(config)),
+        vocabularies=vocabularies,
+        moments={**(grows.moments if grows else {}), **counted.moments},
+        boundaries={**(grows.boundaries if grows else {}), **counted.boundaries},
+        growth=growth,
+    )
+    publish_state(storage, state)
+    return state
+
+
+def state_of_run(config: JobConfig, run_date: date) -> FittedState | None:
+    """The state that samples of a day are made with, or None where nothing is fitted.
+
+    InputError if there is none from before the day, ConfigError if it does not fit the configuration.
+    """
+    if config.fitted is None:
+        return None
+    state = require_state(open_storage(config.fitted.path), run_date)
+    check_state(config, state)
+    return state
+
+
+def check_state(config: JobConfig, state: FittedState, *, may_lack: bool = False) -> None:
+    """Refuse a state that was fitted for another configuration: its ids would mean something else.
+
+    With ``may_lack`` it may have nothing of a feature that is new; the next version then begins it.
+    """
+    if state.name != config.name:
+        raise UsageError(
+            f"`fitted.path` holds what was fitted for {state.name!r}, and this configuration is {config.name!r}; give each "
+            "sample set a path of its own."
+        )
+    wanted = declared(config)
+    for kind, parts in wanted.items():
+        for name, said in parts.items():
+            fitted = state.declared.get(kind, {}).get(name)
+            if fitted != said and not (fitted is None and may_lack):
+                how = "is not in" if fitted is None else f"was fitted as {_shown(fitted)} in"
+                raise ConfigError(
+                    f"{kind}.{name}: the configuration says {_shown(said)}, and it {how} version {state.version} of the "
+                    f"fitted state. {'Run `ctr-samples fit`' if fitted is None else 'Restore the configuration'}, or begin "
+                    "a new lineage with `ctr-samples fit --afresh`."
+                )
+
+
+def declared(config: JobConfig) -> dict[str, Any]:
+    """What must not change within a lineage: what each id and moment is made from, and the ids before the tokens."""
+    vocabularies = {
+        name: {"oov_buckets": v.oov_buckets, "capacity": v.capacity} for name, v in config.vocabularies.items()
+    }
+    features = {}
+    for name, feature in config.features.items():
+        if feature.scale or feature.quantiles:
+            said = feature.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            features[name] = {key: value for key, value in said.items() if key not in _AFTER_FITTING}
+    return {"vocabularies": vocabularies, "features": features}
+
+
+def _grown(
+    config: JobConfig, before: FittedState | None, counted: Counted
+) -> tuple[dict[str, Vocabulary], dict[str, Growth]]:
+    # One that the configuration names no more keeps its ids, in case it comes back.
+    vocabularies = dict(before.vocabularies) if before else {}
+    growth = {}
+    for name, said in config.vocabularies.items():
+        known = before.vocabularies.get(name) if before else None
+        empty = Vocabulary((), said.oov_buckets, said.capacity)
+        vocabularies[name], growth[name] = grown_by(known, empty, counted.tokens[name])
+    return vocabularies, growth
+
+
+def _merged(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    return {kind: {**before.get(kind, {}), **parts} for kind, parts in now.items()}
+
+
+def _shown(said: Any) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in said.items())

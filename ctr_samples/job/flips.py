@@ -1,0 +1,122 @@
+"""How many labels flipped since the generation before, once late actions have come in.
+
+Runs on the driver, without Spark, after the shards of a run are written and before its manifest is. Only ids and labels are
+decoded: the generation before is held as sorted arrays, the new one passes by shard by shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ctr_samples.codec import ExampleDecoder
+from ctr_samples.config.names import mask_of
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import ContractError, DamagedFile, StorageError
+from ctr_samples.records.read import records_of
+from ctr_samples.shards import Manifest, Shard, Storage
+
+MOST_COMPARED = 10_000_000
+"""Samples of a generation; a hundred megabytes for each label and the ids. Above it nothing is compared."""
+
+_THREADS = 8
+_ID = "impression_id"
+
+Columns = dict[str, npt.NDArray[Any]]
+
+
+def flips_since(
+    before: Manifest | None, storage: Storage, shards: Sequence[Shard], contract: ExampleContract
+) -> dict[str, dict[str, Any]]:
+    """For each label what changed since the generation ``before``; nothing if that was final or had other labels.
+
+    ``flipped_to_1`` and ``flipped_to_0`` count impressions of both generations whose label is now there, or no more there;
+    ``changed`` those of a reduced value that has another value. ``new`` and ``gone`` count impressions of one only, and
+    ``against`` is the number of the generation. Where old shards cannot be read or there are too many samples,
+    ``not_compared`` says so: a run does not fail for it.
+    """
+    if before is None or before.label_mature or _ID not in contract.names():
+        return {}
+    reduced = _ids_and_labels(contract)
+    names = reduced.names("label")
+    most = max(before.records, sum(shard.records for shard in shards))
+    if most > MOST_COMPARED:
+        why = f"{most:,} samples are more than the {MOST_COMPARED:,} that are compared"
+        return {name: {"against": before.generation, "not_compared": why} for name in names}
+    try:
+        if reduced != _ids_and_labels(ExampleContract.from_dict(dict(before.contract))):
+            return {}
+        comparison = _compared(_Generation.read(storage, before.shards, reduced), storage, shards, reduced)
+    except (DamagedFile, StorageError, ContractError) as error:
+        return {name: {"against": before.generation, "not_compared": str(error)} for name in names}
+    return {name: {**counts, "against": before.generation} for name, counts in comparison.items()}
+
+
+def _ids_and_labels(contract: ExampleContract) -> ExampleContract:
+    return ExampleContract(
+        tuple(f for f in contract.features if f.name == _ID or f.role in ("label", "mask")), contract.record
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Generation:
+    """The ids of a generation in ascending order, and its labels in that order."""
+
+    ids: npt.NDArray[np.int64]
+    labels: Columns
+
+    @classmethod
+    def read(cls, storage: Storage, shards: Sequence[Shard], contract: ExampleContract) -> _Generation:
+        parts = list(_columns(storage, shards, contract))
+        nothing = np.empty(0, np.int8)
+        every = {f.name: np.concatenate([nothing, *(part[f.name] for part in parts)]) for f in contract.features}
+        ids = every.pop(_ID)
+        order = np.argsort(ids)
+        return cls(ids[order], {name: values[order] for name, values in every.items()})
+
+
+def _compared(
+    old: _Generation, storage: Storage, shards: Sequence[Shard], contract: ExampleContract
+) -> dict[str, dict[str, int]]:
+    counts = {
+        name: {"flipped_to_1": 0, "flipped_to_0": 0, **({"changed": 0} if mask_of(name) in old.labels else {})}
+        for name in contract.names("label")
+    }
+    new = both = 0
+    for now in _columns(storage, shards, contract):
+        places = np.searchsorted(old.ids, now[_ID])
+        known = places < len(old.ids)
+        known[known] = old.ids[places[known]] == now[_ID][known]
+        places = places[known]
+        new, both = new + int((~known).sum()), both + len(places)
+        for name, found in counts.items():
+            there = mask_of(name) if "changed" in found else name
+            was, is_now = old.labels[there][places] != 0, now[there][known] != 0
+            found["flipped_to_1"] += int((is_now & ~was).sum())
+            found["flipped_to_0"] += int((was & ~is_now).sum())
+            if "changed" in found:
+                found["changed"] += int((was & is_now & (old.labels[name][places] != now[name][known])).sum())
+    return {name: {**found, "new": new, "gone": len(old.ids) - both} for name, found in counts.items()}
+
+
+def _columns(storage: Storage, shards: Sequence[Shard], contract: ExampleContract) -> Iterator[Columns]:
+    """Ids and labels of each shard, several shards at once; 0/1 labels and masks as bytes."""
+    with ThreadPoolExecutor(_THREADS) as threads:
+        yield from threads.map(partial(_columns_of, storage, contract), shards)
+
+
+def _columns_of(storage: Storage, contract: ExampleContract, shard: Shard) -> Columns:
+    decoder = ExampleDecoder(contract)
+    batches = [decoder.decode_frames(chunk.buffer, chunk.offsets) for chunk in records_of(storage, shard)]
+    columns = {}
+    for spec in contract.features:
+        narrow = spec.name != _ID and spec.dtype == "int64"
+        parts = [batch.column(spec.name).to_numpy(zero_copy_only=False) for batch in batches]
+        columns[spec.name] = np.concatenate([part.astype(np.int8) if narrow else part for part in parts])
+    return columns

@@ -1,0 +1,225 @@
+"""Between writing and publishing: what was measured becomes a document and a page, and decides whether the day is published.
+
+:func:`judge` is all that a run calls, once :func:`wanted_of` has told its tasks what to measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from statistics import median
+from typing import Any
+
+from ctr_samples.config import JobConfig, Quality
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import DamagedFile, GateRefused, StorageError, UsageError
+from ctr_samples.quality.checks import CHECKS, Days, findings
+from ctr_samples.quality.drift import drifts
+from ctr_samples.quality.measure.collecting import Wanted
+from ctr_samples.quality.measure.merging import Measures
+from ctr_samples.quality.metrics import (
+    METRICS_FORMAT,
+    Actions,
+    Finding,
+    Measured,
+    Metrics,
+    Reference,
+    Shards,
+    Spread,
+)
+from ctr_samples.quality.pseudonyms import Pseudonyms
+from ctr_samples.quality.report import render
+from ctr_samples.quality.statistics import statistics_pbtxt
+from ctr_samples.shards import Manifest, Storage, latest_manifest
+from ctr_samples.shards.naming import METRICS, REPORT, STATISTICS, run_directory
+
+WEEK = 7
+_WEEKS = 4
+
+
+def wanted_of(config: JobConfig, contract: ExampleContract, hour: str, user: str) -> Wanted:
+    """What a run of a configuration measures; ``hour`` and ``user`` are columns of its samples beside the contract's."""
+    labels = [name for name, label in config.labels.items() if label.reduce == "any"]
+    names = contract.names("label")
+    main = next((name for name in labels if name in names), names[0] if labels and contract.parts else None)
+    defaults = {
+        name: f.default_value for name, f in config.features.items() if f.nulls == "default" and not f.makes_ids
+    }
+    key = next(iter(contract.names("key")), None)
+    return Wanted(
+        contract, main, hour, user if config.impressions.user else None, key, defaults, config.output.partitions
+    )
+
+
+def check_accepted(accepted: Collection[str]) -> None:
+    """Raise UsageError for a name that no check has."""
+    for name in accepted:
+        if name not in CHECKS:
+            raise UsageError(f"There is no check {name!r} to accept; the checks are {', '.join(CHECKS)}.")
+
+
+def judge(
+    storage: Storage,
+    manifest: Manifest,
+    tasks: Iterable[str],
+    wanted: Wanted,
+    quality: Quality,
+    accepted: Collection[str] = (),
+    *,
+    names: Pseudonyms | None = None,
+    kept_for: timedelta = timedelta(hours=24),
+    warn: Callable[[str], None] = lambda sentence: None,
+) -> Manifest:
+    """The manifest of a day, which is written and not yet published, with its verdict.
+
+    ``tasks`` are the packed measures of the tasks. They are compared with two earlier days; ``metrics.json``, the page and the
+    statistics for TensorFlow are written beside the shards, whatever the verdict. Raises GateRefused if a finding blocks
+    publishing; others go to ``warn``. Where there are ``names``, no id of a user is written as it is. Runs on the driver.
+    """
+    measured = measured_of(manifest, Measures.of(tasks), wanted)
+    measured = measured if names is None else names.applied(measured)
+    days = Days(measured, last_before(storage, manifest.day), last_same_weekday(storage, manifest.day))
+    metrics = _judged(days, quality, accepted)
+    manifest = replace(manifest, quality=_in_manifest(metrics))
+    directory = run_directory(manifest.day, manifest.run_id)
+    _write(storage, directory, metrics, render(metrics, manifest, days.before))
+    _refuse(storage.locate(f"{directory}/{REPORT}"), metrics.checks, kept_for)
+    for finding in metrics.checks:
+        if finding.standing != "passed":
+            warn(finding.sentence)
+    return manifest
+
+
+def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measured:
+    """All numbers of a day: those that the manifest has, and those that were measured."""
+    return Measured(
+        format=METRICS_FORMAT,
+        name=manifest.name,
+        run_date=manifest.run_date,
+        generation=manifest.generation,
+        run_id=manifest.run_id,
+        created_at=manifest.created_at,
+        seconds=manifest.seconds,
+        contract=wanted.contract.fingerprint,
+        label_mature=manifest.label_mature,
+        samples={name: split.rows for name, split in measures.splits.items()},
+        accounting=dict(manifest.accounting),
+        shards=Shards(
+            len(manifest.shards),
+            _spread([shard.bytes for shard in manifest.shards]),
+            _spread([shard.records for shard in manifest.shards]),
+        ),
+        labels=measures.labels(wanted.contract),
+        actions={name: _actions(counts) for name, counts in manifest.labels.items()},
+        click_rate=measures.click_rate(wanted.label, hours=wanted.hour is not None),
+        features=measures.columns(wanted.contract, "feature"),
+        views={name: dict(counts) for name, counts in manifest.views.items()},
+        users=measures.users(),
+        duplicates=measures.duplicates(),
+        baseline=measures.baseline(wanted.label),
+    )
+
+
+def _actions(counts: Mapping[str, Any]) -> Actions:
+    return Actions(counts.get("actions", 0), counts.get("orphans", 0), counts.get("without_value", 0))
+
+
+def _spread(sizes: Sequence[int]) -> Spread:
+    return Spread(sum(sizes), min(sizes), median(sizes), max(sizes)) if sizes else Spread(0, 0, 0, 0)
+
+
+def _judged(days: Days, quality: Quality, accepted: Collection[str]) -> Metrics:
+    reference = Reference(
+        days.before.named if days.before else None, days.same_weekday.named if days.same_weekday else None
+    )
+    drift = drifts(days.now, days.before) if days.before else {}
+    return Metrics.judged(days.now, findings(days, quality, accepted), reference, drift)
+
+
+def _in_manifest(metrics: Metrics) -> dict[str, Any]:
+    """What the manifest says of the verdict: what did not pass, and what was accepted all the same."""
+    found = [
+        {
+            "check": finding.check,
+            "subject": finding.subject,
+            "severity": "warn" if finding.standing == "warns" else "fail",
+            "sentence": finding.sentence,
+        }
+        for finding in metrics.checks
+        if finding.standing != "passed"
+    ]
+    return {"verdict": metrics.verdict, "found": found, "accepted": list(metrics.accepted)}
+
+
+def _write(storage: Storage, directory: str, metrics: Metrics, page: str) -> None:
+    files = {METRICS: metrics.to_json(), STATISTICS: statistics_pbtxt(metrics).encode(), REPORT: page.encode()}
+    for name, content in files.items():
+        with storage.new_file(f"{directory}/{name}") as file:
+            file.write(content)
+
+
+def _refuse(page: str, found: Sequence[Finding], kept_for: timedelta) -> None:
+    """Raise GateRefused if a finding blocks publishing: what, by how much, and how to publish all the same."""
+    blocking = [finding for finding in found if finding.standing == "blocks"]
+    if not blocking:
+        return
+    others = f" ({len(blocking) - 1} more in the report)" if len(blocking) > 1 else ""
+    accept = " ".join(f"--accept {name}" for name in sorted({finding.check for finding in blocking}))
+    raise GateRefused(
+        f"Nothing was published: {blocking[0].sentence}{others}\n"
+        f"See {page}; the samples are kept for {kept_for.total_seconds() / 3600:g} hours.\n"
+        f"If the day is correct, run it again with {accept}, or change `quality` in the configuration."
+    )
+
+
+def last_before(storage: Storage, day: date) -> Metrics | None:
+    """The metrics of the last sound day before ``day``, at most a week back."""
+    return _sound(storage, (day - timedelta(days=back) for back in range(1, WEEK + 1)))
+
+
+def last_same_weekday(storage: Storage, day: date) -> Metrics | None:
+    """The metrics of the last sound day of the same weekday, at most four weeks back."""
+    return _sound(storage, (day - timedelta(weeks=back) for back in range(1, _WEEKS + 1)))
+
+
+def _sound(storage: Storage, days: Iterable[date]) -> Metrics | None:
+    """The metrics of the first published one of these days, newest first, that nobody had to accept.
+
+    Of two in a row that were accepted the newer is taken: what was accepted twice is how days are from now on.
+    """
+    accepted = None
+    for day in days:
+        metrics = _of_day(storage, day)
+        if metrics is None:
+            continue
+        if not metrics.accepted:
+            return metrics
+        if accepted is not None:
+            return accepted
+        accepted = metrics
+    return None
+
+
+def _of_day(storage: Storage, day: date) -> Metrics | None:
+    """None for a day that is not published, or whose files cannot be read.
+
+    `verify` and `report` tell of another day's damage, which is no reason to lose this one.
+    """
+    try:
+        manifest = latest_manifest(storage, day)
+        return None if manifest is None else read_metrics(storage, manifest)
+    except (FileNotFoundError, StorageError, DamagedFile):
+        return None
+
+
+def read_metrics(storage: Storage, manifest: Manifest) -> Metrics:
+    """``metrics.json`` of a published generation; FileNotFoundError where it has none, DamagedFile for one of another form."""
+    metrics = metrics_of_run(storage, manifest.day, manifest.made_by)
+    return replace(metrics, generation=manifest.generation)  # a rollback has the metrics of an earlier one
+
+
+def metrics_of_run(storage: Storage, day: date, run: str) -> Metrics:
+    """``metrics.json`` of a run, published or refused; raises what :func:`read_metrics` does."""
+    path = f"{run_directory(day, run)}/{METRICS}"
+    return Metrics.from_json(storage.read(path), storage.locate(path))

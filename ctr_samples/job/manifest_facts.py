@@ -1,0 +1,57 @@
+"""What the manifest says beside its shards: inputs, views, labels, and the descriptions for readers without this package."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ctr_samples.config import JobConfig
+from ctr_samples.contract import ExampleContract
+from ctr_samples.descriptions import contract_json, schema_pbtxt
+from ctr_samples.job.flips import flips_since
+from ctr_samples.quality.pseudonyms import pseudonyms_of
+from ctr_samples.samples.watches.all import Watches
+from ctr_samples.samples.watches.times import counts_of_view
+from ctr_samples.shards import Manifest, Shard, Storage
+from ctr_samples.vocabulary import FittedState
+
+
+def view_facts(watches: Watches, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:
+    """For each view how many samples found a row, how old those were, and what the view's rows were like."""
+    clocks, joined = watches.clocks.result(), watches.joins.result()
+    return {
+        name: {
+            "matched": view.matched,
+            "match_rate": round(view.matched / joined.samples, 6) if joined.samples else 0.0,
+            **view.ages,
+            **counts_of_view(clocks, name),
+            **canaries.get(name, {}),
+        }
+        for name, view in joined.views.items()
+    }
+
+
+def label_facts(
+    config: JobConfig,
+    watches: Watches,
+    current: Manifest | None,
+    storage: Storage,
+    shards: Sequence[Shard],
+    contract: ExampleContract,
+) -> dict[str, dict[str, Any]]:
+    """For each label what was counted of its actions and, where it was compared, what flipped since the generation before."""
+    counts, names = watches.labels.result(), pseudonyms_of(config)
+    counts = counts if names is None else names.in_labels(counts)
+    flips = flips_since(current, storage, shards, contract)
+    return {
+        name: {**of_label, **({"flips": flips[name]} if name in flips else {})} for name, of_label in counts.items()
+    }
+
+
+def descriptions(contract: ExampleContract, state: FittedState | None) -> dict[str, str]:
+    """Files beside the shards, by name: the contract, TensorFlow's schema and the vocabularies, a token a line."""
+    files = {"contract.json": contract_json(contract), "schema.pbtxt": schema_pbtxt(contract)}
+    for name, vocabulary in (state.vocabularies if state else {}).items():
+        if not any("\n" in token for token in vocabulary.tokens):
+            files[f"vocabularies/{name}.txt"] = "".join(f"{token}\n" for token in vocabulary.tokens)
+    return files

@@ -1,0 +1,89 @@
+"""Progress on stderr while a run works: the stage, the tasks done, the time. Silent when stderr is no terminal."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ctr_samples.config.masking import masked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from ctr_samples.sparksql.written import Progress as Written
+
+_POLL_SECONDS = 0.3
+
+
+class RunProgress:
+    """Shows the stage of a run and, once Spark works, the tasks, samples and shards that are done."""
+
+    def __init__(self, console: Console) -> None:
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[counts]}"),
+            TimeElapsedColumn(),
+        )
+        self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._row = self._progress.add_task("starting Spark", total=None, counts="")
+        self._stop = threading.Event()
+        self._written: Written | None = None
+
+    def stage(self, text: str) -> None:
+        """Show another stage."""
+        self._progress.update(self._row, description=escape(masked(text)))
+
+    def writing(self, progress: Written) -> None:
+        """Show what the tasks have written so far."""
+        self._written = progress
+
+    def warn(self, text: str) -> None:
+        """Print a warning above the progress."""
+        self._progress.console.print(f"[yellow]warning:[/yellow] {escape(masked(text))}", markup=True, soft_wrap=True)
+
+    def follow(self, spark: SparkSession) -> None:
+        """Show the tasks of this session's running stages from now on."""
+        self._tracker = spark.sparkContext.statusTracker()
+        if not self._progress.disable:
+            threading.Thread(target=self._poll, daemon=True, name="progress").start()
+
+    def __enter__(self) -> RunProgress:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop.set()
+        self._progress.stop()
+
+    def _poll(self) -> None:
+        while not self._stop.wait(_POLL_SECONDS):
+            try:
+                infos = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
+            except Exception:  # the session ended while we asked; there is nothing left to show
+                return
+            live = [info for info in infos if info is not None]
+            done, total = sum(i.numCompletedTasks for i in live), sum(i.numTasks for i in live)
+            self._progress.update(self._row, completed=done, total=total or None, counts=self._counts(done, total))
+
+    def _counts(self, done: int, total: int) -> str:
+        parts = [f"{done}/{total} tasks"] if total else []
+        if self._written is not None and self._written.samples.value:
+            parts.append(f"{self._written.samples.value:,} samples in {self._written.shards.value:,} shards")
+        return ", ".join(parts)
+
+
+@contextmanager
+def bytes_progress(console: Console, text: str, total: int) -> Iterator[Any]:
+    """A bar over bytes; gives the function that is told how many were done."""
+    columns = (TextColumn(text), BarColumn(), DownloadColumn(binary_units=True), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        row = progress.add_task(text, total=total)
+        yield lambda count: progress.advance(row, count)

@@ -1,0 +1,116 @@
+"""Rows that look the same: how many have a twin, and how many have one with another label.
+
+A digest of each row is looked at by its size: the rows with the smallest digests of all tasks are a sample in which twins are
+never parted, as both have the same digest (bottom-k sampling). Runs on executors and on the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ctr_samples.codec.columns import offsets_of
+from ctr_samples.quality.measure.distinct import Bits, scrambled
+from ctr_samples.quality.measure.numbers import Flat
+
+KEPT = 1024
+"""Digests that are kept, and those of more than a hundredth of the rows."""
+HEAVY = 0.01
+VALUES = 1 << 17
+"""Values of a task that are digested: of wide rows fewer, therefore."""
+
+Counts = dict[int, list[int]]
+"""Digest -> how many rows have it, and how many of them have a positive label."""
+
+
+def digests(columns: Sequence[pa.Array]) -> Bits:
+    """64 bits for each row, equal for rows that are equal in all columns."""
+    total = np.zeros(len(columns[0]), np.uint64)
+    for seed, column in enumerate(columns):
+        flat = Flat.of(column)
+        lengths = np.ones(len(column), np.int64) if flat.lengths is None else flat.lengths
+        ends = offsets_of(lengths)
+        inside = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
+        places = inside.astype(np.uint64) + np.uint64(seed << 32)
+        mixed = scrambled(_bits(flat) + scrambled(places))
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+        total = scrambled(total + np.diff(sums[ends]) + lengths.astype(np.uint64))
+    return total
+
+
+def _bits(flat: Flat) -> Bits:
+    numbers = flat.numbers
+    if numbers is not None:
+        wide = np.float64 if numbers.dtype.kind == "f" else np.int64
+        bits: Bits = numbers.astype(wide).view(np.uint64)
+        return bits
+    encoded = flat.values.dictionary_encode()
+    texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()
+    of_texts: Bits = np.array([_digest(text) for text in texts], np.uint64)
+    found: Bits = of_texts[encoded.indices.to_numpy()]
+    return found
+
+
+def _digest(text: bytes) -> int:
+    import hashlib
+
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+def counted(columns: Sequence[pa.Array], label: npt.NDArray[Any]) -> tuple[int, Counts]:
+    """How many rows were looked at, the first ones, and the counts of the smallest digests among them."""
+    values = sum(len(Flat.of(column).values) for column in columns)
+    rows = max(1, len(label) * VALUES // max(1, values))
+    label = label[:rows]
+    found, places, often = np.unique(
+        digests([column.slice(0, rows) for column in columns]), return_inverse=True, return_counts=True
+    )
+    positive = np.bincount(places, label, len(found))
+    kept = (np.arange(len(found)) < KEPT) | (often >= _heavy(len(label)))
+    entries = zip(found[kept].tolist(), often[kept].tolist(), positive[kept].tolist(), strict=True)
+    return len(label), {digest: [n, int(p)] for digest, n, p in entries}
+
+
+def _heavy(looked_at: int) -> float:
+    """From how many rows on a digest is counted for itself: whether it is among the smallest would decide too much."""
+    return max(8.0, looked_at * HEAVY)
+
+
+def merged(parts: Sequence[Mapping[int, Sequence[int]]]) -> Counts:
+    """The counts of all tasks together.
+
+    A digest that is among the smallest of all was among those of each task that saw it, so its counts are whole.
+    """
+    whole: Counts = {}
+    for part in parts:
+        for digest, (often, positive) in part.items():
+            own = whole.setdefault(digest, [0, 0])
+            own[0] += often
+            own[1] += positive
+    return whole
+
+
+def shares(counts: Mapping[int, Sequence[int]], looked_at: int) -> tuple[float, float]:
+    """The share of the rows looked at that have a twin, and the share that have one with another label.
+
+    Digests of many rows count for themselves, the smallest of the others for all others.
+    """
+    heavy = [both for both in counts.values() if both[0] >= _heavy(looked_at)]
+    light = [counts[digest] for digest in sorted(counts) if counts[digest][0] < _heavy(looked_at)][:KEPT]
+    rest = max(0, looked_at - sum(often for often, _ in heavy))
+    of_light = _twins(light, sum(often for often, _ in light))
+    of_heavy = _twins(heavy, 1)
+    identical, conflicting = (
+        (h + light_share * rest) / max(1, looked_at) for h, light_share in zip(of_heavy, of_light, strict=True)
+    )
+    return identical, conflicting
+
+
+def _twins(counts: Sequence[Sequence[int]], rows: int) -> tuple[float, float]:
+    identical = sum(often for often, _ in counts if often > 1)
+    conflicting = sum(often for often, positive in counts if 0 < positive < often)
+    return identical / max(1, rows), conflicting / max(1, rows)

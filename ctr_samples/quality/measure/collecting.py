@@ -1,0 +1,203 @@
+"""Measures the samples that a task writes, in the pass that writes them, and returns the measures with its receipt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.quality.measure import alike, distinct
+from ctr_samples.quality.measure.numbers import Column, Flat, Frequent, packed
+from ctr_samples.quality.metrics import HOURS
+
+LOOKED_AT = 1 << 12
+"""Rows of each split that a task sketches."""
+LOOKED_AT_BYTES = 8 << 20
+"""And how large they may be: the task holds them in its memory."""
+LOOKING = 32
+"""Tasks that sketch. Samples are spread over tasks by hash, so the first tasks' first rows are a random sample of all."""
+
+MOST_COLUMNS = 250_000
+"""Columns of all tasks that are measured in full; Spark refuses results of more than a gigabyte."""
+COARSE = 8
+"""The precision beyond that: a standard error of 6.5 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to measure; travels to the executors by pickle.
+
+    ``label`` is the 0/1 label that rates are of. ``hour`` and ``user`` are columns beside those of the contract, ``key`` is the
+    contract's: rows come sorted by it, those of one key side by side. ``defaults`` are what missing values became.
+    ``tasks`` is how many measure: all that they return meets in the driver's memory.
+    """
+
+    contract: ExampleContract
+    label: str | None = None
+    hour: str | None = None
+    user: str | None = None
+    key: str | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    tasks: int = 1
+
+    @property
+    def precision(self) -> int:
+        """Of the registers of distinct values: smaller where they would be more than some 0.4 GB."""
+        return distinct.PRECISION if self.tasks * len(measured(self.contract)) <= MOST_COLUMNS else COARSE
+
+
+class Collector:
+    """Measures the batches of one task. Runs on an executor, in the thread that encodes; an error fails the attempt."""
+
+    def __init__(self, wanted: Wanted, partition: int) -> None:
+        self._wanted = wanted
+        self._looks = partition < LOOKING
+        self._splits: dict[str, _Split] = {}
+        self._last_key: Any = None
+        self._same_keys = 0
+
+    def observe(self, rows: pa.RecordBatch, split: str) -> None:
+        """Measure rows of a split, which come in their final order."""
+        if split not in self._splits:
+            self._splits[split] = _Split(self._wanted, self._looks)
+        self._splits[split].observe(rows)
+        if self._wanted.key is not None and rows.num_rows:
+            keys = rows.column(self._wanted.key).to_numpy(zero_copy_only=False)
+            self._same_keys += int(np.count_nonzero(keys[1:] == keys[:-1])) + int(self._last_key == keys[0])
+            self._last_key = keys[-1]
+
+    def close(self) -> str:
+        """All measures, packed: those of all tasks meet in the driver's memory."""
+        measures = {
+            "same_keys": self._same_keys,
+            "splits": {name: split.close() for name, split in self._splits.items()},
+        }
+        return packed(json.dumps(measures, separators=(",", ":")).encode())
+
+
+class _Split:
+    """The rows of one split in one task."""
+
+    def __init__(self, wanted: Wanted, looks: bool) -> None:
+        self._wanted = wanted
+        precision = wanted.precision
+        self._columns = {name: Column(registers=distinct.no_values(precision)) for name in measured(wanted.contract)}
+        self._rows = 0
+        self._positives = 0
+        self._by_hour = np.zeros((2, HOURS), np.int64)
+        self._users = Frequent()
+        self._room = LOOKED_AT if looks else 0
+        self._kept: list[pa.RecordBatch] = []
+        self._alike: tuple[int, alike.Counts] = (0, {})
+
+    def observe(self, rows: pa.RecordBatch) -> None:
+        if not rows.num_rows:
+            return
+        wanted = self._wanted
+        label = self._label(rows)
+        self._rows += rows.num_rows
+        self._positives += 0 if label is None else int(label.sum())
+        if wanted.hour is not None:
+            hours = rows.column(wanted.hour).to_numpy(zero_copy_only=False)
+            self._by_hour[0] += np.bincount(hours, minlength=HOURS)
+            if label is not None:
+                self._by_hour[1] += np.bincount(hours, label, HOURS).astype(np.int64)
+        for name, column in columns_of(rows, wanted.contract):
+            self._columns[name].observe(column, wanted.defaults.get(name))
+        if self._room > 0:
+            self._keep(rows)
+
+    def _keep(self, rows: pa.RecordBatch) -> None:
+        """Keep rows to look at, and look once there are enough."""
+        fitting = max(1, LOOKED_AT_BYTES * rows.num_rows // max(1, rows.nbytes)) - sum(r.num_rows for r in self._kept)
+        kept = rows.slice(0, max(0, min(self._room, fitting)))
+        self._kept.append(kept)
+        self._room -= kept.num_rows
+        if self._room == 0 or kept.num_rows < rows.num_rows:
+            self._look()
+
+    def _look(self) -> None:
+        self._room = 0
+        if not self._kept:
+            return
+        rows = pa.Table.from_batches(self._kept).combine_chunks().to_batches()[0]
+        self._kept = []
+        label = self._label(rows)
+        contract = self._wanted.contract
+        specs = measured(contract)
+        for name, column in columns_of(rows, contract):
+            as_numbers, as_values = kinds(specs[name])
+            default = self._wanted.defaults.get(name)
+            self._columns[name].look(column, label, default, as_numbers=as_numbers, as_values=as_values)
+        if self._wanted.user is not None:
+            users = rows.column(self._wanted.user)
+            self._users.observe(users.drop_null(), None)
+            self._users.seen += users.null_count
+        features = [rows.column(name) for name in contract.names("feature")]
+        self._alike = alike.counted(features, np.zeros(rows.num_rows) if label is None else label)
+
+    def _label(self, rows: pa.RecordBatch) -> npt.NDArray[Any] | None:
+        name = self._wanted.label
+        return None if name is None else (rows.column(name).to_numpy(zero_copy_only=False) != 0).astype(np.int64)
+
+    def close(self) -> dict[str, Any]:
+        self._look()
+        looked_at, counts = self._alike
+        return {
+            "rows": self._rows,
+            "positives": self._positives,
+            "by_hour": self._by_hour.tolist(),
+            "columns": {name: column.to_dict() for name, column in self._columns.items()},
+            "users": self._users.to_list(),
+            "alike": [looked_at, [[digest, *both] for digest, both in counts.items()]],
+        }
+
+
+def measured(contract: ExampleContract) -> dict[str, FeatureSpec]:
+    """The columns that are measured: all but the key, and the parts of a vector that joins features."""
+    specs = {spec.name: spec for spec in contract.features if spec.role != "key"}
+    vector = _joined(contract)
+    if vector is not None:
+        del specs[vector.name]
+        specs |= {
+            part.name: FeatureSpec(part.name, "float32", () if part.size == 1 else (part.size,))
+            for part in contract.parts
+        }
+    return specs
+
+
+def columns_of(rows: pa.RecordBatch, contract: ExampleContract) -> Sequence[tuple[str, pa.Array]]:
+    """The measured columns of a batch."""
+    vector = _joined(contract)
+    found = [(s.name, rows.column(s.name)) for s in contract.features if s.role != "key" and s is not vector]
+    if vector is None or vector.size is None:
+        return found
+    values = Flat.of(rows.column(vector.name)).values.to_numpy().reshape(rows.num_rows, vector.size)
+    for part in contract.parts:
+        inside = np.ascontiguousarray(values[:, part.start : part.start + part.size]).reshape(-1)
+        array = pa.array(inside)
+        found.append((part.name, array if part.size == 1 else pa.FixedSizeListArray.from_arrays(array, part.size)))
+    return found
+
+
+def _joined(contract: ExampleContract) -> FeatureSpec | None:
+    """The vector of a layout that joins features."""
+    if contract.layout not in ("dense", "legacy_121") or not contract.parts:
+        return None
+    return next(spec for spec in contract.features if spec.role == "feature")
+
+
+def kinds(spec: FeatureSpec) -> tuple[bool, bool]:
+    """Whether a column is looked at as numbers, and whether as values that repeat; single integers without ids are both.
+
+    Integers in lists are ids of something: their mean says nothing, and new ones every day are no drift.
+    """
+    if spec.dtype in ("float32", "float64"):
+        return True, False
+    return spec.dtype == "int64" and spec.buckets is None and spec.shape == (), True

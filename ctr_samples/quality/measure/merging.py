@@ -1,0 +1,271 @@
+"""The measures of all tasks as one, and what people and checks read of them. Runs on the driver."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.quality.feature_facts import Curve, Facts, Feature, Kind, Lengths, TopValue
+from ctr_samples.quality.measure import alike, distinct
+from ctr_samples.quality.measure.collecting import kinds, measured
+from ctr_samples.quality.measure.numbers import Column, Frequent, Quantiles, unpacked
+from ctr_samples.quality.metrics import (
+    HOURS,
+    Baseline,
+    ClickRate,
+    Clicks,
+    Duplicates,
+    Hour,
+    Label,
+    LabelSplit,
+    User,
+    Users,
+)
+
+POINTS = 101
+"""Of a distribution: one for each percent."""
+RANKS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
+HEAVIEST = 10
+
+
+@dataclass(slots=True)
+class SplitMeasures:
+    """What all tasks measured of one split."""
+
+    rows: int = 0
+    positives: int = 0
+    by_hour: Any = field(default_factory=lambda: np.zeros((2, HOURS), np.int64))
+    columns: dict[str, Column] = field(default_factory=dict)
+    users: Frequent = field(default_factory=Frequent)
+    looked_at: int = 0
+    alike: list[Mapping[int, Sequence[int]]] = field(default_factory=list)
+
+    def add(self, task: Mapping[str, Any]) -> None:
+        """Add what a task returned."""
+        self.rows += task["rows"]
+        self.positives += task["positives"]
+        self.by_hour = self.by_hour + np.array(task["by_hour"], np.int64)
+        for name, column in task["columns"].items():
+            found = Column.from_dict(column)
+            if name in self.columns:
+                self.columns[name].merge(found)
+            else:
+                self.columns[name] = found
+        self.users.merge(Frequent.from_list(task["users"]))
+        looked_at, counts = task["alike"]
+        self.looked_at += looked_at
+        self.alike.append({digest: (often, positive) for digest, often, positive in counts})
+
+
+@dataclass(slots=True)
+class Measures:
+    """What all tasks of a run measured."""
+
+    same_keys: int = 0
+    splits: dict[str, SplitMeasures] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, tasks: Iterable[str]) -> Measures:
+        """Merge what the tasks' collectors returned, one by one: unpacked, that of a thousand tasks could fill the memory.
+
+        Their order changes nothing but the last bits of moments and sketches.
+        """
+        whole = cls()
+        for text in tasks:
+            task = json.loads(unpacked(text))
+            whole.same_keys += task["same_keys"]
+            for name, split in task["splits"].items():
+                whole.splits.setdefault(name, SplitMeasures()).add(split)
+        return whole
+
+    def columns(self, contract: ExampleContract, *roles: str) -> dict[str, Feature]:
+        """The facts of each column with one of the roles, by split."""
+        return {
+            spec.name: Feature(_kind(spec), spec.dtype, spec.shape, self._facts(spec))
+            for spec in measured(contract).values()
+            if spec.role in roles
+        }
+
+    def _facts(self, spec: FeatureSpec) -> dict[str, Facts]:
+        return {
+            name: facts(split.columns[spec.name], spec)
+            for name, split in self.splits.items()
+            if spec.name in split.columns
+        }
+
+    def labels(self, contract: ExampleContract) -> dict[str, Label]:
+        """How many values each label has, their sum and their mean, by split."""
+        columns = self.columns(contract, "label")
+        return {name: Label(column.dtype == "int64", _label_splits(column)) for name, column in columns.items()}
+
+    def click_rate(self, label: str | None, *, hours: bool) -> ClickRate | None:
+        """How many of how many samples are positive, by split and by the hour of the impression."""
+        if label is None:
+            return None
+        by_hour = sum((split.by_hour for split in self.splits.values()), np.zeros((2, HOURS), np.int64))
+        return ClickRate(
+            label,
+            {name: Clicks(split.rows, split.positives) for name, split in self.splits.items()},
+            tuple(
+                Hour(int(by_hour[0, hour]), int(by_hour[1, hour]), hour=hour) for hour in range(HOURS if hours else 0)
+            ),
+        )
+
+    def users(self) -> Users | None:
+        """Those with the most samples, of the rows that were looked at."""
+        looked_at = [split for split in self.splits.values() if split.users.seen]
+        if not looked_at:
+            return None
+        total = sum(split.rows for split in looked_at)
+        samples: dict[Any, float] = {}
+        for split in looked_at:  # of each the same number of rows is looked at, however many it has
+            for name, often, _ in split.users.first():
+                samples[name] = samples.get(name, 0.0) + split.rows * often / split.users.seen
+        first = sorted(samples.items(), key=lambda entry: (-entry[1], str(entry[0])))[:HEAVIEST]
+        heaviest = tuple(User(str(name), often / total, round(often)) for name, often in first)
+        return Users(sum(split.users.seen for split in looked_at), heaviest) if first else None
+
+    def duplicates(self) -> Duplicates:
+        """Rows of one key, exactly, and rows that look the same, of those that were looked at."""
+        shares = [
+            (split.rows, alike.shares(alike.merged(split.alike), split.looked_at)) for split in self.splits.values()
+        ]
+        rows = max(1, sum(rows for rows, _ in shares))
+        identical, conflicting = (sum(rows * both[which] for rows, both in shares) / rows for which in (0, 1))
+        looked_at = sum(split.looked_at for split in self.splits.values())
+        return Duplicates(self.same_keys, looked_at, identical, conflicting)
+
+    def baseline(self, label: str | None) -> Baseline | None:
+        """What knowing nothing but the rate of the train split scores: what every model has to beat."""
+        train = self.splits.get("train")
+        if label is None or train is None or not train.rows:
+            return None
+        rate = train.positives / train.rows
+        loss = -sum(p * float(np.log(p)) for p in (rate, 1 - rate) if p > 0)
+        return Baseline(label, rate, max(rate, 1 - rate), loss)
+
+
+def _label_splits(column: Feature) -> dict[str, LabelSplit]:
+    whole = column.dtype == "int64"
+    found = {}
+    for split, one in column.splits.items():
+        count = one.values - one.nan - one.infinite
+        total = (one.mean or 0.0) * count
+        found[split] = LabelSplit(count, round(total) if whole else total, one.mean, one.std)
+    return found
+
+
+def _kind(spec: FeatureSpec) -> Kind:
+    if spec.dtype == "bytes":
+        return "text"
+    return "number" if kinds(spec)[0] else "id"
+
+
+def facts(column: Column, spec: FeatureSpec) -> Facts:
+    """What a document says of a column."""
+    moments = column.moments
+    as_numbers, as_values = kinds(spec)
+    sketch = column.quantiles.whole if as_numbers else None
+    top = column.frequent
+    return Facts(
+        rows=column.rows,
+        nulls=column.nulls,
+        defaults=column.defaults,
+        values=moments.values,
+        zeros=moments.zeros,
+        nan=moments.nan,
+        infinite=moments.infinite,
+        min=moments.min,
+        max=moments.max,
+        mean=_finite(moments.mean) if moments.finite else None,
+        std=_finite(moments.std),
+        lengths=_lengths(column),
+        distinct=None if spec.dtype == "bytes" else distinct.estimate(column.registers),
+        quantiles=None if sketch is None else dict(zip(map(_rank, RANKS), sketch.get_quantiles(RANKS), strict=True)),
+        cdf=None if sketch is None else cdf(sketch),
+        top=_most_frequent(top) if as_values and top.seen else None,
+        looked_at=column.looked_at,
+        values_looked_at=top.seen if as_values else sketch.n if sketch is not None else 0,
+        auc=auc(column),
+    )
+
+
+def _lengths(column: Column) -> Lengths | None:
+    if column.shortest is None or column.longest is None:
+        return None
+    return Lengths(column.shortest, column.longest, column.moments.values / max(1, column.rows))
+
+
+def _most_frequent(top: Frequent) -> tuple[TopValue, ...]:
+    return tuple(TopValue(value, often / top.seen, positive / often) for value, often, positive in top.first())
+
+
+def _finite(figure: float | None) -> float | None:
+    """None for what is too large for a double, as the squares of numbers beyond 10^154 are: JSON has no infinity."""
+    return figure if figure is not None and np.isfinite(figure) else None
+
+
+def _rank(rank: float) -> str:
+    return f"{rank:g}"
+
+
+def cdf(sketch: Any) -> Curve:
+    """Values, one for each percent where they differ, and the shares of values that are under each, and not above it."""
+    at = sorted(set(sketch.get_quantiles(np.linspace(0, 1, POINTS).tolist())))
+    under, below = (
+        tuple(round(share, 5) for share in sketch.get_cdf(at, inclusive=up_to)[:-1]) for up_to in (False, True)
+    )
+    return Curve(tuple(at), under, below)
+
+
+def auc(column: Column) -> float | None:
+    """How well the column alone ranks positives above negatives: 0.5 for nothing, 1 or 0 for a label in disguise.
+
+    For numbers from the two sketches; for ids by the click rates of the values that are frequent enough, and of all others
+    together, so that values seen once or twice do not look good; and for all by whether there is a value.
+    """
+    areas = (_auc_of_numbers(column.quantiles), _auc_of_values(column.frequent), _auc_of_presence(column.filled))
+    return max((area for area in areas if area is not None), key=lambda area: abs(area - 0.5), default=None)
+
+
+def _auc_of_numbers(quantiles: Quantiles) -> float | None:
+    sketches = quantiles.sketches
+    if {"0", "1"} <= sketches.keys() and min(sketches["0"].n, sketches["1"].n) >= _ENOUGH:
+        negative, positive = sketches["0"], sketches["1"]
+        at = sorted({*negative.get_quantiles(_GRID), *positive.get_quantiles(_GRID)})
+        of_negatives, of_positives = (np.diff([0.0, *s.get_cdf(at, inclusive=True)]) for s in (negative, positive))
+        return _wins(of_positives, of_negatives)
+    return None
+
+
+def _wins(positives: Any, negatives: Any) -> float:
+    """The sum over pairs of a positive and a negative, from the lowest score up, of those that the positive wins; ties half."""
+    below = np.cumsum(negatives) - negatives
+    return float(np.dot(positives, below + negatives / 2))
+
+
+_GRID = np.linspace(0, 1, POINTS).tolist()
+_ENOUGH = 50
+
+
+def _auc_of_presence(filled: Any) -> float | None:
+    negative, positive = filled.T
+    if not filled.any(axis=1).all() or min(negative.sum(), positive.sum()) < _ENOUGH:
+        return None
+    return _wins(positive, negative) / float(positive.sum() * negative.sum())
+
+
+def _auc_of_values(frequent: Frequent) -> float | None:
+    kept = np.array([both for both in frequent.counts.values() if both[0] >= _ENOUGH] or [[0, 0]], float)
+    rest = np.array([[frequent.seen, frequent.positives]], float) - kept.sum(axis=0)
+    often, positive = np.concatenate([kept, np.maximum(rest, 0)]).T
+    negative = often - positive
+    if min(positive.sum(), negative.sum()) < _ENOUGH:
+        return None
+    order = np.argsort(positive / np.maximum(often, 1))
+    return float(_wins(positive[order], negative[order]) / (positive.sum() * negative.sum()))

@@ -1,0 +1,424 @@
+"""What is measured of one column: exact counts and moments of all rows, sketches of those that are looked at.
+
+Everything here merges: what two tasks measured, merged, is what one task would have measured of the rows of both; exactly for
+counts, to rounding for moments, within their error for sketches. Runs on executors, once for each batch, and on the driver.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from ctr_samples.codec.columns import is_list, offsets_of, take_apart, validity
+from ctr_samples.codec.machine_code import kernels
+from ctr_samples.quality.measure import distinct
+
+Array = npt.NDArray[Any]
+
+CHUNK = 1 << 16
+"""Values that are measured at a time: few enough for the processor's cache, as there are several passes."""
+KEPT = 64
+"""The most frequent values that a column keeps."""
+SKETCHED = 1 << 14
+"""Values of one column that one task sketches; of a vector fewer rows, therefore."""
+SKETCH_K = 200
+"""Of the KLL sketches: a rank error of 1.3 % at 99 % confidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """A column without its lists: the values that are not null, and how many each row has."""
+
+    values: pa.Array
+    lengths: Array | None
+    nulls: int
+
+    @classmethod
+    def of(cls, column: pa.Array) -> Self:
+        """Take a column of scalars, lists or lists of lists apart."""
+        values, offsets = column, None
+        while is_list(values.type):
+            apart = take_apart(values)
+            offsets = apart.offsets if offsets is None else apart.offsets[offsets]
+            values = apart.values
+        valid = validity(values)
+        if valid is not None:
+            kept = offsets_of(valid.astype(np.int64))
+            offsets = kept if offsets is None else kept[offsets]
+            values = values.drop_null()
+        return cls(values, None if offsets is None else np.diff(offsets), column.null_count)
+
+    @property
+    def numbers(self) -> Array | None:
+        """The values as a NumPy array, or None for text."""
+        kind = self.values.type
+        if pt.is_boolean(kind):
+            return self.values.to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
+        return self.values.to_numpy() if pt.is_integer(kind) or pt.is_floating(kind) else None
+
+    def per_value(self, of_rows: Array) -> Array:
+        """Something of each row, for each of its values."""
+        return of_rows if self.lengths is None else np.repeat(of_rows, self.lengths)
+
+
+@dataclass(slots=True)
+class Moments:
+    """Of all numbers of a column: ``values`` is their count with NaN and infinities, the other facts are of the finite ones."""
+
+    values: int = 0
+    finite: int = 0
+    zeros: int = 0
+    nan: int = 0
+    infinite: int = 0
+    min: float | None = None
+    max: float | None = None
+    mean: float = 0.0
+    squares: float = 0.0
+    """The sum of squared distances from the mean."""
+
+    def observe(self, numbers: Array) -> None:
+        """Add numbers."""
+        for start in range(0, len(numbers), CHUNK):
+            self.merge(Moments._of(numbers[start : start + CHUNK]))
+
+    @classmethod
+    def _of(cls, chunk: Array) -> Moments:
+        values, nan, infinite = len(chunk), 0, 0
+        measured = _measured(chunk)
+        if not np.isfinite(measured.total):  # which tells of any NaN or infinity without a pass for either
+            nan, infinite = int(np.isnan(chunk).sum()), int(np.isinf(chunk).sum())
+            chunk = chunk[np.isfinite(chunk)]
+            if not len(chunk):
+                return cls(values, nan=nan, infinite=infinite)
+            measured = _measured(chunk)
+        origin, total, squares, zeros, low, high = measured
+        finite = len(chunk)
+        squares = max(0.0, squares - total * total / finite) if np.isfinite(squares) else np.inf
+        return cls(values, finite, int(zeros), nan, infinite, low, high, origin + total / finite, squares)
+
+    def merge(self, other: Moments) -> None:
+        """Add what another one saw (Chan, Golub and LeVeque, 1979)."""
+        both = self.finite + other.finite
+        if other.finite:
+            apart = other.mean - self.mean
+            self.mean += apart * other.finite / both
+            self.squares += other.squares + apart * apart * self.finite * other.finite / both
+            self.min = other.min if self.min is None else min(self.min, other.min)  # type: ignore[type-var]
+            self.max = other.max if self.max is None else max(self.max, other.max)  # type: ignore[type-var]
+        self.finite = both
+        self.values += other.values
+        self.zeros += other.zeros
+        self.nan += other.nan
+        self.infinite += other.infinite
+
+    @property
+    def std(self) -> float | None:
+        """The standard deviation of the finite values."""
+        return float(np.sqrt(self.squares / self.finite)) if self.finite else None
+
+
+class _Measured(NamedTuple):
+    """An origin, the sum of the distances from it, the sum of their squares, the number of zeros, the least and the greatest.
+
+    The origin is some value of the chunk: where all lie far from 0, distances from there lose fewer digits.
+    """
+
+    origin: float
+    total: float
+    squares: float
+    zeros: float
+    low: float
+    high: float
+
+
+def _measured(chunk: Array) -> _Measured:
+    """Measure numbers, at least one."""
+    if chunk.dtype not in _KERNELS:
+        chunk = chunk.astype(np.float64 if chunk.dtype.kind == "f" else np.int64)
+    chunk = np.ascontiguousarray(chunk)
+    origin = float(chunk[0]) if np.isfinite(chunk[0]) else 0.0
+    figures, extremes = np.array([origin, 0.0, 0.0]), np.array([chunk[0], chunk[0]])
+    measure = getattr(kernels(), _KERNELS[chunk.dtype])
+    measure(chunk.ctypes.data, len(chunk), extremes.ctypes.data, figures.ctypes.data)
+    return _Measured(origin, *figures.tolist(), *extremes.tolist())
+
+
+_KERNELS = {np.dtype(kind): f"measure_{kind}" for kind in ("float32", "float64", "int64")}
+
+
+@dataclass(slots=True)
+class Quantiles:
+    """A KLL sketch of numbers, or of those with each value of a label apart, which then tells how well they part the two."""
+
+    sketches: dict[str, Any] = field(default_factory=dict)
+
+    def observe(self, numbers: Array, label: Array | None) -> None:
+        """Add finite numbers; ``label`` is 0 or 1 for each of them."""
+        finite = np.isfinite(numbers) if numbers.dtype.kind == "f" else np.ones(len(numbers), bool)
+        groups = {"all": finite} if label is None else {"0": finite & (label == 0), "1": finite & (label != 0)}
+        for name, chosen in groups.items():
+            if chosen.any():
+                self._sketch(name).update(numbers[chosen].astype(np.float64))
+
+    def _sketch(self, name: str) -> Any:
+        from datasketches import kll_doubles_sketch
+
+        return self.sketches.setdefault(name, kll_doubles_sketch(SKETCH_K))
+
+    def merge(self, other: Quantiles) -> None:
+        """Add what another one saw."""
+        for name, sketch in other.sketches.items():
+            self._sketch(name).merge(sketch)
+
+    @property
+    def whole(self) -> Any:
+        """One sketch of all numbers, or None."""
+        from datasketches import kll_doubles_sketch
+
+        if not self.sketches:
+            return None
+        both = kll_doubles_sketch(SKETCH_K)
+        for name in sorted(self.sketches):
+            both.merge(self.sketches[name])
+        return both
+
+    def to_dict(self) -> dict[str, str]:
+        """For JSON."""
+        return {name: base64.b64encode(sketch.serialize()).decode() for name, sketch in self.sketches.items()}
+
+    @classmethod
+    def from_dict(cls, sketches: Mapping[str, str]) -> Self:
+        """Read :meth:`to_dict`."""
+        from datasketches import kll_doubles_sketch
+
+        return cls({name: kll_doubles_sketch.deserialize(base64.b64decode(text)) for name, text in sketches.items()})
+
+
+@dataclass(slots=True)
+class Frequent:
+    """How often the most frequent values were seen, and how often with a positive label.
+
+    A value that is not among the first :data:`KEPT` of some task loses what it had there: at most as much as the last one kept.
+    """
+
+    seen: int = 0
+    positives: int = 0
+    counts: dict[Any, list[int]] = field(default_factory=dict)
+
+    def observe(self, values: pa.Array, label: Array | None) -> None:
+        """Add values; ``label`` is 0 or 1 for each of them."""
+        encoded = values.dictionary_encode()
+        places = encoded.indices.to_numpy()
+        often = np.bincount(places, minlength=len(encoded.dictionary))
+        positive = np.zeros(len(often)) if label is None else np.bincount(places, label, len(often))
+        first = np.argsort(-often, kind="stable")[:KEPT]
+        names = encoded.dictionary.take(pa.array(first))
+        if pt.is_string(names.type) or pt.is_large_string(names.type):
+            names = names.cast(pa.large_binary())  # not every string that Spark hands over is UTF-8
+        names = names.to_pylist()
+        counts = {_text(name): [int(often[i]), int(positive[i])] for name, i in zip(names, first, strict=True)}
+        self.merge(Frequent(len(values), int(positive.sum()), counts))
+
+    def merge(self, other: Frequent) -> None:
+        """Add what another one saw."""
+        self.seen += other.seen
+        self.positives += other.positives
+        for name, (often, positive) in other.counts.items():
+            own = self.counts.setdefault(name, [0, 0])
+            own[0] += often
+            own[1] += positive
+
+    def first(self, most: int = KEPT) -> list[tuple[Any, int, int]]:
+        """The most frequent values with both counts; of equal counts in the order of their texts."""
+        ranked = sorted(self.counts.items(), key=lambda item: (-item[1][0], str(item[0])))
+        return [(name, often, positive) for name, (often, positive) in ranked[:most]]
+
+    def to_list(self) -> list[Any]:
+        """For JSON, in which names of numbers would become text."""
+        return [self.seen, self.positives, [list(entry) for entry in self.first()]]
+
+    @classmethod
+    def from_list(cls, counts: Sequence[Any]) -> Self:
+        """Read :meth:`to_list`."""
+        seen, positives, entries = counts
+        return cls(seen, positives, {name: [often, positive] for name, often, positive in entries})
+
+
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+
+
+@dataclass(slots=True)
+class Column:
+    """All that is measured of one column of one split."""
+
+    rows: int = 0
+    nulls: int = 0
+    defaults: int = 0
+    shortest: int | None = None
+    longest: int | None = None
+    moments: Moments = field(default_factory=Moments)
+    registers: distinct.Registers = field(default_factory=distinct.no_values)
+    looked_at: int = 0
+    filled: Array = field(default_factory=lambda: np.zeros((2, 2), np.int64))
+    """How many of the rows that were looked at have no value, or the default, and how many have another one; of each those with
+    a label of 0 and of 1."""
+    quantiles: Quantiles = field(default_factory=Quantiles)
+    frequent: Frequent = field(default_factory=Frequent)
+
+    def observe(self, column: pa.Array, default: float | str | None = None) -> None:
+        """Count all rows. ``default`` is what a missing value became."""
+        flat = Flat.of(column)
+        numbers = flat.numbers
+        self.rows += len(column)
+        self.nulls += flat.nulls
+        if numbers is not None and isinstance(default, float) and np.isnan(default):  # it stands for what is missing
+            self.defaults += int(np.isnan(numbers).sum()) if flat.lengths is None else 0
+            numbers, default = numbers[~np.isnan(numbers)], None
+        if numbers is not None:
+            self.moments.observe(numbers)
+            if numbers.dtype.kind != "f":
+                distinct.observe(self.registers, numbers.astype(np.int64).view(np.uint64))
+        else:
+            self.moments.values += len(flat.values)
+        if default is not None:
+            self.defaults += int(np.count_nonzero(_are_default(flat, numbers, default)))
+        if flat.lengths is not None and len(flat.lengths) and is_list(column.type):
+            low, high = int(flat.lengths.min()), int(flat.lengths.max())
+            self.shortest = low if self.shortest is None else min(self.shortest, low)
+            self.longest = high if self.longest is None else max(self.longest, high)
+
+    def look(
+        self,
+        column: pa.Array,
+        label: Array | None,
+        default: float | str | None = None,
+        *,
+        as_numbers: bool,
+        as_values: bool,
+    ) -> None:
+        """Sketch rows, which are a random sample of all; ``label`` is 0 or 1 for each row."""
+        most = max(1, SKETCHED * len(column) // max(1, len(Flat.of(column).values)))
+        column = column.slice(0, most)
+        label = None if label is None else label[:most]
+        flat = Flat.of(column)
+        numbers = flat.numbers
+        self.looked_at += len(column)
+        if label is not None:
+            which = 2 * _are_filled(flat, numbers, default) + label
+            self.filled = self.filled + np.bincount(which, minlength=4).reshape(2, 2)
+        if numbers is not None and as_numbers:
+            scalar = flat.lengths is None or int(flat.lengths.max(initial=0)) <= 1
+            self.quantiles.observe(numbers, flat.per_value(label) if scalar and label is not None else None)
+            if numbers.dtype.kind == "f":
+                distinct.observe(self.registers, numbers.astype(np.float64).view(np.uint64))
+        if as_values and len(flat.values):
+            self.frequent.observe(flat.values, None if label is None else flat.per_value(label))
+
+    def merge(self, other: Column) -> None:
+        """Add what another task measured."""
+        self.rows += other.rows
+        self.nulls += other.nulls
+        self.defaults += other.defaults
+        lengths = [n for n in (self.shortest, other.shortest) if n is not None]
+        self.shortest = min(lengths, default=None)
+        lengths = [n for n in (self.longest, other.longest) if n is not None]
+        self.longest = max(lengths, default=None)
+        self.moments.merge(other.moments)
+        np.maximum(self.registers, other.registers, out=self.registers)
+        self.looked_at += other.looked_at
+        self.filled = self.filled + other.filled
+        self.quantiles.merge(other.quantiles)
+        self.frequent.merge(other.frequent)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON, with the sketches as text."""
+        moments = {name: getattr(self.moments, name) for name in Moments.__slots__}
+        return {
+            "rows": self.rows,
+            "nulls": self.nulls,
+            "defaults": self.defaults,
+            "lengths": [self.shortest, self.longest],
+            "moments": moments,
+            "registers": self.registers.tobytes().hex(),
+            "looked_at": self.looked_at,
+            "filled": self.filled.tolist(),
+            "quantiles": self.quantiles.to_dict(),
+            "frequent": self.frequent.to_list(),
+        }
+
+    @classmethod
+    def from_dict(cls, column: Mapping[str, Any]) -> Self:
+        """Read :meth:`to_dict`."""
+        shortest, longest = column["lengths"]
+        return cls(
+            column["rows"],
+            column["nulls"],
+            column["defaults"],
+            shortest,
+            longest,
+            Moments(**column["moments"]),
+            np.frombuffer(bytes.fromhex(column["registers"]), np.uint8).copy(),
+            column["looked_at"],
+            np.array(column["filled"], np.int64),
+            Quantiles.from_dict(column["quantiles"]),
+            Frequent.from_list(column["frequent"]),
+        )
+
+
+def _are_filled(flat: Flat, numbers: Array | None, default: float | str | None) -> Array:
+    """Which rows have a value that is not the default; a single NaN is none."""
+    lengths = np.ones(len(flat.values), np.int64) if flat.lengths is None else flat.lengths
+    filled = lengths > 0
+    if numbers is not None and numbers.dtype.kind == "f" and lengths.max(initial=0) <= 1:
+        filled[filled] = ~np.isnan(numbers)
+    if default is not None:
+        filled &= ~_are_default(flat, numbers, default)
+    return filled
+
+
+def _are_default(flat: Flat, numbers: Array | None, default: float | str) -> Array:
+    """Which rows have nothing but the default, and at least one value."""
+    if flat.lengths is None:
+        return _equal(flat.values, numbers, default)
+    lengths, starts = flat.lengths, np.cumsum(flat.lengths) - flat.lengths
+    chosen = lengths > 0
+    if numbers is not None:  # few rows even begin and end with it, and only those are looked at whole
+        chosen[chosen] = (numbers[starts[chosen]] == default) & (numbers[(starts + lengths - 1)[chosen]] == default)
+    lengths, starts = lengths[chosen], starts[chosen]
+    if len(lengths):
+        firsts = np.cumsum(lengths) - lengths
+        places = np.arange(lengths.sum()) + np.repeat(starts - firsts, lengths)
+        texts = flat.values.take(pa.array(places)) if numbers is None else flat.values
+        alike = _equal(texts, None if numbers is None else numbers[places], default)
+        chosen[chosen] = np.logical_and.reduceat(alike, firsts)
+    return chosen
+
+
+def _equal(values: pa.Array, numbers: Array | None, default: float | str) -> Array:
+    """Which of the numbers, or of the texts if there are none, equal the default."""
+    if numbers is not None:
+        same: Array = numbers == default
+        return same
+    kind = values.type
+    wanted = pa.scalar(str(default).encode() if pt.is_binary(kind) or pt.is_large_binary(kind) else str(default), kind)
+    return pc.equal(values, wanted).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def packed(content: bytes) -> str:
+    """Bytes, compressed, as text."""
+    return base64.b64encode(zlib.compress(content)).decode()
+
+
+def unpacked(text: str) -> bytes:
+    """Read :func:`packed`."""
+    return zlib.decompress(base64.b64decode(text))

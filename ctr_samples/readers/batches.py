@@ -1,0 +1,190 @@
+"""Published samples as batches of NumPy arrays or torch tensors. No TensorFlow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import InputError, UsageError
+from ctr_samples.readers.arrays import Column, Columns, joined, rows_of
+from ctr_samples.readers.decoding import SPARSE, BatchDecoder
+from ctr_samples.readers.order import Order, epochs_after
+from ctr_samples.readers.sample_set import SampleSet, open_samples
+from ctr_samples.readers.stream import Stream
+from ctr_samples.readers.torch_tensors import as_torch, import_torch
+
+_BLOCK_RECORDS = 4096
+_BLOCK_BYTES = 4 << 20
+"""A task decodes about so much, or one batch if that is more."""
+_WINDOW_RECORDS = 8192
+_WINDOW_BYTES = 16 << 20
+"""What ``shuffle=True`` permutes at a time."""
+
+
+class Batch(NamedTuple):
+    """Columns by name: what a model sees, what it shall predict with the masks of that, how much each sample counts (None where
+    nothing was sampled), and what only identifies a sample."""
+
+    features: dict[str, Any]
+    labels: dict[str, Any]
+    weight: Any
+    keys: dict[str, Any]
+
+
+def default_threads() -> int:
+    """One for each processor that this process may use, but not more than eight."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(8, cores)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a sample set is read; the arguments of the public functions, checked."""
+
+    batch_size: int
+    shuffle: bool | int = False
+    seed: int = 0
+    shard: tuple[int, int] = (0, 1)
+    epochs: int | None = 1
+    skip: int = 0
+    drop_remainder: bool = False
+    threads: int = field(default_factory=default_threads)
+
+    def __post_init__(self) -> None:
+        worker, workers = self.shard
+        if not 0 <= worker < workers:
+            raise UsageError(f"`shard` is {self.shard}; expected (index, count) with 0 <= index < count.")
+        least = {"batch_size": 1, "threads": 1, "skip": 0, "seed": 0, "shuffle": 0, "epochs": 1}
+        for name, smallest in least.items():
+            value = getattr(self, name)
+            if value is not None and value < smallest:
+                raise UsageError(f"`{name}` is {value}; expected {smallest} or more.")
+
+    def order_of(self, samples: SampleSet) -> Order:
+        """The order of the samples, which ``threads`` does not change."""
+        shards = samples.shards
+        size = sum(shard.bytes for shard in shards) / max(1, samples.records)
+        records, room = (_WINDOW_RECORDS, _WINDOW_BYTES) if self.shuffle else (_BLOCK_RECORDS, _BLOCK_BYTES)
+        wanted = min(records, int(room / max(1, size)))
+        if self.shuffle and self.shuffle is not True:
+            wanted = self.shuffle
+        window = max(1, -(-wanted // self.batch_size)) * self.batch_size
+        counts = tuple(shard.records for shard in shards)
+        most = self.steps_of(samples) * self.batch_size if self.drop_remainder else None
+        return Order(counts, window, bool(self.shuffle), self.seed, *self.shard, most)
+
+    def steps_of(self, samples: SampleSet) -> int:
+        """Batches of an epoch of this worker."""
+        return samples.steps(self.batch_size, self.shard, drop_remainder=self.drop_remainder)
+
+
+def iter_batches(
+    path: str,
+    *,
+    date: str | None = None,
+    dates: Sequence[str] | None = None,
+    split: str,
+    batch_size: int,
+    shuffle: bool | int = False,
+    seed: int = 0,
+    shard: tuple[int, int] = (0, 1),
+    epochs: int | None = 1,
+    skip: int = 0,
+    drop_remainder: bool = False,
+    columns: Collection[str] | None = None,
+    as_: Literal["numpy", "torch"] = "numpy",
+    threads: int | None = None,
+) -> Iterator[Batch]:
+    """Batches of one split of a day, or of several days, over any storage.
+
+    A feature with a shape is an array ``[batch, *shape]``, one without a :class:`Ragged`, and what the layout ``sparse`` holds
+    one :class:`Sparse` named ``features``; texts are objects of bytes. ``columns`` are the features to read, all others are
+    passed over undecoded. ``as_="torch"`` gives tensors over the same memory instead of arrays, but for texts.
+
+    ``shuffle`` draws an order of the shards for each epoch and permutes as many records at a time as it says (True: about 16
+    MiB), by ``seed`` alone. Worker ``index`` of ``shard=(index, count)`` reads a part of its own; all workers must give one
+    seed. ``epochs=None`` goes on for ever. ``skip`` leaves out so many batches at the start, mostly without reading them, and
+    goes on as if they had been taken. ``drop_remainder`` leaves out the last batch of an epoch if it is smaller, or if another
+    worker has no more. ``threads`` decode ahead, with a bound on memory; batches do not depend on it.
+
+    Raises as :func:`load_dataset`; DamagedFile while it is iterated for a record whose checksum is wrong.
+    """
+    more = {} if threads is None else {"threads": threads}
+    reading = Reading(batch_size, shuffle, seed, shard, epochs, skip, drop_remainder, **more)
+    if as_ not in ("numpy", "torch"):
+        raise UsageError(f"`as_` is {as_!r}; expected 'numpy' or 'torch'.")
+    if as_ == "torch":
+        import_torch()
+    samples = open_samples(path, date=date, dates=dates, split=split)
+    return _batches(samples, reading, _chosen(samples.contract, columns), as_ == "torch")
+
+
+def _batches(samples: SampleSet, reading: Reading, names: list[str] | None, torch: bool) -> Iterator[Batch]:
+    roles = {f.name: f.role for f in samples.contract.features}
+    for columns in columns_of(samples, reading, names):
+        found: dict[str, dict[str, Any]] = {"feature": {}, "label": {}, "mask": {}, "weight": {}, "key": {}}
+        for name, column in columns.items():
+            found[roles.get(name, "feature")][name] = as_torch(column) if torch else column
+        weight = next(iter(found["weight"].values()), None)
+        yield Batch(found["feature"], {**found["label"], **found["mask"]}, weight, found["key"])
+
+
+def columns_of(samples: SampleSet, reading: Reading, names: Collection[str] | None = None) -> Iterator[Columns]:
+    """The columns of batches. Whoever stops early closes the iterator."""
+    steps = reading.steps_of(samples)
+    order = reading.order_of(samples)
+    decoder = BatchDecoder(samples.contract, None if names is None else list(names))
+    stream = Stream(samples.storage, samples.shards, order, decoder, reading.threads)
+    epochs = ((e, skip * reading.batch_size) for e, skip in epochs_after(steps, reading.skip, reading.epochs))
+    blocks = stream.blocks(epochs)
+    try:
+        yield from cut_into_batches(blocks, reading.batch_size)
+    finally:
+        blocks.close()  # type: ignore[attr-defined]
+
+
+def cut_into_batches(blocks: Iterator[tuple[Columns, bool]], size: int) -> Iterator[Columns]:
+    """Batches of ``size`` rows from blocks of any; at the end of an epoch what is left. Copies where a batch has two blocks."""
+    waiting: list[Columns] = []
+    have = 0
+    for columns, ends in blocks:
+        rows, first = len(next(iter(columns.values()))), 0
+        while have + rows - first >= size:
+            stop = first + size - have
+            yield _joined([*waiting, _rows(columns, first, stop)])
+            waiting, have, first = [], 0, stop
+        if first < rows:
+            waiting, have = [*waiting, _rows(columns, first, rows)], have + rows - first
+        if ends and have:
+            yield _joined(waiting)
+            waiting, have = [], 0
+
+
+def _rows(columns: Columns, first: int, stop: int) -> Columns:
+    return {name: rows_of(column, first, stop) for name, column in columns.items()}
+
+
+def _joined(parts: list[Columns]) -> Columns:
+    return parts[0] if len(parts) == 1 else {name: _join(parts, name) for name in parts[0]}
+
+
+def _join(parts: list[Columns], name: str) -> Column:
+    return joined([part[name] for part in parts])  # type: ignore[no-any-return]
+
+
+def _chosen(contract: ExampleContract, columns: Collection[str] | None) -> list[str] | None:
+    """The features of ``columns`` and all that are no features."""
+    if columns is None:
+        return None
+    features = contract.names("feature")
+    there = [SPARSE] if contract.layout == "sparse" else features
+    unknown = sorted(set(columns) - set(there))
+    if isinstance(columns, str):
+        raise UsageError(f"`columns` is {columns!r}; expected a list of names of features.")
+    if unknown:
+        raise InputError(f"There is no feature {unknown[0]!r}; the samples have {', '.join(there)}.")
+    wanted = features if contract.layout == "sparse" and columns else columns
+    return [f.name for f in contract.features if f.role != "feature" or f.name in wanted]

@@ -1,0 +1,123 @@
+"""Published samples as a ``tf.data.Dataset``, with names, types and shapes from the contract in the manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import UsageError
+from ctr_samples.readers.batches import Reading, columns_of
+from ctr_samples.readers.native import dataset_from, length, with_length
+from ctr_samples.readers.plain import Parser, check_size, records_of
+from ctr_samples.readers.sample_set import SampleSet, open_samples, samples_of
+from ctr_samples.readers.tensor_forms import TensorForm, column_specs
+from ctr_samples.shards import Manifest, Storage
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+Engine = Literal["native", "tensorflow"]
+
+
+def load_dataset(
+    path: str,
+    *,
+    date: str | None = None,
+    dates: Sequence[str] | None = None,
+    split: str,
+    batch_size: int,
+    shuffle: bool | int = False,
+    seed: int = 0,
+    shard: tuple[int, int] = (0, 1),
+    epochs: int | None = 1,
+    skip: int = 0,
+    drop_remainder: bool = False,
+    engine: Engine = "native",
+    keys: bool = False,
+    threads: int | None = None,
+) -> tf.data.Dataset:
+    """Batches of ``(features, labels)`` of one split of a day, or of several, from the files that the newest manifests list.
+
+    ``features`` maps each feature of the contract with the role ``feature`` to a tensor of shape ``[batch, *shape]``, a
+    RaggedTensor where it has no shape, or for the layout ``sparse`` one SparseTensor ``features``; with ``keys`` the
+    impression's id too, which a model must not see. ``labels`` is a tensor of shape ``[batch]``, or a dict of labels and masks
+    where the sample set has several. Where samples have a weight, it comes third, as ``model.fit`` takes it.
+    ``steps_per_epoch`` of the dataset is the number of batches of an epoch.
+
+    Records come in their published order, which is already shuffled; ``shuffle``, ``seed``, ``shard``, ``epochs``, ``skip``,
+    ``drop_remainder`` and ``threads`` are those of :func:`iter_batches`. Each iteration over the dataset begins anew, with the
+    same batches. ``engine="tensorflow"`` reads and parses with TensorFlow alone: the same batches, several times more slowly,
+    from stores that TensorFlow can open.
+
+    Raises InputError for a day or a split that is not there, ContractError for days with different contracts, DamagedFile for a
+    shard that is missing or has another size, UsageError for arguments that make no sense. A record that is damaged is found
+    when it is read: TensorFlow then raises an error of its own, which says what DamagedFile said.
+    """
+    if engine not in ("native", "tensorflow"):
+        raise UsageError(f"`engine` is {engine!r}; expected 'native' or 'tensorflow'.")
+    more = {} if threads is None else {"threads": threads}
+    reading = Reading(batch_size, shuffle, seed, shard, epochs, skip, drop_remainder, **more)
+    return _dataset(open_samples(path, date=date, dates=dates, split=split), reading, engine, keys=keys)
+
+
+def steps_per_epoch(
+    path: str,
+    *,
+    date: str | None = None,
+    dates: Sequence[str] | None = None,
+    split: str,
+    batch_size: int,
+    shard: tuple[int, int] = (0, 1),
+    drop_remainder: bool = False,
+) -> int:
+    """How many batches an epoch has, by the counts of the manifests. Raises as :func:`load_dataset`."""
+    reading = Reading(batch_size, shard=shard, drop_remainder=drop_remainder)
+    return reading.steps_of(open_samples(path, date=date, dates=dates, split=split))
+
+
+def dataset_of(
+    storage: Storage, manifest: Manifest, split: str, batch_size: int, *, keys: bool = False
+) -> tf.data.Dataset:
+    """Like :func:`load_dataset`, of a manifest that was read before."""
+    samples = samples_of(storage, [manifest], split)
+    samples.check()
+    return _dataset(samples, Reading(batch_size), "native", keys=keys)
+
+
+def _dataset(samples: SampleSet, reading: Reading, engine: Engine, *, keys: bool) -> Any:
+    contract = samples.contract
+    names = None if keys else [f.name for f in contract.features if f.role != "key"]
+    wanted = contract if names is None else _with_only(contract, names)
+    steps = reading.steps_of(samples)
+    if engine == "native":
+        form = TensorForm(wanted, reading.batch_size if reading.drop_remainder else None)
+        dataset = dataset_from(lambda: columns_of(samples, reading, names), form, _arranged(wanted))
+    else:
+        check_size(wanted, reading.batch_size)
+        order = reading.order_of(samples)
+        records = records_of(samples, order, reading.batch_size, steps, reading.epochs, reading.skip)
+        parse, arranged = Parser(wanted), _arranged(wanted)
+        dataset = records.map(lambda batch: arranged(parse(batch)), num_parallel_calls=reading.threads)
+    dataset = with_length(dataset.prefetch(2), length(steps, reading.epochs, reading.skip))
+    dataset.steps_per_epoch = steps
+    return dataset
+
+
+def _with_only(contract: ExampleContract, names: Sequence[str]) -> ExampleContract:
+    return replace(contract, features=tuple(f for f in contract.features if f.name in names))
+
+
+def _arranged(contract: ExampleContract) -> Any:
+    """From columns to ``(features, labels)`` or ``(features, labels, weight)``."""
+    specs = column_specs(contract)
+    features = [f.name for f in specs if f.role in ("feature", "key")]
+    labels = [f.name for f in specs if f.role in ("label", "mask")]
+    weights = [f.name for f in specs if f.role == "weight"]
+
+    def arrange(columns: dict[str, Any]) -> tuple[Any, ...]:
+        target = columns[labels[0]] if len(labels) == 1 else {name: columns[name] for name in labels}
+        return {name: columns[name] for name in features}, target, *[columns[name] for name in weights]
+
+    return arrange

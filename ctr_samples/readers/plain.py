@@ -1,0 +1,178 @@
+"""tf.data with TensorFlow's own reader and parser: the same batches as the native path, without this package's decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.descriptions import parsing
+from ctr_samples.errors import ContractError
+from ctr_samples.readers.order import Order, Piece, epochs_after
+from ctr_samples.readers.sample_set import SampleSet
+from ctr_samples.readers.tensor_forms import raw_columns
+from ctr_samples.shards.naming import compression_of
+
+_MOST_VALUES = 2**31 - 1
+_COMPRESSION = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
+
+
+def records_of(samples: SampleSet, order: Order, batch_size: int, steps: int, epochs: int | None, skip: int) -> Any:
+    """A dataset of batches of serialized records, in the order of a worker."""
+    import tensorflow as tf
+
+    files = tf.constant([samples.storage.locate(shard.path) for shard in samples.shards])
+    kinds = tf.constant([_COMPRESSION[compression_of(shard.path)] for shard in samples.shards])
+    lanes = max((len(order.epoch(0).lanes), 1))
+
+    def read(piece: Any) -> Any:
+        shard, first, stop = piece[0], piece[1], piece[2]
+        return tf.data.TFRecordDataset(files[shard], kinds[shard]).skip(first).take(stop - first)
+
+    def of_epoch(number: Any, left_out: Any) -> Any:
+        pieces, blocks = tf.numpy_function(
+            lambda n, k: planned(order, int(n), int(k)), [number, left_out], [tf.int64] * 2
+        )
+        pieces, blocks = tf.ensure_shape(pieces, [None, 4]), tf.ensure_shape(blocks, [None, 4])
+        if not order.shuffle:
+            return tf.data.Dataset.from_tensor_slices(pieces[:, 1:]).flat_map(read).batch(batch_size)
+        read_lanes = [
+            tf.data.Dataset.from_tensor_slices(tf.boolean_mask(pieces[:, 1:], pieces[:, 0] == lane))
+            .flat_map(read)
+            .batch(order.window)
+            for lane in range(lanes)
+        ]
+        turns = tf.data.Dataset.from_tensor_slices(blocks[:, 0])
+        chosen = tf.data.Dataset.choose_from_datasets(read_lanes, turns, stop_on_empty_dataset=False)
+        numbered = tf.data.Dataset.zip((chosen, tf.data.Dataset.from_tensor_slices(blocks)))
+        return numbered.map(lambda records, block: permuted(records, number, block)).rebatch(batch_size)
+
+    def permuted(records: Any, number: Any, block: Any) -> Any:
+        arguments = [number, block[1], block[2]]
+        rows = tf.numpy_function(lambda e, b, n: order.permutation(int(e), int(b), int(n)), arguments, tf.int64)
+        return tf.ensure_shape(tf.gather(records, rows[block[3] :]), [None])
+
+    def left() -> Any:
+        yield from ((e, k * batch_size) for e, k in epochs_after(steps, skip, epochs))
+
+    signature = (tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.int64))
+    return tf.data.Dataset.from_generator(left, output_signature=signature).flat_map(of_epoch)
+
+
+def planned(order: Order, epoch: int, skip: int) -> tuple[Any, Any]:
+    """An epoch as two tables: (lane, shard, first, stop) of its pieces, (lane, number, records, drop) of its blocks."""
+    plan = order.epoch(epoch, skip)
+    pieces = [(lane, *_row(piece)) for lane, pieces in enumerate(plan.lanes) for piece in pieces]
+    blocks = [(b.lane, b.number, b.records, b.drop) for b in plan.blocks]
+    return tuple(np.array(rows, np.int64).reshape(-1, 4) for rows in (pieces, blocks))  # type: ignore[return-value]
+
+
+def _row(piece: Piece) -> tuple[int, int, int]:
+    return piece.shard, piece.first, piece.stop
+
+
+def check_size(contract: ExampleContract, batch_size: int) -> None:
+    """Refuse batches whose values TensorFlow's parser cannot count: it would end the process."""
+    for spec in contract.features:
+        if spec.size is not None and spec.size * batch_size > _MOST_VALUES:
+            raise ContractError(
+                f"{batch_size:,} records with {spec.size:,} values of the feature {spec.name!r} each are more than TensorFlow "
+                f"can parse at once ({_MOST_VALUES:,} values); take smaller batches, or the native engine."
+            )
+
+
+class Parser:
+    """Parses serialized records with ``tf.io``, as contract.json says, into what the native path gives."""
+
+    def __init__(self, contract: ExampleContract) -> None:
+        import tensorflow as tf
+
+        self._contract = contract
+        self._specs = {}
+        for name, said in parsing(raw_columns(contract)).items():
+            arguments = {key: value for key, value in said.items() if key != "kind"}
+            arguments["dtype"] = tf.as_dtype(arguments["dtype"])
+            if said["kind"] in ("RaggedFeature", "FixedLenSequenceFeature"):
+                self._specs[name] = tf.io.RaggedFeature(arguments["dtype"], row_splits_dtype=tf.int64)
+            else:
+                self._specs[name] = getattr(tf.io, said["kind"])(**_with_default(arguments, contract, name))
+
+    def __call__(self, records: Any) -> dict[str, Any]:
+        """Columns by name; runs while a graph is traced."""
+        parsed = self._parsed(records)
+        for spec in self._contract.features:
+            if spec.encoding != "list":
+                parsed[spec.name] = _unpacked(parsed[spec.name], spec)
+            elif spec.sequence and spec.name in parsed:
+                parsed[spec.name] = _steps(parsed[spec.name], spec)
+        return {name: parsed[name] for name in self._specs}
+
+    def _parsed(self, records: Any) -> dict[str, Any]:
+        import tensorflow as tf
+
+        if self._contract.record != "sequence_example":
+            return dict(tf.io.parse_example(records, self._specs))
+        lists = {f.name for f in self._contract.features if f.sequence}
+        context = {name: spec for name, spec in self._specs.items() if name not in lists}
+        sequences = {name: spec for name, spec in self._specs.items() if name in lists}
+        found, steps, _ = tf.io.parse_sequence_example(records, context, sequences)
+        return {**found, **steps}
+
+
+def _with_default(arguments: Mapping[str, Any], contract: ExampleContract, name: str) -> dict[str, Any]:
+    """The contract's default where a record may lack the key; an older writer may have left it out."""
+    spec = next((f for f in contract.features if f.name == name), None)
+    if spec is None or spec.nulls != "default" or spec.encoding != "list" or spec.shape is None:
+        return dict(arguments)
+    default: Any = spec.default if spec.shape == () else np.full(spec.shape, spec.default).tolist()
+    return {**arguments, "default_value": default}
+
+
+def _steps(column: Any, spec: FeatureSpec) -> Any:
+    """The features of a FeatureList, each of the shape of a step."""
+    import tensorflow as tf
+
+    if spec.shape is None:
+        return column
+    values = tf.reshape(column.flat_values, [-1, *spec.shape])
+    return tf.RaggedTensor.from_row_splits(values, column.row_splits, validate=False)
+
+
+def _unpacked(column: Any, spec: FeatureSpec) -> Any:
+    """The tensors inside bytes values."""
+    import tensorflow as tf
+
+    dtype = tf.as_dtype(spec.dtype)
+    shape = [-1] if spec.shape is None else list(spec.shape)
+    if spec.shape is None:
+        rows = [tf.RaggedTensorSpec([None], dtype, 0, tf.int64), tf.constant([], dtype)]
+        return tf.map_fn(lambda value: _one(value, spec, rows[1]), column, fn_output_signature=_lists_of(dtype))
+    if spec.encoding == "raw":
+        width = prod(shape) * dtype.size
+        flat = tf.io.decode_raw(column, dtype, fixed_length=width) if width else tf.zeros([tf.size(column), 0], dtype)
+        return tf.reshape(flat, [-1, *shape])
+    return tf.map_fn(lambda value: _one(value, spec, tf.zeros(shape, dtype)), column, fn_output_signature=dtype)
+
+
+def _lists_of(dtype: Any) -> Any:
+    import tensorflow as tf
+
+    return tf.RaggedTensorSpec([None], dtype, 0, tf.int64)
+
+
+def _one(value: Any, spec: FeatureSpec, empty: Any) -> Any:
+    import tensorflow as tf
+
+    def content() -> Any:
+        if spec.encoding == "raw":
+            return tf.io.decode_raw(value, empty.dtype)
+        return tf.reshape(tf.io.parse_tensor(value, empty.dtype), _shape_of(spec))
+
+    return tf.cond(tf.equal(value, b""), lambda: empty, content)
+
+
+def _shape_of(spec: FeatureSpec) -> Sequence[int]:
+    return [-1] if spec.shape is None else list(spec.shape)

@@ -1,0 +1,115 @@
+"""What there is to read: the shards of one split on one or several days, of one contract, found by their manifests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
+from ctr_samples.readers.order import share
+from ctr_samples.shards import Manifest, Shard, Storage, open_storage, require_manifest
+from ctr_samples.shards.naming import parse_day
+
+_REQUESTS = 16
+"""Questions to a store that may be under way at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleSet:
+    """One split of some days, as the newest manifests list it. It stays what it is, whatever is published later."""
+
+    storage: Storage
+    manifests: tuple[Manifest, ...]
+    split: str
+    contract: ExampleContract
+
+    @property
+    def shards(self) -> tuple[Shard, ...]:
+        """The shards in their published order, day by day, without those that hold nothing."""
+        return tuple(s for manifest in self.manifests for s in manifest.of_split(self.split) if s.records)
+
+    @property
+    def records(self) -> int:
+        """Number of samples."""
+        return sum(shard.records for shard in self.shards)
+
+    def steps(self, batch_size: int, shard: tuple[int, int] = (0, 1), *, drop_remainder: bool = False) -> int:
+        """Batches of an epoch; with ``drop_remainder`` equally many for every worker."""
+        if drop_remainder:
+            return self.records // shard[1] // batch_size
+        return math.ceil(share(self.records, *shard) / batch_size)
+
+    def check(self) -> None:
+        """Ask the store for the size of every shard; DamagedFile for one that is missing or of another size."""
+        with ThreadPoolExecutor(_REQUESTS) as threads:
+            for wrong in threads.map(partial(_wrong_size, self.storage), self.shards):
+                if wrong:
+                    threads.shutdown(cancel_futures=True)
+                    raise DamagedFile(wrong)
+
+
+def open_samples(path: str, *, date: str | None = None, dates: Sequence[str] | None = None, split: str) -> SampleSet:
+    """The samples of a day or of several. Reads their manifests, and asks for the sizes of their shards.
+
+    Raises InputError for a day or split that is not there, ContractError for days that cannot be read together, DamagedFile for
+    a shard that is not as its manifest says.
+    """
+    days = _days(date, dates)
+    storage = open_storage(path)
+    manifests = [require_manifest(storage, parse_day(day)) for day in days]
+    samples = samples_of(storage, manifests, split)
+    samples.check()
+    return samples
+
+
+def samples_of(storage: Storage, manifests: Sequence[Manifest], split: str) -> SampleSet:
+    """Like :func:`open_samples`, of manifests that were read before, and without asking for the shards."""
+    for manifest in manifests:
+        if split not in manifest.splits:
+            there = ", ".join(manifest.splits) or "none"
+            raise InputError(f"{storage.url} has no split {split!r} on {manifest.run_date}; it has {there}.")
+    contracts = [ExampleContract.from_dict(dict(manifest.contract)) for manifest in manifests]
+    for manifest, contract in zip(manifests, contracts, strict=True):
+        if contract.fingerprint != contracts[0].fingerprint:
+            raise ContractError(
+                f"{storage.url} has samples of {manifests[0].run_date} and {manifest.run_date} with different contracts "
+                f"({_difference(contracts[0], contract)}); read them apart, or make them again with one configuration and one "
+                "lineage of fitted state."
+            )
+    return SampleSet(storage, tuple(manifests), split, contracts[0])
+
+
+def _days(date: str | None, dates: Sequence[str] | None) -> list[str]:
+    if (date is None) == (dates is None):
+        raise UsageError('Give `date`, such as "2019-06-05", or `dates`, a list of such days.')
+    days = [date] if date is not None else list(dates or ())
+    if isinstance(dates, str) or not days or len(set(days)) < len(days):
+        raise UsageError(f"`dates` is {dates!r}; expected a list of one or more different days.")
+    return days
+
+
+def _difference(one: ExampleContract, other: ExampleContract) -> str:
+    """The first thing in which two contracts differ, in words."""
+    mine, others = ({f.name: f for f in contract.features} for contract in (one, other))
+    for name in [*mine, *others]:
+        if mine.get(name) != others.get(name):
+            where = "is in one only" if name not in mine or name not in others else "is not the same"
+            return f"feature {name!r} {where}"
+    if one.state != other.state:
+        return "their ids come from different lineages of fitted state"
+    return f"fingerprints {one.fingerprint} and {other.fingerprint}"
+
+
+def _wrong_size(storage: Storage, shard: Shard) -> str | None:
+    place = storage.locate(shard.path)
+    try:
+        size = storage.size(shard.path)
+    except FileNotFoundError:
+        return f"{place} is missing, though the manifest names it; restore it, or run the day again."
+    if size != shard.bytes:
+        return f"{place} has {size} bytes where the manifest says {shard.bytes}; restore it, or run the day again."
+    return None

@@ -1,0 +1,130 @@
+"""Reads and decodes ahead in threads, in an order that does not depend on them, with a bound on what is held in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ctr_samples.codec import EncodedBatch
+from ctr_samples.readers.arrays import Columns, rows_of
+from ctr_samples.readers.decoding import BatchDecoder, gathered
+from ctr_samples.readers.lanes import Lane, Scratch
+from ctr_samples.readers.order import Block, Order
+from ctr_samples.shards import Shard, Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The decoded records of a worker. ``threads`` read and decode; it changes nothing but the speed."""
+
+    storage: Storage
+    shards: tuple[Shard, ...]
+    order: Order
+    decoder: BatchDecoder
+    threads: int
+
+    def blocks(self, epochs: Iterable[tuple[int, int]]) -> Iterator[tuple[Columns, bool]]:
+        """Columns, and whether they are the last of an epoch; ``epochs`` has numbers and records to leave out.
+
+        At most ``threads + 1`` blocks are in memory, as records or decoded. Whoever stops early closes the iterator, which ends
+        the threads. Raises DamagedFile for a shard that is not as it should be.
+        """
+        waiting: deque[tuple[Future[Columns], bool]] = deque()
+        pool = ThreadPoolExecutor(self.threads, "ctr-samples-reader")
+        opened: list[TakenInTurn] = []
+        scratch = Scratch()
+        try:
+            for number, skip in epochs:
+                epoch = self.order.epoch(number, skip)
+                # The end of the epoch before may still be under way.
+                ending = [lane for lane in opened if not lane.is_done]
+                lanes = [TakenInTurn(Lane(self.storage, self.shards, pieces, scratch)) for pieces in epoch.lanes]
+                opened = [*ending, *lanes]
+                for block in epoch.blocks:
+                    lane = lanes[block.lane]
+                    done = pool.submit(self._decoded, lane, lane.turn(), number, block, scratch)
+                    waiting.append((done, block is epoch.blocks[-1]))
+                    if len(waiting) > self.threads:
+                        yield _first(waiting)
+            while waiting:
+                yield _first(waiting)
+        finally:
+            for lane in opened:
+                lane.stop()
+            pool.shutdown(wait=True, cancel_futures=True)
+            for lane in opened:
+                lane.close()
+
+    def _decoded(self, lane: TakenInTurn, turn: int, epoch: int, block: Block, scratch: Scratch) -> Columns:
+        """Runs in a thread: reads a block when its lane has come to it, and decodes it while others read."""
+        runs = lane.read(turn, block.records)
+        order = None
+        if self.order.shuffle:
+            order = self.order.permutation(epoch, block.number, block.records)[block.drop :]
+        records = gathered(runs, order)
+        columns = self.decoder.decode(records.buffer, records.offsets)
+        scratch.give(runs)
+        if order is None and block.drop:
+            return {name: rows_of(column, block.drop, block.records) for name, column in columns.items()}
+        return columns
+
+
+def _first(waiting: deque[tuple[Future[Columns], bool]]) -> tuple[Columns, bool]:
+    future, ends = waiting.popleft()
+    return future.result(), ends
+
+
+class TakenInTurn:
+    """A lane whose blocks are read in their order, whichever thread comes first.
+
+    Tasks begin in the order in which they were submitted, so the one whose turn it is has always begun.
+    """
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._turns = 0
+        self._next = 0
+        self._changed = threading.Condition()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all blocks that were submitted have been read."""
+        return self._next == self._turns
+
+    def turn(self) -> int:
+        """The number of the next block that is submitted."""
+        self._turns += 1
+        return self._turns - 1
+
+    def read(self, turn: int, records: int) -> list[EncodedBatch]:
+        """The records of a block. After an error, or when reading has been stopped, nothing more is read."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._next in (turn, -1))
+            if self._next == -1:
+                raise _StoppedError
+        after = -1
+        try:
+            runs = self._lane.read(records)
+            after = turn + 1
+            return runs
+        finally:
+            with self._changed:
+                self._next = -1 if self._next == -1 else after
+                self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Let all that wait for their turn give up."""
+        with self._changed:
+            self._next = -1
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Close the file, when no thread reads any more."""
+        self._lane.close()
+
+
+class _StoppedError(Exception):
+    """Nobody waits for the block any more."""

@@ -1,0 +1,97 @@
+"""Columns as tensors: their types and shapes from the contract, and how the arrays of a column become one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.readers.arrays import Array, Columns, Ragged, Sparse
+from ctr_samples.readers.decoding import SPARSE
+
+_DTYPES = {"int64": "int64", "float32": "float32", "float64": "float64", "bytes": "string"}
+
+
+def column_specs(contract: ExampleContract) -> list[FeatureSpec]:
+    """The features as columns have them: the indices and values of the layout ``sparse`` are one."""
+    if contract.layout != "sparse":
+        return list(contract.features)
+    others = [f for f in contract.features if f.role != "feature"]
+    return [FeatureSpec(SPARSE, "float32", None), *others] if len(others) < len(contract.features) else others
+
+
+class TensorForm:
+    """Takes batches apart into plain arrays, which cross into TensorFlow, and puts tensors together from them."""
+
+    def __init__(self, contract: ExampleContract, batch: int | None) -> None:
+        self._batch = batch
+        self._sparse = sum(part.size for part in contract.parts) if contract.layout == "sparse" else None
+        self._specs = column_specs(contract)
+
+    def dtypes(self) -> list[Any]:
+        """The types of the arrays."""
+        import tensorflow as tf
+
+        return [tf.as_dtype(name) for spec in self._specs for name in self._types(spec)]
+
+    def arrays(self, columns: Columns) -> list[Array]:
+        """The arrays of a batch, not copied."""
+        return [array for spec in self._specs for array in _arrays(columns[spec.name])]
+
+    def columns(self, tensors: Sequence[Any]) -> dict[str, Any]:
+        """Tensors, RaggedTensors and SparseTensors with their static shapes; runs while a graph is traced."""
+        rest = iter(tensors)
+        return {spec.name: self._column(spec, rest) for spec in self._specs}
+
+    def _types(self, spec: FeatureSpec) -> list[str]:
+        dtype = _DTYPES[spec.dtype]
+        if self._is_sparse(spec):
+            return ["int64", dtype, "int64"]
+        return [dtype, *["int64"] * (spec.sequence + (spec.shape is None))]
+
+    def _is_sparse(self, spec: FeatureSpec) -> bool:
+        return self._sparse is not None and spec.name == SPARSE
+
+    def _column(self, spec: FeatureSpec, tensors: Iterator[Any]) -> Any:
+        import tensorflow as tf
+
+        if self._is_sparse(spec):
+            indices, values = tf.ensure_shape(next(tensors), [None, 2]), tf.ensure_shape(next(tensors), [None])
+            rows = tf.ensure_shape(next(tensors), [])
+            if self._batch is not None:
+                rows = self._batch
+            return tf.SparseTensor(indices, values, tf.stack([tf.cast(rows, tf.int64), self._sparse]))
+        if spec.sequence or spec.shape is None:
+            inside = () if spec.shape is None else spec.shape
+            tensor = tf.ensure_shape(next(tensors), [None, *inside])
+            # The innermost lists come first.
+            for level in reversed(range(spec.sequence + (spec.shape is None))):
+                splits = tf.ensure_shape(next(tensors), [None if level or self._batch is None else self._batch + 1])
+                tensor = tf.RaggedTensor.from_row_splits(tensor, splits, validate=False)
+            return tensor
+        return tf.ensure_shape(next(tensors), [self._batch, *(spec.shape or ())])
+
+
+def _arrays(column: Any) -> Iterator[Array]:
+    if isinstance(column, Sparse):
+        splits = column.indices.row_splits
+        rows = np.repeat(np.arange(len(column)), np.diff(splits))
+        yield np.stack([rows, column.indices.values], axis=1)
+        yield column.values.values
+        yield np.array(len(column))
+    elif isinstance(column, Ragged):
+        yield from _arrays(column.values)
+        yield column.row_splits
+    else:
+        yield column
+
+
+def raw_columns(contract: ExampleContract) -> ExampleContract:
+    """The contract with tensors inside bytes values as the bytes that they are."""
+    plain = [
+        f if f.encoding == "list" else replace(f, dtype="bytes", shape=(), encoding="list") for f in contract.features
+    ]
+    return replace(contract, features=tuple(plain))

@@ -1,0 +1,5 @@
+"""Where shards and the codec meet: Arrow batches into shards, and shards back into records.
+
+write.py   a shard writer over Arrow batches
+read.py    first examples, and damage down to the record
+"""

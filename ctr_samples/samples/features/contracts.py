@@ -1,0 +1,58 @@
+"""What the configuration promises to readers. Pure; nothing here needs Spark."""
+
+from __future__ import annotations
+
+from ctr_samples.config import Feature, JobConfig
+from ctr_samples.config.feature_checks import ids_of
+from ctr_samples.config.names import SAMPLE_WEIGHT, mask_of
+from ctr_samples.contract import DType, ExampleContract, FeatureSpec, ModelSteps
+from ctr_samples.samples.features.layouts import laid_out
+from ctr_samples.vocabulary import FittedState
+
+_WIRE: dict[str, DType] = {"int64": "int64", "float32": "float32", "string": "bytes", "bytes": "bytes"}
+
+
+def contract_of(config: JobConfig, state: FittedState | None = None) -> ExampleContract:
+    """The contract of a run: features, labels with their masks, weight and impression id, in the layout of the output."""
+    return laid_out(columns_contract(config, state), config)
+
+
+def columns_contract(config: JobConfig, state: FittedState | None) -> ExampleContract:
+    """One feature for each that is configured, before any layout joins them."""
+    features = [_spec(name, feature, config, state) for name, feature in config.features.items()]
+    labels = []
+    for name, label in config.labels.items():
+        labels.append(FeatureSpec(name, "int64" if label.reduce == "any" else "float32", role="label", nulls="fail"))
+        if label.reduce != "any":
+            labels.append(FeatureSpec(mask_of(name), "int64", role="mask", nulls="fail"))
+    key = FeatureSpec("impression_id", "int64", role="key", nulls="fail")
+    weight = [FeatureSpec(SAMPLE_WEIGHT, "float32", role="weight", nulls="fail")] if config.sampling else []
+    said = None if state is None else state.to_contract()
+    return ExampleContract((*features, *labels, *weight, key), state=said)
+
+
+def _spec(name: str, feature: Feature, config: JobConfig, state: FittedState | None) -> FeatureSpec:
+    buckets = ids_of(config, feature)
+    shape = (buckets or 0,) if feature.multi_hot else None if feature.ragged else feature.shape
+    return FeatureSpec(
+        name,
+        _WIRE[feature.dtype],
+        shape,
+        nulls="omit" if feature.nulls == "omit" else "fail",
+        encoding=feature.encoding,
+        buckets=None if feature.multi_hot or (feature.dtype == "float32" and feature.computed == "sample") else buckets,
+        model=_model_steps(name, feature, state) if feature.computed == "model" else None,
+    )
+
+
+def _model_steps(name: str, feature: Feature, state: FittedState | None) -> ModelSteps:
+    shift: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+    boundaries = feature.boundaries or ()
+    if feature.scale is not None:
+        assert state is not None
+        shift, scale = state.moments[name].shift_and_scale(feature.scale)
+    if feature.quantiles is not None:
+        assert state is not None
+        boundaries = state.boundaries[name]
+    return ModelSteps(feature.clip, feature.log1p, shift, scale, boundaries, feature.vocabulary)

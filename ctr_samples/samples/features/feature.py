@@ -1,0 +1,227 @@
+"""One feature from its configuration: its source, the changes that it asks for, and the form that the record needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from math import prod
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    LongType,
+    StringType,
+)
+
+from ctr_samples.config import Feature, JobConfig
+from ctr_samples.samples.features.ids import crossed, hashed, id_column, looked_up, multi_hot, tokens
+from ctr_samples.samples.features.numbers import before_scaling, bucketised, scaled
+from ctr_samples.samples.features.values import Value, source_value
+from ctr_samples.sparksql.columns import INTEGERS
+from ctr_samples.sparksql.expressions import referenced_columns
+from ctr_samples.vocabulary import FittedState
+
+_SQL = {"int64": "bigint", "float32": "double", "string": "string", "bytes": "binary"}
+_KINDS: dict[str, DataType] = {
+    "int64": LongType(),
+    "float32": DoubleType(),
+    "string": StringType(),
+    "bytes": BinaryType(),
+}
+
+
+def feature_column(
+    frame: DataFrame,
+    name: str,
+    feature: Feature,
+    config: JobConfig | None = None,
+    state: FittedState | None = None,
+    histories: Collection[str] = (),
+) -> Column:
+    """The column of one feature; InputError if the data have another type or form than the configuration says.
+
+    ``config`` and ``state`` are for features that name other features or what was fitted. Lists of ``histories`` have any
+    length, so a shape cuts them or pads them at the end.
+    """
+    where = f"features.{name}"
+    if feature.cross is not None:
+        assert config is not None
+        assert feature.hash_buckets is not None
+        parts = [
+            feature_column(frame, other, config.features[other], config, state, histories) for other in feature.cross
+        ]
+        return crossed(parts, feature.hash_buckets, feature.salt or name, where).column
+    value = source_value(frame, feature, where)
+    if feature.makes_ids and not feature.bucketises:
+        return _id(value, name, feature, state)
+    _check_form(value, feature)
+    value = _converted(value, feature)
+    missing = value.column.isNull()
+    if feature.computed == "sample":
+        value = before_scaling(value, feature)
+    value = _filled(value, feature)
+    pads = feature.pad or feature.top_k is not None or _of_history(frame, feature, where, histories)
+    if feature.computed == "model":
+        return _finished(_missing_inside(value, feature), feature, missing, pads)
+    if feature.scale is not None:
+        assert state is not None
+        value = scaled(value, feature, state.moments[name])
+    if feature.bucketises:
+        value = bucketised(value, feature.boundaries or _quantiles(state, name))
+    return _finished(value, feature, missing, pads)
+
+
+def fitted_value(frame: DataFrame, name: str, feature: Feature) -> Value:
+    """What is fitted for a feature: the tokens that a vocabulary counts, or numbers after `clip` and `log1p`."""
+    value = source_value(frame, feature, f"features.{name}")
+    if feature.vocabulary is not None:
+        _check_levels(value, feature)
+        return tokens(value)
+    _check_form(value, feature)
+    return before_scaling(value.each(lambda x: x.cast("double"), DoubleType()), feature)
+
+
+def _quantiles(state: FittedState | None, name: str) -> tuple[float, ...]:
+    assert state is not None
+    return state.boundaries[name]
+
+
+def _id(value: Value, name: str, feature: Feature, state: FittedState | None) -> Column:
+    _check_levels(value, feature)
+    if feature.vocabulary is not None:
+        value = tokens(value)
+    missing = value.column.isNull()
+    if feature.computed == "model":
+        return _finished(_missing_inside(value, feature), feature, missing, pads=False)
+    if feature.vocabulary is not None:
+        assert state is not None
+        vocabulary = state.vocabularies[feature.vocabulary]
+        joined = None if value.levels else id_column(name)
+        ids, buckets = looked_up(value, vocabulary, feature.vocabulary, joined), vocabulary.buckets
+    else:
+        assert feature.hash_buckets is not None
+        ids, buckets = hashed(value, feature.hash_buckets, feature.salt or name), feature.hash_buckets
+    if feature.multi_hot:
+        return _nulls_as_declared(multi_hot(ids, buckets, _KINDS[feature.dtype]), feature, missing)
+    return _finished(ids, feature, missing, pads=True)
+
+
+def _of_history(frame: DataFrame, feature: Feature, where: str, histories: Collection[str]) -> bool:
+    if not histories or not feature.shape:
+        return False
+    text = feature.from_ or feature.expr or ""
+    return any(root in histories for root in referenced_columns(frame.sparkSession, text, where))
+
+
+def _finished(value: Value, feature: Feature, missing: Column, pads: bool) -> Column:
+    """With the length of its shape, and its default where the value is missing."""
+    column = _fixed_length(value, feature, pads).column
+    if feature.nulls == "default":
+        empty = F.array().cast(f"array<{_SQL[feature.dtype]}>")
+        return F.coalesce(column, empty if feature.ragged else _defaults(feature, value.levels))
+    return _nulls_as_declared(column, feature, missing)
+
+
+def _nulls_as_declared(column: Column, feature: Feature, missing: Column) -> Column:
+    """A missing value as null, for which the contract then says what to do."""
+    return column if feature.nulls == "default" else F.when(~missing, column)
+
+
+def _fixed_length(value: Value, feature: Feature, pads: bool) -> Value:
+    """A list cut or padded to its shape; without ``pads`` one of another length fails when it is written."""
+    if not (pads and feature.shape):
+        return value
+    size = feature.shape[0] if value.levels == len(feature.shape) else prod(feature.shape)
+    padded = F.slice(F.concat(value.column, _defaults(feature, value.levels)), 1, size)
+    return Value(padded, value.kind, value.where)
+
+
+def _filled(value: Value, feature: Feature) -> Value:
+    """With `fill` for nulls inside a list."""
+    if feature.fill is None:
+        return value
+    fill = F.lit(feature.fill).cast(_SQL[feature.dtype])
+    return value.each(lambda item: F.coalesce(item, fill), _KINDS[feature.dtype])
+
+
+def _missing_inside(value: Value, feature: Feature) -> Value:
+    """Ids that the model makes: a null inside a list as what stands there for a missing value."""
+    if not (value.levels and feature.makes_ids):
+        return value
+    missing = F.lit(feature.default_value).cast(_SQL[feature.dtype])
+    return value.each(lambda item: F.coalesce(item, missing), _KINDS[feature.dtype])
+
+
+def _check_form(value: Value, feature: Feature) -> None:
+    """A list where the configuration says so, and numbers or text as its dtype needs."""
+    _check_levels(value, feature)
+    whole = (*INTEGERS, BooleanType)
+    numeric = (*whole, FloatType, DoubleType, DecimalType)
+    accepted: dict[str, tuple[type[DataType], ...]] = {
+        "int64": numeric if feature.bucketises else whole,
+        "float32": numeric,
+        "string": (StringType, BinaryType),
+        "bytes": (StringType, BinaryType),
+    }
+    if not isinstance(value.item, accepted[feature.dtype]):
+        expected = "a number" if feature.bucketises else _scalar_of(feature)
+        raise value.refuse(
+            f"found {value.kind.simpleString()}, expected {expected} for `dtype: {feature.dtype}`{_hint(feature)}."
+        )
+
+
+def _check_levels(value: Value, feature: Feature) -> None:
+    listed = feature.ragged or bool(feature.shape)
+    if feature.multi_hot and value.levels <= 1:
+        return
+    if feature.multi_hot:
+        raise value.refuse(
+            f"found {value.kind.simpleString()}, which is nested {value.levels} deep, and `multi_hot` takes a value or a "
+            "list; flatten it with an `expr`."
+        )
+    if not listed and value.levels:
+        raise value.refuse(
+            f"found {value.kind.simpleString()}, expected {_scalar_of(feature)} for `dtype: {feature.dtype}`; say its length "
+            "with `shape: [n]`, or that it has any with `ragged: true`."
+        )
+    if listed and not value.levels:
+        asked = "ragged: true" if feature.ragged else f"shape: {list(feature.shape)}"
+        raise value.refuse(f"`{asked}` needs an array, found {value.kind.simpleString()}.")
+    if value.levels > 1 and value.levels != len(feature.shape):
+        raise value.refuse(
+            f"found {value.kind.simpleString()}, which is nested {value.levels} deep, and `shape: {list(feature.shape)}` has "
+            f"{len(feature.shape)} dimension(s); give one number for each, or flatten it with an `expr`."
+        )
+
+
+def _scalar_of(feature: Feature) -> str:
+    return {"int64": "an integer or boolean", "float32": "a number"}.get(feature.dtype, "text or binary")
+
+
+def _hint(feature: Feature) -> str:
+    return "; use `hash_buckets`, or an `expr` that casts it" if feature.dtype == "int64" else ""
+
+
+def _converted(value: Value, feature: Feature) -> Value:
+    """The items in the type of the wire; numbers that become ids stay numbers until then."""
+    dtype = "float32" if feature.bucketises else feature.dtype
+    if isinstance(value.item, BinaryType):
+        return value
+    kind: DataType = _KINDS[dtype]
+    for _ in range(value.levels):
+        kind = ArrayType(kind)
+    return Value(value.column.cast(kind), kind, value.where)
+
+
+def _defaults(feature: Feature, levels: int) -> Column:
+    """The default, or as many as the shape says, nested as deep as the data are."""
+    column = F.lit(feature.default_value).cast(_SQL[feature.dtype])
+    for size in reversed(feature.shape if levels == len(feature.shape) else (prod(feature.shape),)):
+        column = F.array_repeat(column, size)
+    return column

@@ -1,0 +1,153 @@
+"""Ids: by a hash, from a vocabulary, for several features crossed; and vectors with a 1 for each id.
+
+A vocabulary reaches single values by a join and lists by a literal: a table of hash buckets, in which a lookup costs the same
+however many tokens there are.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, LongType, StringType
+
+from ctr_samples.config import JobConfig
+from ctr_samples.errors import InputError
+from ctr_samples.samples.features.values import Value, source_value
+from ctr_samples.sparksql.columns import stable_hash
+from ctr_samples.vocabulary import FIRST_OOV, MISSING, FittedState, Vocabulary
+
+MOST_TOKENS_OF_A_LIST = 200_000
+"""Above it, every task would load the table of a list's tokens for seconds."""
+
+MOST_TOKENS_BROADCAST = 2_000_000
+
+_PER_BUCKET = 2
+_TOKENS = ("string", "byte", "short", "integer", "long", "boolean", "date")
+
+
+def tokens(value: Value) -> Value:
+    """The value, or each item of the list, as the text that a vocabulary holds; an empty text is a missing one."""
+    if value.item.typeName() not in _TOKENS:
+        raise value.refuse(
+            f"found {value.kind.simpleString()}, expected text, an integer, a boolean or a date for an id."
+        )
+    return value.each(lambda item: F.nullif(item.cast("string"), F.lit("")), StringType())
+
+
+def hashed(value: Value, buckets: int, salt: str) -> Value:
+    """Ids from 0 on of single values, missing ones included; in a list from 1 on, since 0 is padding."""
+    if value.levels:
+        return value.each(lambda item: F.pmod(stable_hash(salt, [item]), F.lit(buckets - 1)) + 1, LongType())
+    # Missing values share one id of their own hash; the salt keeps equal values of two features apart.
+    return Value(F.pmod(stable_hash(salt, [value.column]), F.lit(buckets)).cast("bigint"), LongType(), value.where)
+
+
+def crossed(columns: Sequence[Column], buckets: int, salt: str, where: str) -> Value:
+    """One id for a combination of values."""
+    return Value(F.pmod(stable_hash(salt, columns), F.lit(buckets)).cast("bigint"), LongType(), where)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedIds:
+    """A feature of one token whose ids come by a join: the token, and the vocabulary."""
+
+    feature: str
+    token: Column
+    vocabulary: Vocabulary
+
+
+def joined_ids(frame: DataFrame, config: JobConfig, state: FittedState | None) -> list[JoinedIds]:
+    """The features of a configuration that :func:`with_joined_ids` serves; ``frame`` is for the types of their sources."""
+    joined = []
+    for name, feature in config.features.items():
+        if feature.vocabulary is None or feature.computed == "model" or feature.is_list:
+            continue
+        token = tokens(source_value(frame, feature, f"features.{name}"))
+        if not token.levels:  # else a multi-hot feature of a list
+            assert state is not None
+            joined.append(JoinedIds(name, token.column, state.vocabularies[feature.vocabulary]))
+    return joined
+
+
+def with_joined_ids(frame: DataFrame, ids: Sequence[JoinedIds]) -> DataFrame:
+    """The frame with a column of ids for each of these features: a broadcast join with its vocabulary. Lazy."""
+    for one in ids:
+        name, vocabulary = one.feature, one.vocabulary
+        table = _table(frame, vocabulary).select(
+            F.col("token").alias(f"_token_{name}"), F.col("id").alias(id_column(name))
+        )
+        if len(vocabulary.tokens) <= MOST_TOKENS_BROADCAST:
+            table = F.broadcast(table)
+        with_token = frame.withColumn("_token", one.token)
+        joined = with_token.join(table, F.col("_token") == F.col(f"_token_{name}"), "left")
+        frame = joined.drop(f"_token_{name}", "_token")
+    return frame
+
+
+def id_column(name: str) -> str:
+    """The column that :func:`with_joined_ids` adds for a feature."""
+    return f"_id_{name}"
+
+
+def looked_up(value: Value, vocabulary: Vocabulary, name: str, joined: str | None) -> Value:
+    """Ids of tokens: 1 for null, an OOV bucket for an unknown one. ``joined`` is the column of a single value's id."""
+    if not value.levels:
+        assert joined is not None
+        ids = _with_oov(value.column, F.col(joined), vocabulary, name)
+        return Value(ids, LongType(), value.where)
+    if len(vocabulary.tokens) > MOST_TOKENS_OF_A_LIST:
+        raise InputError(
+            f"{value.where}: the vocabulary has {len(vocabulary.tokens):,} tokens, and a list is looked up in at most "
+            f"{MOST_TOKENS_OF_A_LIST:,}; use `hash_buckets`, or a greater `min_count`."
+        )
+    table = _literal(vocabulary)
+    size = F.lit(_table_size(vocabulary))
+
+    def lookup(token: Column) -> Column:
+        bucket = F.get(table, F.pmod(F.crc32(token), size).cast("int"))
+        return _with_oov(token, F.try_element_at(bucket, token), vocabulary, name)
+
+    return value.each(lookup, LongType())
+
+
+def multi_hot(value: Value, buckets: int, kind: DataType) -> Column:
+    """A vector of ``buckets`` numbers: 1 at each id, else 0. A missing list is all 0."""
+    ids = F.coalesce(value.column, F.array().cast("array<bigint>")) if value.levels else F.array(value.column)
+    return F.transform(
+        F.sequence(F.lit(0).cast("bigint"), F.lit(buckets - 1).cast("bigint")),
+        lambda i: F.array_contains(ids, i).cast(kind),
+    )
+
+
+def _with_oov(token: Column, found: Column, vocabulary: Vocabulary, name: str) -> Column:
+    bucket = F.pmod(stable_hash(f"oov {name}", [token]), F.lit(vocabulary.oov_buckets)) + FIRST_OOV
+    return F.when(token.isNull(), F.lit(MISSING).cast("bigint")).otherwise(F.coalesce(found, bucket.cast("bigint")))
+
+
+def _table(frame: DataFrame, vocabulary: Vocabulary) -> DataFrame:
+    import pyarrow as pa
+
+    rows = pa.table(
+        {
+            "token": pa.array(vocabulary.tokens, pa.string()),
+            "id": pa.array(range(vocabulary.first_id, vocabulary.first_id + len(vocabulary.tokens)), pa.int64()),
+        }
+    )
+    return frame.sparkSession.createDataFrame(rows)
+
+
+def _table_size(vocabulary: Vocabulary) -> int:
+    return max(1, len(vocabulary.tokens) // _PER_BUCKET)
+
+
+def _literal(vocabulary: Vocabulary) -> Column:
+    """Tokens in buckets by their CRC-32, as JSON, which Spark reads once, while it plans."""
+    buckets: list[dict[str, int]] = [{} for _ in range(_table_size(vocabulary))]
+    for place, token in enumerate(vocabulary.tokens):
+        buckets[zlib.crc32(token.encode()) % len(buckets)][token] = vocabulary.first_id + place
+    return F.from_json(F.lit(json.dumps(buckets, ensure_ascii=False)), "array<map<string,bigint>>")

@@ -1,0 +1,77 @@
+"""Numbers: clipped, as logarithms, scaled by fitted moments, or as ids of the buckets that they fall into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, LongType
+
+from ctr_samples.config import Feature
+from ctr_samples.samples.features.values import Value
+from ctr_samples.vocabulary import Moments
+
+MISSING_BUCKET = 0
+"""The id of a missing value, and of NaN, where numbers become ids."""
+
+
+def before_scaling(value: Value, feature: Feature) -> Value:
+    """A number after `clip` and `log1p`: what moments and quantiles are fitted on. NaN and null stay as they are."""
+    if feature.clip is not None:
+        low, high = feature.clip
+        value = value.each(
+            lambda x: _unless_missing(x, F.when(x < low, low).when(x > high, high).otherwise(x)), DoubleType()
+        )
+    if feature.log1p:
+        value = value.each(lambda x: _unless_missing(x, _log1p(x, value.where)), DoubleType())
+    return value
+
+
+def scaled(value: Value, feature: Feature, moments: Moments) -> Value:
+    """``(x - shift) / scale``; a vector by the moments of each place, a list of any length by those of all its values."""
+    assert feature.scale is not None
+    shift, scale = moments.shift_and_scale(feature.scale)
+    if len(shift) == 1:
+        return value.each(lambda x: (x - shift[0]) / scale[0], DoubleType())
+    shifts, scales = _numbers(shift), _numbers(scale)
+    # A list may be shorter, and is padded later; what is beyond its shape is cut off then.
+    column = F.transform(value.column, lambda x, i: (x - F.get(shifts, i)) / F.get(scales, i))
+    return Value(column, value.kind, value.where)
+
+
+def bucketised(value: Value, boundaries: Sequence[float]) -> Value:
+    """0 for a missing value, else 1 and one more for each boundary that is not above the number."""
+
+    def bucket(x: Column) -> Column:
+        found = _searched(x, boundaries, MISSING_BUCKET + 1)
+        return F.when(x.isNull() | F.isnan(x), MISSING_BUCKET).otherwise(found).cast("bigint")
+
+    return value.each(bucket, LongType())
+
+
+def _searched(x: Column, boundaries: Sequence[float], first: int) -> Column:
+    """A binary search: as an expression it is not deep, and a row looks at few of the boundaries."""
+    if not boundaries:
+        return F.lit(first)
+    middle = len(boundaries) // 2
+    below = _searched(x, boundaries[:middle], first)
+    return F.when(x < boundaries[middle], below).otherwise(_searched(x, boundaries[middle + 1 :], first + middle + 1))
+
+
+def _unless_missing(x: Column, changed: Column) -> Column:
+    return F.when(x.isNull() | F.isnan(x), x).otherwise(changed)
+
+
+def _log1p(x: Column, where: str) -> Column:
+    # Spark gives null for a number that has no logarithm, which would pass for a missing value.
+    problem = F.concat(
+        F.lit(f"{where}: found "),
+        x.cast("string"),
+        F.lit(", expected a number above -1 for `log1p`; set `clip: [0, ...]`."),
+    )
+    return F.when(x > -1, F.log1p(x)).otherwise(F.raise_error(problem).cast("double"))
+
+
+def _numbers(values: Sequence[float]) -> Column:
+    return F.array(*[F.lit(value) for value in values])

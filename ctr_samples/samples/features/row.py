@@ -1,0 +1,90 @@
+"""The whole row of a sample: its features, labels, weight and id, where it goes, and its place in the order of the day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ctr_samples.config import JobConfig
+from ctr_samples.config.names import SAMPLE_WEIGHT, VIEW_METADATA
+from ctr_samples.contract import ExampleContract
+from ctr_samples.samples.features.contracts import columns_contract
+from ctr_samples.samples.features.feature import feature_column
+from ctr_samples.samples.features.ids import JoinedIds, id_column, joined_ids, with_joined_ids
+from ctr_samples.samples.features.layouts import layout_columns
+from ctr_samples.sparksql.columns import stable_hash
+from ctr_samples.sparksql.expressions import referenced_paths
+from ctr_samples.vocabulary import FittedState
+
+IMPRESSION = "impression"
+"""Column that holds an impression as a struct while views are joined to it."""
+
+SPLIT = "_split"
+SHUFFLE = "_shuffle"
+"""Columns of a sample that are not in the record: where it goes, and its place in the order of the day."""
+
+HOUR = "_hour"
+USER = "_user"
+"""And what is measured beside the record: the hour of the impression in the zone of the session, and the user as text."""
+
+
+def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]:
+    """The columns that features need of each view: all that is carried through the joins."""
+    needed: dict[str, list[str]] = {name: [] for name in config.views}
+    for name, feature in config.features.items():
+        source = "from" if feature.from_ else "expr"
+        for key, text in ((source, feature.from_ or feature.expr), ("at", feature.at)):
+            for path in referenced_paths(spark, text, f"features.{name}.{key}") if text else ():
+                view, column = path[0], path[1] if len(path) > 1 else ""
+                if view in needed and column not in VIEW_METADATA and column not in needed[view]:
+                    needed[view].append(column)
+    return needed
+
+
+@dataclass(frozen=True, slots=True)
+class SampleColumns:
+    """What a sample is made of: checked against the types of its sources, before anything is joined.
+
+    ``ids`` are joined first; ``features`` are one column for each feature; ``record`` what the layout makes of a whole row.
+    """
+
+    contract: ExampleContract
+    ids: Sequence[JoinedIds]
+    features: Sequence[Column]
+    record: Sequence[Column]
+
+    @classmethod
+    def of(cls, blank: DataFrame, config: JobConfig, state: FittedState | None) -> Self:
+        """The columns over a frame without rows: structs of the impression, of each view and of each history, and no label.
+
+        InputError if the data have another type or form than the configuration says.
+        """
+        contract = columns_contract(config, state)
+        ids = joined_ids(blank, config, state)
+        typed = blank.select("*", *[F.lit(None).cast("bigint").alias(id_column(one.feature)) for one in ids])
+        features = [
+            feature_column(typed, name, feature, config, state, config.histories).alias(name)
+            for name, feature in config.features.items()
+        ]
+        record = layout_columns(typed.select(*features), contract, config.output.layout)
+        return cls(contract, ids, features, record)
+
+    def make(self, joined: DataFrame, split: Column, weight: Column | None = None) -> DataFrame:
+        """Columns of the contract in its order, then those beside the record. Column expressions and small joins only."""
+        labels = [F.col(name) for name in self.contract.names("label", "mask")]
+        impression_id = F.col(f"{IMPRESSION}.impression_id")
+        rows = with_joined_ids(joined, self.ids).select(
+            *self.features,
+            *labels,
+            *([] if weight is None else [weight.alias(SAMPLE_WEIGHT)]),
+            impression_id.alias("impression_id"),
+            split.alias(SPLIT),
+            stable_hash("shuffle", [impression_id]).alias(SHUFFLE),
+            F.hour(f"{IMPRESSION}.impression_time").cast("tinyint").alias(HOUR),
+            F.col(f"{IMPRESSION}.user").cast("string").alias(USER),
+        )
+        return rows.select(*self.record, SPLIT, SHUFFLE, HOUR, USER)

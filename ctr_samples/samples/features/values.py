@@ -1,0 +1,130 @@
+"""The value of a feature before any change: a column, an expression, a part of a map, of a time or of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType
+
+from ctr_samples.config import Feature
+from ctr_samples.errors import InputError
+from ctr_samples.sparksql.columns import time_column
+from ctr_samples.sparksql.expressions import typed_expression
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A column on its way to a feature, with its Spark type; ``where`` is its key in the configuration, for errors."""
+
+    column: Column
+    kind: DataType
+    where: str
+
+    @property
+    def item(self) -> DataType:
+        """The type of one item, where this is a list, or of the value itself; of nested lists the innermost."""
+        kind = self.kind
+        while isinstance(kind, ArrayType):
+            kind = kind.elementType
+        return kind
+
+    @property
+    def levels(self) -> int:
+        """How deep the lists are nested; 0 for a single value."""
+        levels, kind = 0, self.kind
+        while isinstance(kind, ArrayType):
+            levels, kind = levels + 1, kind.elementType
+        return levels
+
+    def each(self, change: Callable[[Column], Column], kind: DataType) -> Value:
+        """With every item changed, which then has the type ``kind``."""
+        changed: Callable[[Column], Column] = change
+        for _ in range(self.levels):
+            changed = _lifted(changed)
+            kind = ArrayType(kind)
+        return replace(self, column=changed(self.column), kind=kind)
+
+    def refuse(self, problem: str) -> InputError:
+        """The error that names the feature."""
+        return InputError(f"{self.where}: {problem}")
+
+
+def source_value(frame: DataFrame, feature: Feature, where: str) -> Value:
+    """What a feature is made from. InputError if the data have another form than the configuration says."""
+    text = feature.from_ or feature.expr or ""
+    if feature.date_part is not None:
+        return Value(_date_part(time_column(frame, text, where), feature.date_part), IntegerType(), where)
+    column, kind = typed_expression(frame, text, where)
+    value = Value(column, kind, where)
+    if feature.at is not None:
+        value = _looked_up(frame, value, feature.at)
+    if feature.top_k is not None or feature.part == "keys" or isinstance(value.kind, MapType):
+        value = _best(value, feature)
+    return value
+
+
+def _lifted(change: Callable[[Column], Column]) -> Callable[[Column], Column]:
+    return lambda items: F.transform(items, change)
+
+
+def _date_part(time: Column, part: str) -> Column:
+    weekday = F.weekday(time)
+    parts = {
+        "hour": F.hour(time),
+        "weekday": weekday,
+        "day": F.dayofmonth(time),
+        "month": F.month(time),
+        "hour_of_week": weekday * 24 + F.hour(time),
+        "weekend": (weekday >= 5).cast("int"),
+    }
+    return parts[part]
+
+
+def _looked_up(frame: DataFrame, value: Value, key: str) -> Value:
+    if not isinstance(value.kind, MapType):
+        raise value.refuse(f"`at` looks into a map, found {value.kind.simpleString()}.")
+    at, _ = typed_expression(frame, key, f"{value.where}.at")
+    found = F.try_element_at(value.column, at.try_cast(value.kind.keyType))
+    return replace(value, column=found, kind=value.kind.valueType)
+
+
+def _best(value: Value, feature: Feature) -> Value:
+    """The items of a list, or the values or keys of a map, with the greatest numbers first; of equal ones the lesser key."""
+    kind = value.kind
+    if isinstance(kind, MapType):
+        weight, taken = kind.valueType, kind.keyType if feature.part == "keys" else kind.valueType
+        entries = F.map_entries(value.column)
+    elif isinstance(kind, ArrayType) and feature.part == "values":
+        weight, taken = kind.elementType, kind.elementType
+        entries = F.transform(value.column, lambda item: F.struct(item.alias("key"), item.alias("value")))
+    else:
+        wanted = "an array or a map" if feature.part == "values" else "a map"
+        key = f"`part: {feature.part}`" if feature.part == "keys" else "`top_k`"
+        raise value.refuse(f"{key} needs {wanted}, found {kind.simpleString()}.")
+    if not _is_number(weight):
+        raise value.refuse(f"the order goes by numbers, found {weight.simpleString()} in {kind.simpleString()}.")
+    sign = 1 if feature.order == "smallest" else -1
+    ordered = F.transform(
+        F.filter(entries, lambda e: e["value"].isNotNull() & ~F.isnan(e["value"].cast("double"))),
+        lambda e: F.struct((e["value"].cast("double") * sign).alias("order"), e["key"], e["value"]),
+    )
+    first = F.array_sort(ordered)
+    if feature.top_k is not None:
+        first = F.slice(first, 1, feature.top_k)
+    wanted_field = "key" if feature.part == "keys" else "value"
+    return replace(value, column=F.transform(first, lambda e: e[wanted_field]), kind=ArrayType(taken))
+
+
+def _is_number(kind: DataType) -> bool:
+    return kind.typeName() in (
+        "byte",
+        "short",
+        "integer",
+        "long",
+        "float",
+        "double",
+        "boolean",
+    ) or kind.typeName().startswith("decimal")

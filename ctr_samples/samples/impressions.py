@@ -1,0 +1,179 @@
+"""Cuts impressions out of a log: one row for each article shown, with a stable id and, if it is dropped, the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from ctr_samples.config import Impressions
+from ctr_samples.config.names import IMPRESSION_COLUMNS
+from ctr_samples.samples.inputs.sources import MALFORMED
+from ctr_samples.samples.period import Day
+from ctr_samples.sparksql.columns import (
+    boolean_column,
+    content_hash,
+    key_column,
+    key_list_column,
+    micros_of,
+    stable_hash,
+    time_column,
+)
+from ctr_samples.sparksql.expressions import compile_expression
+from ctr_samples.sparksql.observations import Observations
+
+SKIP_ABOVE = "skip_above"
+"""The reason that is found last, once the labels are known."""
+
+DROPPED = "_dropped"
+"""Column with the reason why an impression becomes no sample; null for those that do."""
+
+NO_TIME, NO_ARTICLE, REPEATED = DROP_REASONS = ("no_time", "no_article", "repeated")
+_IMPRESSIONS = "impressions"
+
+UNREADABLE = (NO_TIME, NO_ARTICLE)
+"""Reasons that speak of a broken log; a repeat is ordinary."""
+
+
+def cut_impressions(log: DataFrame, shown: Impressions, day: Day, reach: timedelta) -> DataFrame:
+    """Impressions of a day and of ``reach`` before and after it, since an action belongs to the last one before it.
+
+    Columns: those of every impression, ``shown.columns``, and ``_dropped``. A row without a time cannot
+    be placed; it is kept, to be counted as dropped by every run that reads it.
+    """
+    rows = _select(log, shown)
+    time = F.col("impression_time")
+    near = rows.where(day.reaches(time, reach, reach) | time.isNull())
+    exploded = _explode(near) if shown.explode else near
+    reason = (
+        F.when(time.isNull(), NO_TIME)
+        .when(F.col("article").isNull(), NO_ARTICLE)
+        .when(_is_repeat(exploded, shown.dedup), REPEATED)
+    )
+    marked = exploded.withColumn(DROPPED, reason).withColumn("impression_id", _identity())
+    return marked.select(*impression_columns(shown), DROPPED)
+
+
+def keys_shown(log: DataFrame, shown: Impressions, day: Day, entity: str) -> DataFrame:
+    """The user or article of each impression of the day, repeats included, in a column of that name."""
+    rows = _select(log, shown)
+    on = rows.where(day.contains(F.col("impression_time")))
+    return (_explode(on) if shown.explode else on).select(entity)
+
+
+def on_day(day: Day) -> Column:
+    """Whether an impression is one of this run's."""
+    time = F.col("impression_time")
+    return day.contains(time) | time.isNull()
+
+
+@dataclass(frozen=True, slots=True)
+class ImpressionCounts:
+    """The impressions of a day, and how many of them become no sample, by reason."""
+
+    impressions: int = 0
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+class ImpressionsWatch:
+    """Counts the impressions of a day and those that are dropped. Lives on the driver."""
+
+    def __init__(self, day: Day, *, active: bool = True) -> None:
+        self._day = day
+        self._cut, self._marked = Observations(active=active), Observations(active=active)
+
+    def on(self, impressions: DataFrame) -> DataFrame:
+        """Impressions of :func:`cut_impressions`, counted."""
+        mine = on_day(self._day)
+        reasons = {reason: F.count_if(mine & (F.col(DROPPED) == reason)) for reason in DROP_REASONS}
+        return self._cut.on(impressions, {_IMPRESSIONS: F.count_if(mine), **reasons})
+
+    def on_marked(self, labelled: DataFrame) -> DataFrame:
+        """Labelled impressions of which a column ``_dropped`` says whether :func:`is_below` drops them, counted."""
+        return self._marked.on(labelled, {SKIP_ABOVE: F.count_if(DROPPED)})
+
+    def result(self) -> ImpressionCounts:
+        """What was counted; call it after the action."""
+        dropped = {**self._cut.counts(), **self._marked.counts()}
+        return ImpressionCounts(dropped.pop(_IMPRESSIONS, 0), dropped)
+
+
+def _select(log: DataFrame, shown: Impressions) -> DataFrame:
+    article = key_list_column if shown.explode else key_column
+    null = F.lit(None).cast("string")
+    user = key_column(log, shown.user, "impressions.user") if shown.user else null
+    request = key_column(log, shown.request, "impressions.request") if shown.request else null
+    position = compile_expression(log, shown.position, "impressions.position") if shown.position else F.lit(0)
+    columns = [
+        time_column(log, shown.time, "impressions.time").alias("impression_time"),
+        user.alias("user"),
+        article(log, shown.article, "impressions.article").alias("article"),
+        request.alias("request"),
+        position.cast("int").alias("position"),
+    ]
+    columns += [compile_expression(log, e, f"impressions.columns.{n}").alias(n) for n, e in shown.columns.items()]
+    return matching_rows(log, shown.where, "impressions.where").select(*columns)
+
+
+def readable_rows(frame: DataFrame) -> DataFrame:
+    """All rows but malformed lines."""
+    return frame.where(F.col(MALFORMED).isNull()) if MALFORMED in frame.columns else frame
+
+
+def matching_rows(frame: DataFrame, condition: str | None, where: str) -> DataFrame:
+    """The readable rows that a ``where`` selects."""
+    readable = readable_rows(frame)
+    return readable if condition is None else readable.where(boolean_column(frame, condition, where))
+
+
+def _explode(rows: DataFrame) -> DataFrame:
+    # An unreadable list is one impression of an unknown article, counted and dropped; an empty list showed nothing.
+    lists = F.coalesce(F.col("article"), F.array(F.lit(None)))
+    others = [c for c in rows.columns if c not in ("article", "position")]
+    return rows.select(*others, F.posexplode(lists).alias("position", "article"))
+
+
+def _is_repeat(rows: DataFrame, within: timedelta | None) -> Column:
+    """Whether the same user saw the same article just before: in the same request, or at most ``within`` earlier."""
+    # Rows of unknown users are repeats only of the same moment; and a null key must not gather on one task.
+    unknown = F.when(F.col("request").isNull() & F.col("user").isNull(), F.col("impression_time"))
+    order = [F.col("impression_time"), F.col("position"), content_hash(rows)]
+    in_request = Window.partitionBy("request", "user", "article", unknown).orderBy(*order)
+    micros = F.unix_micros("impression_time")
+    gap = micros - F.lag(micros).over(in_request)
+    first = F.row_number().over(in_request) == 1
+    same_request = F.col("request").isNotNull()
+    return ~first & (same_request | (gap <= F.lit(micros_of(within or timedelta()))))
+
+
+def is_below(label: str) -> Column:
+    """Whether an impression stands below the last position of its list that has a label; never in a list without one.
+
+    The skip-above model of clicks: who clicked has looked at everything above and perhaps at nothing below. A list is what
+    has the same request and user or, without a request, the same user and moment, among the rows given: those of a day. What
+    has neither, or no position, is below nothing. Costs a shuffle by list.
+    """
+    request, user = F.col("request"), F.col("user")
+    moment = F.when(request.isNull(), F.col("impression_time"))
+    # Without either key nothing can have a label; a key of its own keeps such rows from gathering on one task.
+    alone = F.when(request.isNull() & user.isNull(), F.col("impression_id"))
+    whole = Window.partitionBy("request", "user", moment, alone).rowsBetween(
+        Window.unboundedPreceding, Window.unboundedFollowing
+    )
+    last = F.max(F.when(F.col(label) == 1, F.col("position"))).over(whole)
+    return F.coalesce(F.col("position") > last, F.lit(False))
+
+
+def _identity() -> Column:
+    """A hash of what makes an impression: (request, user, article), or (user, article, time) without requests."""
+    request, user, article = F.col("request"), F.col("user"), F.col("article")
+    moment = F.when(request.isNull(), F.unix_micros("impression_time"))
+    return stable_hash("impression", [request, user, article, moment])
+
+
+def impression_columns(shown: Impressions) -> list[str]:
+    """All columns of an impression, in the order in which they are carried."""
+    return [*IMPRESSION_COLUMNS, *shown.columns]

@@ -1,0 +1,9 @@
+"""What a run reads.
+
+sources.py                    a source over the days that are needed, as a lazy DataFrame
+listing.py                    which files are there
+csv_lines.py, json_lines.py   lines of text as columns
+databases.py                  tables of databases, by JDBC
+malformed.py                  malformed lines: counted, and what is wrong with them
+watched.py                    all sources of a run, with their watches
+"""

@@ -1,0 +1,146 @@
+"""Lines of CSV as rows: which of a line's values is which column, by the names in the first line or by position."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from ctr_samples.config import CsvSource
+from ctr_samples.config.problems import end_sentence, nearest
+from ctr_samples.errors import InputError
+from ctr_samples.sparksql.moments import TIME_FORMAT
+
+_DELIMITERS = (",", ";", "\t", "|", ":", " ")
+_MOST_NAMES = 20
+_UNREAD = "_unread_"
+
+
+@dataclass(frozen=True, slots=True)
+class CsvColumns:
+    """The values of a line, in their order: what the first line says, and the column of the schema that each becomes."""
+
+    first_line: str
+    cells: tuple[str, ...]
+    names: tuple[str, ...]
+    by_name: bool
+
+    def line_schema(self, schema: StructType, beside: Collection[str]) -> StructType:
+        """How Spark reads a line: under the names in the first line, as text where no column is made of it.
+
+        ``beside`` are columns of ``schema`` that are not in the line.
+        """
+        kinds = {field.name: field.dataType for field in schema}
+        as_read = self.cells if self.by_name else self.names
+        values = [
+            StructField(cell, kinds.get(name, StringType())) for cell, name in zip(as_read, self.names, strict=True)
+        ]
+        return StructType([*values, *[field for field in schema if field.name in beside]])
+
+    def named(self, rows: DataFrame) -> DataFrame:
+        """The rows that Spark read under the names of the schema, without what is in none of its columns."""
+        if not self.by_name:
+            return rows
+        unread = [name for name in self.names if name.startswith(_UNREAD)]
+        return rows.toDF(*self.names, *rows.columns[len(self.names) :]).drop(*unread)
+
+
+def columns_of(
+    spark: SparkSession, where: str, source: CsvSource, wanted: Sequence[str], paths: Sequence[str], day: str | None
+) -> CsvColumns:
+    """The columns of a source, as a first line of its files has them. Runs on the driver; one small Spark job.
+
+    ``wanted`` are the columns of the schema; ``day`` is the one of them that the path has too. InputError for a first line
+    that cannot be what the configuration says.
+    """
+    file, line, cells = _first_line(spark, source, paths)
+    if source.by_name:
+        return CsvColumns(line, tuple(cells), tuple(_by_name(where, source, wanted, file, cells, day)), by_name=True)
+    if not source.header and [cell.lower() for cell in cells] == [name.lower() for name in wanted]:
+        raise InputError(f"{where}: the first line of {file} holds the names of the columns; set `header: true`.")
+    return CsvColumns(line, tuple(cells), tuple(wanted), by_name=False)
+
+
+def csv_reader(reader: DataFrameReader, source: CsvSource, malformed: str) -> DataFrameReader:
+    """A reader for which no header is data, and a file that has another one than expected is an error."""
+    reader = reader.options(header=source.header, enforceSchema=not source.by_name)
+    # A reader that takes only some values out of a line does not see that the line has too few or too many.
+    reader = reader.options(columnPruning=False)
+    return reader.options(columnNameOfCorruptRecord=malformed, **csv_options(source))
+
+
+def csv_options(source: CsvSource) -> dict[str, str]:
+    """How a line is taken apart. Quotes within quotes are doubled (RFC 4180)."""
+    return {"sep": source.delimiter, "escape": '"', "timestampFormat": TIME_FORMAT}
+
+
+def delimiter_hint(line: str, delimiter: str, columns: int | None = None) -> str:
+    """``did you mean `delimiter: ';'`?`` for a line that has one value and, by another delimiter, several.
+
+    ``columns`` is how many are expected, if that is known.
+    """
+    counts = {other: line.count(other) + 1 for other in _DELIMITERS if other in line}
+    fitting = [other for other, count in counts.items() if count == (columns or count)]
+    if delimiter in line or not fitting:
+        return ""
+    best = max(fitting, key=counts.__getitem__)
+    return "did you mean `delimiter: " + ('"\\t"' if best == "\t" else repr(best)) + "`?"
+
+
+def _by_name(
+    where: str, source: CsvSource, wanted: Sequence[str], file: str, cells: Sequence[str], day: str | None
+) -> list[str]:
+    """The column that each value of a line becomes; Spark ignores the case of names."""
+    lower = [cell.lower() for cell in cells]
+    for cell in cells:
+        if lower.count(cell.lower()) > 1:
+            raise InputError(
+                f"{where}: the first line of {file} names {cell!r} twice; set `by_position: true` to take "
+                "columns in the order of `schema`."
+            )
+    for cell in source.rename:
+        if cell.lower() not in lower:
+            raise InputError(end_sentence(f"{where}.rename: {file} has no column {cell!r}{nearest(cell, cells)}"))
+    columns = {name.lower(): name for name in wanted}
+    renamed = {cell.lower(): name.lower() for cell, name in source.rename.items()}
+    for cell, name in source.rename.items():
+        if name.lower() not in columns:
+            raise InputError(end_sentence(f"{where}.rename.{cell}: `schema` has no {name!r}{nearest(name, wanted)}"))
+    names = [columns.get(renamed.get(cell, cell), f"{_UNREAD}{i}") for i, cell in enumerate(lower)]
+    for name in wanted:
+        if names.count(name) > 1:
+            raise InputError(f"{where}.rename: {file} has several columns that become {name!r}; rename the others too.")
+    for name in wanted:
+        if name not in names and name != day:
+            raise InputError(f"{where}: {_missing(name, file, cells, source.delimiter)}")
+    return names
+
+
+def _missing(name: str, file: str, cells: Sequence[str], delimiter: str) -> str:
+    hint = delimiter_hint(cells[0], delimiter) if len(cells) == 1 else ""
+    if hint:
+        return f"the first line of {file} has one column, {cells[0]!r}; {hint}"
+    shown = ", ".join(map(repr, cells[:_MOST_NAMES])) + (", ..." if len(cells) > _MOST_NAMES else "")
+    return (
+        f'the first line of {file} has no column {name!r}, only {shown or "nothing"}. Set `rename: {{"name in the file": '
+        f"{name}}}`, or `by_position: true` to take them in the order of `schema`, or `header: false` if that line is data."
+    )
+
+
+def _first_line(spark: SparkSession, source: CsvSource, paths: Sequence[str]) -> tuple[str, str, list[str]]:
+    """A file, its first line that is not blank, and the values in it as Spark takes it apart."""
+    text = spark.read.format("text").option("recursiveFileLookup", True).load(list(paths))
+    found = text.select("value", "_metadata.file_path").where(F.col("value").rlike(r"[^\x00-\x20]")).head()
+    if found is None:
+        return paths[0], "", []
+    line, file = found
+    options, one = csv_options(source), spark.range(1)
+    (kind,) = one.select(F.schema_of_csv(F.lit(line), options)).collect()[0]
+    width = len(cast(StructType, StructType.fromDDL(kind.removeprefix("STRUCT<").removesuffix(">"))))
+    texts = ", ".join(f"_{i} STRING" for i in range(width))
+    (cells,) = one.select(F.from_csv(F.lit(line), texts, options)).collect()[0]
+    return file, line, [cell or "" for cell in cells]

@@ -1,0 +1,136 @@
+"""Tables of databases, read over JDBC. The driver's jar must be on Spark's class path; passwords appear in no message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, cast
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampNTZType
+
+from ctr_samples.config import DatabaseSource, Source
+from ctr_samples.errors import InputError
+from ctr_samples.sparksql.columns import quoted
+from ctr_samples.sparksql.failures import SPARK_FAILURES, expected_errors
+
+_EXCEPTION = re.compile(r"(?<![\w.$])(?P<kind>(?:[a-z]\w*\.)+[\w$]*(?:Exception|Error)): (?=(?P<said>[^\n]+))")
+"""An exception of Java and what it says, which may be another one of the same line."""
+
+_ROWS_AT_ONCE = 10_000
+"""Some drivers, PostgreSQL's among them, would otherwise read a whole table into memory."""
+
+
+def open_database_table(spark: SparkSession, name: str, source: DatabaseSource) -> DataFrame:
+    """The lazy frame of a JDBC source. Runs on the driver; asks the database for the columns and reads no row."""
+    reader = spark.read.format("jdbc").option("url", source.url).option("fetchsize", _ROWS_AT_ONCE)
+    # A time without a zone is one of the configuration's zone, and must not become an instant of the machine's.
+    reader = reader.option("preferTimestampNTZ", True).option("dbtable", _relation(source))
+    for key, value in (("user", source.user), ("password", source.password), ("driver", source.driver)):
+        if value is not None:
+            reader = reader.option(key, value)
+    if source.partition is not None:
+        cut = source.partition
+        reader = reader.option("partitionColumn", cut.column).option("numPartitions", cut.count)
+        reader = reader.option("lowerBound", str(cut.lower)).option("upperBound", str(cut.upper))
+    with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
+        return _with_wall_clocks(spark, reader.load(), source.url)
+
+
+def place_of(source: DatabaseSource) -> str:
+    """The table or query and the database, without anything that may be a secret."""
+    what = f"the table {source.table}" if source.table else "the query"
+    return f"{what} of {shown_url(source.url)}"
+
+
+def shown_url(url: str) -> str:
+    """A JDBC address up to its parameters, without user and password: ``jdbc:postgresql://db:5432/shop``."""
+    return re.sub(r"//[^/@]*@", "//", re.split(r"[?;]", url)[0])
+
+
+@contextmanager
+def without_secrets(what: str, source: DatabaseSource) -> Iterator[None]:
+    """Let an error of the database be an InputError of one sentence that tells no address and no password."""
+    try:
+        yield
+    except SPARK_FAILURES as error:
+        raise InputError(f"{what}: {_reason(error, source)}.") from None
+
+
+@contextmanager
+def errors_of_sources(sources: Mapping[str, Source]) -> Iterator[None]:
+    """As :func:`expected_errors`, for a block that reads ``sources``: what their databases say may hold secrets."""
+    with expected_errors(partial(database_error, sources=sources)):
+        yield
+
+
+def database_error(error: Exception, sources: Mapping[str, Source]) -> InputError | None:
+    """The error behind a failed job whose tasks could not read a database; None if no database has to do with it.
+
+    A task's error arrives as the text of its Java exceptions, of which the last is the cause; a driver, and Spark itself, may
+    put the address with all its parameters into it.
+    """
+    read = {name: source for name, source in sources.items() if isinstance(source, DatabaseSource)}
+    text = str(error)
+    from_driver = [found["said"] for found in _EXCEPTION.finditer(text) if _is_of_driver(found["kind"])]
+    named = {name: source for name, source in read.items() if source.url in text}
+    if not read or not (from_driver or named):
+        return None
+    which = named or read
+    what = ", or ".join(f"sources.{name}: {place_of(source)}" for name, source in which.items())
+    reason = _redacted(from_driver[-1], read.values()) if from_driver else "a task failed while it read its rows"
+    return InputError(f"{what} cannot be read: {reason}.")
+
+
+def _is_of_driver(kind: str) -> bool:
+    """Whether a Java exception is one of java.sql or of a driver: ``org.postgresql.util.PSQLException``."""
+    package, _, name = kind.rpartition(".")
+    return not package.startswith("org.apache.spark") and ("SQL" in name or ".jdbc" in package)
+
+
+def _with_wall_clocks(spark: SparkSession, frame: DataFrame, url: str) -> DataFrame:
+    """Times without a zone as the database shows them: most dialects of Spark move them by the offset of Java's zone."""
+    jvm = cast(Any, spark)._jvm
+    noon = jvm.java.sql.Timestamp.valueOf("2019-06-05 12:00:00")
+    dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(url)
+    if dialect.convertJavaTimestampToTimestampNTZ(noon).getHour() == noon.getHours():
+        return frame
+    zone = F.lit(jvm.java.util.TimeZone.getDefault().getID())
+    moved = [f.name for f in frame.schema if isinstance(f.dataType, TimestampNTZType)]
+    return frame.withColumns({name: F.convert_timezone(F.lit("UTC"), zone, F.col(quoted(name))) for name in moved})
+
+
+def _relation(source: DatabaseSource) -> str:
+    return source.table if source.table is not None else f"({source.query}) ctr_samples_query"
+
+
+def _reason(error: Exception, source: DatabaseSource) -> str:
+    """The first line, or nothing of it if it says a part of what must not be told."""
+    java = getattr(error, "java_exception", None)
+    text = str(error) if java is None else str(java.getMessage())
+    return _redacted((text.strip().splitlines() or [""])[0], [source])
+
+
+def _redacted(line: str, sources: Collection[DatabaseSource]) -> str:
+    """What Spark or a driver says, without Spark's own marks, as long as no secret of the sources is in it."""
+    line = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", line)
+    line = re.split(r"\s*SQLSTATE: ", line)[0].rstrip(".; ")
+    for url in (source.url for source in sources):
+        line = line.replace(url, shown_url(url))
+    if any(secret in line for source in sources for secret in _secrets_of(source)):
+        return "the database refused, with a message that holds a secret"
+    return line
+
+
+def _secrets_of(source: DatabaseSource) -> list[str]:
+    """The password, the values of the address's parameters, and what stands before its ``@``."""
+    url = source.url
+    parts = [
+        *re.findall(r"=([^;&?]+)", url),
+        *re.findall(r"//([^/@]*)@", url),
+        *re.findall(r"//[^/@:]*:([^/@]*)@", url),
+    ]
+    return [part for part in (source.password, *parts) if part]

@@ -1,0 +1,98 @@
+"""Finds the data files under the paths of a source: a few calls for each path, and one Spark job for all files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import dropwhile
+from typing import Any, cast
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from ctr_samples.errors import InputError
+from ctr_samples.sparksql.failures import input_errors
+
+
+@dataclass(frozen=True, slots=True)
+class InputFile:
+    """One input file as the driver saw it before the run."""
+
+    path: str
+    bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What lies under a path that is there; it may match several roots, and a root may be a file."""
+
+    files: list[InputFile] = field(default_factory=list)
+    layouts: set[tuple[str, ...]] = field(default_factory=set)
+    """The names of the ``key=value`` directories between root and file: ``hour=01/host1/x.json`` -> ``("hour",)``."""
+
+
+def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, Found]:
+    """The files under each path or glob that is there, as Spark reads them with ``recursiveFileLookup``.
+
+    Names that start with ``_`` or ``.`` are skipped, and so are files without a byte. ``where`` begins the message of the
+    InputError for a path that cannot be listed.
+    """
+    roots = _find_roots(spark, where, paths)
+    found = {path: Found() for path in roots.values()}
+    for file in _list_files(spark, where, list(found)) if found else ():
+        root = _root_of(where, file.path, roots)
+        of_path = found[roots[root]]
+        of_path.files.append(file)
+        of_path.layouts.add(_keys(file.path[len(root) :].strip("/").split("/")[:-1]))
+    return found
+
+
+def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, str]:
+    """The files and directories that the paths match, each with its path."""
+    jvm = cast(Any, spark)._jvm
+    settings = cast(Any, spark)._jsparkSession.sessionState().newHadoopConf()
+    roots: dict[str, str] = {}
+    for path in paths:
+        with input_errors(f"{where}: {path} cannot be listed; check the path and the right to read it"):
+            pattern = jvm.org.apache.hadoop.fs.Path(path)
+            filesystem = pattern.getFileSystem(settings)
+            matches = jvm.org.apache.spark.deploy.SparkHadoopUtil.get().globPath(filesystem, pattern)
+            # A glob may match thousands of files: all their names in one call.
+            names = matches.mkString("\0")
+        for root in names.split("\0") if names else ():
+            if root in roots:
+                raise InputError(
+                    f"{where}: {root} is matched by {roots[root]} and by {path}; write the path so that it matches the "
+                    "files of one day only."
+                )
+            roots[root] = path
+    return roots
+
+
+def _list_files(spark: SparkSession, where: str, paths: list[str]) -> list[InputFile]:
+    lister = spark.newSession()
+    # No file is opened, so its size must not decide the number of tasks.
+    lister.conf.set("spark.sql.files.maxPartitionBytes", 2**62)
+    with input_errors(f"{where}: {paths[0]} cannot be listed; check the path and the right to read it"):
+        files = lister.read.format("binaryFile").option("recursiveFileLookup", True).load(paths)
+        rows = files.select("path", "length", F.unix_millis("modificationTime")).collect()
+    return [InputFile(path, length, modified) for path, length, modified in rows if length > 0]
+
+
+def _root_of(where: str, path: str, roots: dict[str, str]) -> str:
+    """The nearest root; that of a whole file system ends with a slash."""
+    parts = path.split("/")
+    for length in range(len(parts), 0, -1):
+        root = "/".join(parts[:length])
+        if root in roots:
+            return root
+        if f"{root}/" in roots:
+            return f"{root}/"
+    raise InputError(f"{where}: {path} was listed but lies under no path asked for; write the path without links.")
+
+
+def _keys(directories: list[str]) -> tuple[str, ...]:
+    """Plain directories below the last ``key=value`` do not matter to Spark; above it they do and count as ``*``."""
+    upward = dropwhile(lambda part: "=" not in part, reversed(directories))
+    return tuple(part.partition("=")[0] if "=" in part else "*" for part in upward)[::-1]

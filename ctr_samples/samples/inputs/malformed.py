@@ -1,0 +1,179 @@
+"""Says what is wrong with the malformed lines of a source: values of another type, another width, another delimiter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ctr_samples.config import CsvSource, TextSource
+from ctr_samples.config.problems import end_sentence
+from ctr_samples.errors import InputError
+from ctr_samples.samples.inputs.csv_lines import csv_options, delimiter_hint
+from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame
+from ctr_samples.sparksql.columns import quoted
+from ctr_samples.sparksql.observations import Observations
+
+_MOST_COLUMNS = 3
+_LONGEST = 60
+_INTEGER = r"^\s*[+-]?\d+\s*$"
+_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+
+
+@dataclass(frozen=True, slots=True)
+class LineCounts:
+    """The lines of a source of text that a run read, and how many of them are malformed."""
+
+    lines: int = 0
+    malformed: int = 0
+
+
+class LinesWatch:
+    """Counts the lines of one source of text. Lives on the driver."""
+
+    def __init__(self, *, active: bool = True) -> None:
+        self._observations = Observations(active=active)
+
+    def on(self, lines: DataFrame) -> DataFrame:
+        """All lines of the source, counted."""
+        return self._observations.on(lines, {"lines": F.count(F.lit(1)), "malformed": F.count(MALFORMED)})
+
+    def result(self) -> LineCounts:
+        """What was counted; call it after the action."""
+        return LineCounts(**self._observations.counts())
+
+
+def check_lines(name: str, counts: LineCounts, source: TextSource, frame: SourceFrame) -> None:
+    """Refuse a source with more malformed lines than the configuration allows, and say what is wrong with them."""
+    lines, malformed, allowed = counts.lines, counts.malformed, source.bad_records.max_rate
+    if malformed > allowed * lines:
+        raise InputError(
+            f"sources.{name}: {malformed:,} of {lines:,} lines are malformed ({malformed / lines:.2%}), more than "
+            f"`bad_records.max_rate: {allowed:g}` allows: {end_sentence(reasons(frame, source, lines))} Look at the file, or "
+            "raise the rate."
+        )
+
+
+def reasons(found: SourceFrame, source: TextSource, lines: int) -> str:
+    """What is wrong with the malformed lines, ``lines`` being how many there are in all. One Spark job over the source."""
+    typed = _typed_fields(found, source)
+    bad = found.frame.where(F.col(MALFORMED).isNotNull()).withColumn("_texts", _texts(found, source, typed))
+    counted = _counted(bad, typed, found.csv.first_line if found.csv else "")
+    said = [*_wrong_values(typed, counted, lines), *_other_lines(found, source, counted)]
+    headed = isinstance(source, CsvSource) and source.header
+    if not headed and counted["first_line"] and counted["all_wrong"] <= len(found.files or ()) < lines:
+        said.append("the first line looks like a header: set `header: true`")
+    return "; ".join(said)
+
+
+def _typed_fields(found: SourceFrame, source: TextSource) -> list[StructField]:
+    """The columns of the lines that are not just text."""
+    of_path = set() if found.csv is None else set(found.frame.columns) - set(found.csv.names)
+    declared = cast(StructType, StructType.fromDDL(source.schema_)).fieldNames()
+    return [
+        field
+        for field in found.frame.schema
+        if field.name in declared and field.name not in of_path and not isinstance(field.dataType, StringType)
+    ]
+
+
+def _texts(found: SourceFrame, source: TextSource, typed: list[StructField]) -> Column:
+    """A struct of what a line says, as text, for each of its columns; the last field is not null where that is impossible."""
+    names = found.csv.names if found.csv else [field.name for field in typed]
+    schema = StructType([StructField(name, StringType()) for name in (*names, MALFORMED)])
+    options = {"columnNameOfCorruptRecord": MALFORMED}
+    if isinstance(source, CsvSource):
+        return F.from_csv(MALFORMED, _as_ddl(schema), {**csv_options(source), **options})
+    return F.from_json(MALFORMED, schema, {**options, "maxStringLen": str(2**31 - 1)})
+
+
+def _as_ddl(schema: StructType) -> str:
+    return ", ".join(f"{quoted(name)} STRING" for name in schema.fieldNames())
+
+
+def _counted(bad: DataFrame, typed: list[StructField], first_line: str) -> Mapping[str, Any]:
+    texts, line = F.col("_texts"), F.col(MALFORMED)
+    untaken = texts[MALFORMED].isNotNull()
+    wrong = [texts[f.name].isNotNull() & bad[quoted(f.name)].isNull() & ~untaken for f in typed]
+    every, some = F.lit(bool(typed)), F.lit(False)
+    for one in wrong:
+        every, some = every & one, some | one
+    counts = {
+        "others": F.count_if(~some),
+        "other": F.max(F.when(~some, F.substring(line, 1, 1000))),
+        "first_line": F.count_if(every & (line == first_line)),
+        "all_wrong": F.count_if(every),
+    }
+    for i, (field, one) in enumerate(zip(typed, wrong, strict=True)):
+        text = F.when(one, F.substring(texts[field.name], 1, 1000))
+        longest = F.max(F.when(one & (line != first_line), F.struct(F.length(text), text.alias("text"))))
+        counts[f"{i}.lines"] = F.count_if(one)
+        counts[f"{i}.value"] = F.coalesce(longest["text"], F.max(text))
+        counts[f"{i}.integers"] = F.count_if(one & text.rlike(_INTEGER))
+        counts[f"{i}.numbers"] = F.count_if(one & text.rlike(_NUMBER))
+    return bad.agg(*[column.alias(key) for key, column in counts.items()]).collect()[0].asDict()
+
+
+def _wrong_values(typed: list[StructField], counted: Mapping[str, Any], lines: int) -> Iterator[str]:
+    columns = [(counted[f"{i}.lines"], i, field) for i, field in enumerate(typed) if counted[f"{i}.lines"]]
+    for count, i, field in sorted(columns, key=lambda found: (-found[0], found[1]))[:_MOST_COLUMNS]:
+        value, kind = counted[f"{i}.value"], field.dataType.simpleString().upper()
+        numbers = "integers" if counted[f"{i}.integers"] == count else "numbers"
+        advice = _advice(value, field, numbers if counted[f"{i}.{numbers}"] == count else None)
+        an = "an" if kind[0] in "AEIO" else "a"
+        yield f"`{field.name}` = {_shown(value)} is not {an} {kind} in {count:,} of {lines:,} lines; use {advice}"
+    if len(columns) > _MOST_COLUMNS:
+        yield f"so are values of {len(columns) - _MOST_COLUMNS} more columns"
+
+
+def _advice(longest: str, field: StructField, all_are: str | None) -> str:
+    """A type that takes all values of a column; ``all_are`` is integers, numbers or None."""
+    kind = field.dataType
+    if isinstance(kind, DateType | TimestampType | TimestampNTZType):
+        return f"STRING, and say its form where it is used, as in to_timestamp({field.name}, 'dd.MM.yyyy HH:mm')"
+    if all_are == "integers" and isinstance(kind, ByteType | ShortType | IntegerType | LongType | DecimalType):
+        digits = len(re.sub(r"\D", "", longest))
+        if digits <= 18 and not isinstance(kind, LongType | DecimalType):
+            return "BIGINT"
+        return f"STRING or DECIMAL({digits})" if digits <= 38 else "STRING"
+    return "DOUBLE" if all_are is not None and _is_exact(kind) else "STRING"
+
+
+def _is_exact(kind: DataType) -> bool:
+    return isinstance(kind, ByteType | ShortType | IntegerType | LongType | DecimalType)
+
+
+def _other_lines(found: SourceFrame, source: TextSource, counted: Mapping[str, Any]) -> Iterator[str]:
+    """Of the lines whose values are not at fault: they have another form."""
+    count, line = counted["others"], counted["other"]
+    if not count:
+        return
+    if found.csv is None or not isinstance(source, CsvSource):
+        yield f"{count:,} are not one JSON object, such as {_shown(line)}"
+        return
+    width = len(found.csv.names)
+    hint = delimiter_hint(line, source.delimiter, width)
+    alone = "one column" if source.delimiter not in line else "another number of columns"
+    yield f"{count:,} have {alone} instead of {width}, such as {_shown(line)}" + (f"; {hint}" if hint else "")
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")

@@ -1,0 +1,293 @@
+"""Reads the configured inputs: which days are there, which lines are malformed, which files were seen."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import reduce
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampType
+
+from ctr_samples.config import CatalogSource, CsvSource, DatabaseSource, FileSource, JsonSource, Source, TextSource
+from ctr_samples.config.source import SourceKind
+from ctr_samples.errors import ConfigError, InputError
+from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
+from ctr_samples.samples.inputs.databases import open_database_table, place_of, without_secrets
+from ctr_samples.samples.inputs.json_lines import objects_of
+from ctr_samples.samples.inputs.listing import Found, InputFile, find_files
+from ctr_samples.samples.period import Day
+from ctr_samples.sparksql.columns import quoted
+from ctr_samples.sparksql.expressions import first_sentence
+from ctr_samples.sparksql.failures import input_errors
+
+__all__ = ["MALFORMED", "InputFile", "SourceFrame", "days_needed", "read_source"]
+
+MALFORMED = "_malformed_line"
+"""Column of json and csv sources: the text of a line that does not fit the schema, else null."""
+
+_HIVE_HINT = " If it is a Hive table, run with `--conf spark.sql.catalogImplementation=hive`."
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFrame:
+    """A source as a lazy DataFrame, with what was found on the way.
+
+    ``missing_days`` are neighbours of the run date that are not there. ``files`` is None for tables, whose content the driver
+    cannot tell apart by name. ``absent`` names the place of an optional source where nothing is: its frame has no rows.
+    ``csv`` is what a line of CSV holds.
+    """
+
+    name: str
+    frame: DataFrame
+    missing_days: tuple[date, ...]
+    files: tuple[InputFile, ...] | None
+    absent: str | None = None
+    csv: CsvColumns | None = None
+
+    @property
+    def bytes(self) -> int | None:
+        """The size of the files; None for tables."""
+        return None if self.files is None else sum(file.bytes for file in self.files)
+
+    @property
+    def snapshot(self) -> dict[str, Any]:
+        """What the manifest keeps about the input: counts and a fingerprint of names, sizes and times."""
+        missing = [day.isoformat() for day in self.missing_days]
+        if self.files is None:
+            return {"files": None, "bytes": None, "fingerprint": None, "missing_days": missing}
+        text = "\n".join(f"{f.path} {f.bytes} {f.modified_ms}" for f in sorted(self.files, key=lambda f: f.path))
+        return {
+            "files": len(self.files),
+            "bytes": self.bytes,
+            "fingerprint": hashlib.sha256(text.encode()).hexdigest()[:16],
+            "missing_days": missing,
+            **({"absent": True} if self.absent is not None else {}),
+        }
+
+
+def read_source(spark: SparkSession, name: str, source: Source, run_date: date) -> SourceFrame:
+    """A source over the days that the run needs. Runs on the driver; reads names of files, and at most a row a day of tables.
+
+    Raises InputError when the run date is missing or empty; other days may be missing and are reported. An optional source of
+    which no day is there has no rows.
+    """
+    if isinstance(source, DatabaseSource):
+        with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
+            return _of_days(name, open_database_table(spark, name, source), source, run_date, place_of(source))
+    if isinstance(source, CatalogSource):
+        return _read_table(spark, name, source, run_date)
+    found, missing = _find_days(spark, name, source, run_date)
+    if not found:
+        return _absent(spark, name, source, source.path, run_date)
+    files = tuple(file for of_path in found.values() for file in of_path.files)
+    frame, csv = _read_files(spark, name, source, found)
+    return SourceFrame(name, frame, missing, files, csv=csv)
+
+
+def days_needed(source: SourceKind, run_date: date, zone: str) -> list[date]:
+    """The days that a dated source is read over, in order: whole days, and as many times 24 hours around the run date.
+
+    So a window of a day is whole also behind a day of 23 hours, for which one more day is read.
+    """
+    day, local = Day.of(run_date, zone), ZoneInfo(zone)
+    before, after = timedelta(days=source.days_before), timedelta(days=source.days_after)
+    first = min(run_date - before, (day.start - before).astimezone(local).date())
+    last = max(run_date + after, (day.end + after - timedelta(microseconds=1)).astimezone(local).date())
+    return [first + timedelta(days=n) for n in range((last - first).days + 1)]
+
+
+def _days(spark: SparkSession, source: SourceKind, run_date: date) -> list[date]:
+    return days_needed(source, run_date, str(spark.conf.get("spark.sql.session.timeZone")))
+
+
+def _absent(
+    spark: SparkSession, name: str, source: FileSource | CatalogSource, place: str, run_date: date
+) -> SourceFrame:
+    """An optional source where nothing is. Spark sees that it is empty while it plans, and joins nothing."""
+    schema = _schema(name, source)
+    key = _key_of_day(source) if isinstance(source, FileSource) else None
+    if key is not None and key.lower() not in _lower(schema.fieldNames()):
+        schema = schema.add(key, DateType())
+    columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
+    missing = tuple(_days(spark, source, run_date)) if source.is_dated else ()
+    return SourceFrame(name, spark.range(1).where(F.lit(False)).select(*columns), missing, (), place)
+
+
+def _read_table(spark: SparkSession, name: str, source: CatalogSource, run_date: date) -> SourceFrame:
+    try:
+        frame = spark.read.table(source.table)
+    except (AnalysisException, ParseException) as error:
+        unknown = error.getCondition() in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
+        if unknown and source.optional:
+            return _absent(spark, name, source, f"table {source.table}", run_date)
+        hint = _HIVE_HINT if unknown and spark.conf.get("spark.sql.catalogImplementation") == "in-memory" else ""
+        raise InputError(
+            f"sources.{name}: the table {source.table} cannot be read: {first_sentence(error)}{hint}"
+        ) from None
+    with input_errors(f"sources.{name}: the table {source.table} cannot be read"):
+        return _of_days(name, frame, source, run_date, f"the table {source.table}")
+
+
+def _of_days(
+    name: str, frame: DataFrame, source: CatalogSource | DatabaseSource, run_date: date, place: str
+) -> SourceFrame:
+    """The days of a table that the run needs; all of it without a ``date_column``. Looks for one row of each later day."""
+    if source.date_column is None:
+        return SourceFrame(name, frame, (), None)
+    found = {column.lower(): frame.schema[column].dataType for column in frame.columns}
+    if source.date_column.lower() not in found:
+        raise InputError(f"sources.{name}: {place} has no column {source.date_column!r}.")
+    column = F.col(source.date_column)
+    # A date is compared as one, so that a database can look it up; anything else by its text.
+    as_dates = isinstance(found[source.date_column.lower()], DateType)
+    written = column if as_dates else column.cast("string")
+
+    def on(days: list[date]) -> Column:
+        return written.isin(days if as_dates else [day.isoformat() for day in days])
+
+    days = _days(frame.sparkSession, source, run_date)
+    missing = [day for day in days if day >= run_date and frame.where(on([day])).isEmpty()]
+    if run_date in missing:
+        raise InputError(
+            f"sources.{name}: {place} has no rows with {source.date_column} = {run_date}; wait for the job that writes it."
+        )
+    return SourceFrame(name, frame.where(on(days)), tuple(missing), None)
+
+
+def _find_days(
+    spark: SparkSession, name: str, source: FileSource, run_date: date
+) -> tuple[dict[str, Found], tuple[date, ...]]:
+    """What was found under the path of each day that has data, and the days that have none; nothing only if it is optional."""
+    days = _days(spark, source, run_date) if source.is_dated else [run_date]
+    paths = {day: source.path.replace("{date}", day.isoformat()) for day in days}
+    found = find_files(spark, f"sources.{name}", list(paths.values()))
+    required = paths[run_date]
+    if not found and source.optional:
+        return {}, ()
+    if required not in found:
+        raise InputError(f"sources.{name}: there is no {required}; check the path, or wait for the job that writes it.")
+    with_data = {path: of_path for path, of_path in found.items() if of_path.files}
+    if required not in with_data:
+        raise InputError(
+            f"sources.{name}: {required} is there but holds no data file; wait for the job that writes it."
+        )
+    return with_data, tuple(day for day, path in paths.items() if path not in with_data)
+
+
+def _read_files(
+    spark: SparkSession, name: str, source: FileSource, found: Mapping[str, Found]
+) -> tuple[DataFrame, CsvColumns | None]:
+    """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not."""
+    paths = list(found)
+    keys = _common_keys(name, source, found)
+    with input_errors(f"sources.{name}: cannot read {paths[0]} as {source.format}"):
+        columns = _csv_columns(spark, name, source, paths, keys) if isinstance(source, CsvSource) else None
+        reader = _reader(spark, name, source, keys, columns)
+        rows = _of_one_root(reader, paths, source) if keys else _loaded(_in_any_directory(reader), paths, source)
+        if isinstance(source, JsonSource):
+            rows = objects_of(rows, _schema(name, source), MALFORMED)
+        if columns is not None:
+            rows = columns.named(rows)
+        return _with_day(rows, name, source), columns
+
+
+def _csv_columns(
+    spark: SparkSession, name: str, source: CsvSource, paths: Sequence[str], keys: Sequence[str]
+) -> CsvColumns:
+    """What the lines of a CSV source hold; the column of the day may be in them or not."""
+    schema, day = _schema(name, source), _key_of_day(source)
+    in_lines = [field.name for field in schema if field.name != MALFORMED and field.name not in keys]
+    return columns_of(spark, f"sources.{name}", source, in_lines, paths, day)
+
+
+def _in_any_directory(reader: DataFrameReader) -> DataFrameReader:
+    return reader.option("recursiveFileLookup", True)
+
+
+def _of_one_root(reader: DataFrameReader, paths: Sequence[str], source: FileSource) -> DataFrame:
+    """``key=value`` directories, of which Spark takes one root at a time. The first one's columns and types hold for all."""
+    first = reader.load(paths[0])
+    frames = [_loaded(reader, [paths[0]], source)]
+    frames += [_loaded(reader.schema(first.schema), [path], source) for path in paths[1:]]
+    return reduce(DataFrame.unionByName, frames)
+
+
+_PATH_DAY = "_day_of_path"
+
+
+def _key_of_day(source: FileSource) -> str | None:
+    """The name in front of the day in the path: ``dt`` of ``users/dt={date}``."""
+    found = re.search(r"(?:^|/)([A-Za-z_][\w-]*)=\{date\}(?:/|$)", source.path, re.ASCII)
+    return found[1] if found else None
+
+
+def _loaded(reader: DataFrameReader, paths: list[str], source: FileSource) -> DataFrame:
+    """The rows of some files, with the day of their directory where the path names it."""
+    rows, key = reader.load(paths), _key_of_day(source)
+    if key is None:
+        return rows
+    day = F.regexp_extract("_metadata.file_path", rf"^.*/{key}=(\d{{4}}-\d\d-\d\d)(?:/|$)", 1)
+    return rows.select("*", day.cast("date").alias(_PATH_DAY))
+
+
+def _with_day(rows: DataFrame, name: str, source: FileSource) -> DataFrame:
+    """The day of the directory as a column of its name. What the files themselves say goes before."""
+    key = _key_of_day(source)
+    if key is None:
+        return rows
+    day, there = F.col(_PATH_DAY), key.lower() in _lower(rows.columns)
+    declared = _schema(name, source) if isinstance(source, TextSource) else StructType()
+    kinds = {field.name.lower(): field.dataType for field in declared}
+    kind = kinds.get(key.lower(), DateType())
+    if not there:
+        rows = rows.withColumn(key, day.cast(kind))
+    elif isinstance(source, JsonSource) and isinstance(kind, DateType | StringType | TimestampType):
+        rows = rows.withColumn(key, F.coalesce(F.col(quoted(key)), day.cast(kind)))
+    return rows.drop(_PATH_DAY)
+
+
+def _lower(names: Sequence[str]) -> set[str]:
+    return {name.lower() for name in names}
+
+
+def _common_keys(name: str, source: FileSource, found: Mapping[str, Found]) -> tuple[str, ...]:
+    layouts = set[tuple[str, ...]]().union(*(of_path.layouts for of_path in found.values()))
+    if len(layouts) > 1 or any("*" in layout for layout in layouts):
+        kinds = " and ".join(sorted("/".join(layout) or "none" for layout in layouts))
+        raise InputError(
+            f"sources.{name}: the files under {source.path} lie in different `key=value` directories ({kinds}); expected the "
+            "same keys for all files, right below the path. Move the files, or give each kind its own source."
+        )
+    return next(iter(layouts))
+
+
+def _reader(
+    spark: SparkSession, name: str, source: FileSource, keys: Sequence[str], columns: CsvColumns | None
+) -> DataFrameReader:
+    reader = spark.read.format("text" if isinstance(source, JsonSource) else source.format)
+    if isinstance(source, JsonSource):
+        typed = [field for field in _schema(name, source) if field.name in keys]
+        reader = reader.schema(StructType([StructField("value", StringType()), *typed]))
+    if isinstance(source, CsvSource) and columns is not None:
+        schema = columns.line_schema(_schema(name, source), (MALFORMED, *keys))
+        reader = csv_reader(reader, source, MALFORMED).schema(schema)
+    return reader
+
+
+def _schema(name: str, source: FileSource | CatalogSource) -> StructType:
+    text = source.schema_ or ""
+    try:
+        schema = StructType.fromDDL(text)
+    except (ParseException, AnalysisException) as error:
+        raise ConfigError(f"sources.{name}.schema: {first_sentence(error)}") from None
+    if not isinstance(schema, StructType):
+        raise ConfigError(f"sources.{name}.schema: found {text}, expected columns such as `a INT, b STRING`")
+    return schema.add(MALFORMED, StringType()) if isinstance(source, TextSource) else schema

@@ -1,0 +1,62 @@
+"""What a run reads: its sources over the days that it needs, and who counts the rows that pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, Self
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ctr_samples.config import JobConfig
+from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_source
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.watches.all import Watches
+from ctr_samples.samples.watches.times import Use, clocks_of, of_interest
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The sources of a configuration on one day. Lives on the driver."""
+
+    config: JobConfig
+    day: Day
+    sources: Mapping[str, SourceFrame]
+    watches: Watches
+
+    @classmethod
+    def read(cls, spark: SparkSession, config: JobConfig, run_date: date, *, watched: bool = True) -> Self:
+        """Find what is there; reads names of files, and at most a row a day of tables. Raises as :func:`read_source` does.
+
+        Where it is not ``watched``, nothing is counted: for plans of which only a part runs.
+        """
+        day = Day.of(run_date, config.timezone)
+        sources = {name: read_source(spark, name, source, run_date) for name, source in config.sources.items()}
+        return cls(config, day, sources, Watches.of(config, day, active=watched))
+
+    def plain(self, name: str) -> DataFrame:
+        """The rows of a source that nobody counts: for short looks while a run is planned."""
+        return self.sources[name].frame
+
+    def watched(self, name: str, use: Use) -> DataFrame:
+        """The rows of a source for one use: its malformed lines and its times that cannot be right are counted."""
+        frame = self.plain(name)
+        clocks = clocks_of(self.config, self.day, name, use, frame)
+        is_text = MALFORMED in frame.columns  # all of its lines are counted; of others the files may be pruned
+        rows = self.watches.lines[name].on(frame) if is_text else frame.where(of_interest(clocks))
+        return self.watches.clocks.on(rows, clocks)
+
+    def facts(self) -> dict[str, dict[str, Any]]:
+        """What the manifest says of each source; call it after the action."""
+        return {name: {**source.snapshot, **self._lines(name)} for name, source in self.sources.items()}
+
+    def absent(self) -> Iterator[tuple[str, str]]:
+        """The optional sources of which nothing is there, each with the place where it was looked for."""
+        return ((name, source.absent) for name, source in self.sources.items() if source.absent is not None)
+
+    def _lines(self, name: str) -> dict[str, int]:
+        if MALFORMED not in self.plain(name).columns:
+            return {}
+        counts = self.watches.lines[name].result()
+        return {"lines": counts.lines, "malformed": counts.malformed}

@@ -1,0 +1,34 @@
+"""Attributes actions to impressions and reduces them to labels. Labels look forward, features look backward."""
+
+from ctr_samples.samples.labels.actions import ACTION, actions_by_key, actions_near, actions_of
+from ctr_samples.samples.labels.attribution import DELAY, IS_ACTION, ORPHAN, attribute
+from ctr_samples.samples.labels.counts import LabelsWatch, delay_ends
+from ctr_samples.samples.labels.plans import (
+    LabelPlan,
+    label_columns,
+    label_reach,
+    longest_skew,
+    longest_window,
+    plan_label,
+    plan_labels,
+)
+
+__all__ = [
+    "ACTION",
+    "DELAY",
+    "IS_ACTION",
+    "ORPHAN",
+    "LabelPlan",
+    "LabelsWatch",
+    "actions_by_key",
+    "actions_near",
+    "actions_of",
+    "attribute",
+    "delay_ends",
+    "label_columns",
+    "label_reach",
+    "longest_skew",
+    "longest_window",
+    "plan_label",
+    "plan_labels",
+]

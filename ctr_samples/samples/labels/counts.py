@@ -1,0 +1,138 @@
+"""What is counted of actions while they pass: how many, how many orphans, and after what delay they come.
+
+Each row gets one small number, and an observation counts the numbers: comparing integers for every count is cheap,
+comparing names, days and delays for every count is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from ctr_samples.config.units import format_duration
+from ctr_samples.samples.labels.actions import ACTION
+from ctr_samples.samples.labels.attribution import ACTION_KEYS, DELAY, IS_ACTION
+from ctr_samples.samples.labels.plans import LabelPlan
+from ctr_samples.samples.period import Day
+from ctr_samples.sparksql.columns import micros_of
+from ctr_samples.sparksql.observations import Observations
+from ctr_samples.sparksql.releases import sample_by
+
+_MICROSECOND = timedelta(microseconds=1)
+_EDGES = tuple(timedelta(seconds=s) for s in (1, 10, 60, 600, 3600, 6 * 3600, 24 * 3600))
+_COUNTED = "_counted"
+_PREFIX = "row."
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+MOST_SAMPLED = 100
+"""Orphans of a label that the manifest names; fewer before Spark 4.2."""
+
+
+def delay_ends(plan: LabelPlan) -> dict[str, timedelta]:
+    """The ends of the delays that are told apart, by name; the last is the window. ``before`` if clocks may disagree."""
+    early = {"before": -_MICROSECOND} if plan.label.skew else {}
+    edges = [edge for edge in _EDGES if edge < plan.label.window]
+    return early | {format_duration(edge): edge for edge in (*edges, plan.label.window)}
+
+
+def action_on_day(day: Day) -> Column:
+    """Whether a row of ``attribute`` is an action of the day; one without a time counts, and is always an orphan."""
+    time = F.col(f"{ACTION}.time")
+    return F.col(IS_ACTION) & (day.contains(time) | time.isNull())
+
+
+class LabelsWatch:
+    """Counts the actions of a day as they pass. Lives on the driver."""
+
+    def __init__(self, plans: Sequence[LabelPlan], day: Day, *, active: bool = True) -> None:
+        self._plans, self._day = plans, day
+        self._observations = Observations(active=active)
+
+    def on(self, attributed: DataFrame) -> DataFrame:
+        """Rows of :func:`ctr_samples.samples.labels.attribute`, of which the actions are counted."""
+        return self._observations.on(with_numbers(attributed, self._day, self._plans), action_counts(self._plans))
+
+    def result(self) -> dict[str, dict[str, Any]]:
+        """What the manifest says of each label (:func:`labels_counted`); call it after the action."""
+        return labels_counted(self._plans, self._observations.counts(), self._observations.lists())
+
+
+def with_numbers(rows: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> DataFrame:
+    """Adds the number that :func:`action_counts` counts: which label, which delay; null for all but actions of the day."""
+    number = F.lit(None).cast("int")
+    for first, plan in _first_numbers(plans):
+        which = F.lit(first)  # an orphan
+        for place, end in enumerate(reversed(delay_ends(plan).values())):
+            last = first + len(delay_ends(plan))
+            which = F.when(F.col(DELAY) <= micros_of(end), F.lit(last - place)).otherwise(which)
+        number = F.when(F.col(f"{ACTION}.label") == plan.name, which).otherwise(number)
+    return rows.withColumn(_COUNTED, F.when(action_on_day(day), number))
+
+
+def action_counts(plans: Sequence[LabelPlan]) -> dict[str, Column]:
+    """Aggregates over rows of :func:`with_numbers`."""
+    counts = {}
+    for first, plan in _first_numbers(plans):
+        for number in range(first, first + 1 + len(delay_ends(plan))):
+            counts[f"{_PREFIX}{number}"] = F.count_if(F.col(_COUNTED) == number)
+        if plan.label.value is not None:
+            mine = F.col(_COUNTED).between(first, first + len(delay_ends(plan)))
+            counts[f"{plan.name}.without_value"] = F.count_if(mine & F.col(f"{ACTION}.value").isNull())
+        if plan.label.orphans == "quarantine":
+            counts[f"{plan.name}.sample"] = _some_orphans(F.col(_COUNTED) == first)
+    return counts
+
+
+def _some_orphans(orphan: Column) -> Column:
+    """Up to a hundred of them, chosen by a hash: the same ones on every run, whatever the order of the log."""
+    micros = F.unix_micros(f"{ACTION}.time")
+    said = F.struct(micros.alias("micros"), f"{ACTION_KEYS}.*")
+    place = F.xxhash64(F.to_json(said), f"{ACTION}.value")
+    return sample_by(F.when(orphan, said), F.when(orphan, place), MOST_SAMPLED)
+
+
+def labels_counted(
+    plans: Sequence[LabelPlan], counts: Mapping[str, int], lists: Mapping[str, Sequence[Row]]
+) -> dict[str, dict[str, Any]]:
+    """What the manifest says of each label: ``actions`` of the day, ``orphans`` among them, ``without_value``, and ``delays``.
+
+    ``orphan_sample`` has some of the orphans, with their keys, unless the configuration drops them.
+    ``delays`` maps the end of each range (``"10s"``: more than a second, at most ten) to the actions that came in it.
+    """
+    found = {}
+    for first, plan in _first_numbers(plans):
+        orphans, *placed = (counts.get(f"{_PREFIX}{n}", 0) for n in range(first, first + 1 + len(delay_ends(plan))))
+        delays = dict(zip(delay_ends(plan), placed, strict=True))
+        without = counts.get(f"{plan.name}.without_value", 0)
+        found[plan.name] = {
+            "actions": orphans + sum(placed),
+            "orphans": orphans,
+            "without_value": without,
+            "delays": delays,
+        }
+        if plan.label.orphans == "quarantine":
+            found[plan.name]["orphan_sample"] = sorted(
+                map(_orphan, lists.get(f"{plan.name}.sample", ())), key=_in_order
+            )
+    return found
+
+
+def _orphan(row: Row) -> dict[str, str | None]:
+    time = None if row.micros is None else (_EPOCH + row.micros * _MICROSECOND).isoformat()
+    return {"time": time, "request": row.request, "user": row.user, "article": row.article}
+
+
+def _in_order(orphan: Mapping[str, str | None]) -> list[str]:
+    return [value or "" for value in orphan.values()]
+
+
+def _first_numbers(plans: Sequence[LabelPlan]) -> Iterator[tuple[int, LabelPlan]]:
+    """The numbers of a label begin with that of its orphans; those of its delays follow."""
+    first = 0
+    for plan in plans:
+        yield first, plan
+        first += 1 + len(delay_ends(plan))

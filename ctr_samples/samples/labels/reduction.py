@@ -1,0 +1,50 @@
+"""Reduces the actions of an impression to its label.
+
+What is known of a label after one kind of key is its *state*, null when no action counted; the states of two kinds merge.
+So no kind of key needs the rows of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import Column, WindowSpec
+from pyspark.sql import functions as F
+
+from ctr_samples.config.names import mask_of
+from ctr_samples.samples.labels.actions import ACTION
+from ctr_samples.samples.labels.plans import LabelPlan
+
+
+def state_of(plan: LabelPlan, counts: Column, of_one: WindowSpec) -> Column:
+    """The state of a label over the actions in a window that count for it; an action whose value is no number does not."""
+    value = F.when(counts & (F.col(f"{ACTION}.label") == plan.name), F.col(f"{ACTION}.value"))
+    match plan.label.reduce:
+        case "any":
+            return F.max(F.when(value.isNotNull(), 1)).over(of_one)
+        case "sum":
+            return F.sum(value).over(of_one)
+        case "max":
+            return F.max(value).over(of_one)
+        case "first":  # of several at one moment the least value, so that the order of the log does not matter
+            timed = F.struct(F.col(f"{ACTION}.time").alias("time"), value.alias("value"))
+            return F.min(F.when(value.isNotNull(), timed)).over(of_one)
+
+
+def merged(plan: LabelPlan, states: Sequence[Column]) -> Column:
+    """One state from those of several kinds of key."""
+    if len(states) == 1:
+        return states[0]
+    if plan.label.reduce == "sum":
+        return reduce(lambda one, other: F.coalesce(one + other, one, other), states)
+    return F.least(*states) if plan.label.reduce == "first" else F.greatest(*states)
+
+
+def label_values(plan: LabelPlan, state: Column) -> list[Column]:
+    """The label and, for a reduced value, its mask: 0 where no action said anything, which is not the same as zero."""
+    there = state.isNotNull().cast("bigint")
+    if plan.label.reduce == "any":
+        return [there.alias(plan.name)]
+    number = state["value"] if plan.label.reduce == "first" else state
+    return [F.coalesce(number, F.lit(0.0)).cast("float").alias(plan.name), there.alias(mask_of(plan.name))]

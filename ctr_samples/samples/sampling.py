@@ -1,0 +1,126 @@
+"""Which split a sample goes to, and which negatives are left out. Both are decided by hashes: the same on every run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, time
+from functools import reduce
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.config import JobConfig
+from ctr_samples.samples.features import IMPRESSION
+from ctr_samples.samples.period import Day
+from ctr_samples.sparksql.columns import stable_hash
+from ctr_samples.sparksql.observations import Observations
+
+FORMULAS = {
+    "weight": "1 / rate for a negative of train, else 1",
+    "probability": "p / (p + (1 - p) / rate)",
+    "source": "He et al. 2014, Practical Lessons from Predicting Clicks on Ads at Facebook, section 6.3",
+}
+"""How a model is made right again: train with the weights, or without them and correct its probability, never both."""
+
+_OWN_ID = f"{IMPRESSION}.impression_id"
+
+
+def split_column(config: JobConfig, day: Day) -> Column:
+    """``train``, ``eval`` or ``test``; a missing user or request is split by impression."""
+    split = config.split
+    if split.by == "time":
+        assert split.eval_from is not None
+        late = F.col(f"{IMPRESSION}.impression_time") >= F.lit(_local(day, config.timezone, split.eval_from))
+        return F.when(late, "eval").otherwise("train")
+    own = F.col(_OWN_ID).cast("string")
+    key = own if split.by == "impression" else F.coalesce(F.col(f"{IMPRESSION}.{split.by}").cast("string"), own)
+    place = _place("split", key)
+    chosen = F.when(place < split.eval, "eval")
+    if split.test:
+        chosen = chosen.when(place < split.eval + split.test, "test")
+    return chosen.otherwise("train")
+
+
+DOWN_SAMPLED = "down_sampled"
+"""The reason why a negative of train is left out."""
+
+_NEGATIVES = "negatives"
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingCounts:
+    """The negatives of train, and how many of them are left out."""
+
+    negatives: int = 0
+    dropped: int = 0
+
+
+class SamplingWatch:
+    """Leaves out negatives, and counts them. Lives on the driver."""
+
+    def __init__(self, config: JobConfig, day: Day, *, active: bool = True) -> None:
+        self._config, self._day = config, day
+        self._observations = Observations(active=active)
+
+    def on(self, labelled: DataFrame) -> DataFrame:
+        """The labelled impressions without the negatives that are left out; all of them where nothing is sampled."""
+        if self._config.sampling is None:
+            return labelled
+        negative = _may_be_dropped(self._config, self._day)
+        dropped = negative & (_place_of_negative(self._config) >= self._config.sampling.negatives)
+        counts = {DOWN_SAMPLED: F.count_if(dropped), _NEGATIVES: F.count_if(negative)}
+        return self._observations.on(labelled, counts).where(~dropped)
+
+    def result(self) -> SamplingCounts | None:
+        """What was counted; None where nothing is sampled. Call it after the action."""
+        if self._config.sampling is None:
+            return None
+        counts = self._observations.counts()
+        return SamplingCounts(counts.get(_NEGATIVES, 0), counts.get(DOWN_SAMPLED, 0))
+
+
+def weight_column(config: JobConfig, day: Day) -> Column | None:
+    """What a sample counts for, or None where all are alike."""
+    if config.sampling is None:
+        return None
+    weight = F.when(_may_be_dropped(config, day), 1.0 / config.sampling.negatives).otherwise(1.0)
+    return weight.cast("float")
+
+
+def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str, Any]:
+    """What the manifest says about sampling; nothing where there was none."""
+    if config.sampling is None or counts is None:
+        return {}
+    return {
+        "rate": config.sampling.negatives,
+        "salt": config.sampling.salt,
+        "negatives": counts.negatives,
+        "kept": counts.negatives - counts.dropped,
+        "expected": round(counts.negatives * config.sampling.negatives, 1),
+        "formulas": FORMULAS,
+    }
+
+
+def _may_be_dropped(config: JobConfig, day: Day) -> Column:
+    """Negatives of train: other splits keep the share of positives that the logs have."""
+    all_zero = reduce(Column.__and__, [F.col(name) == 0 for name in config.labels])
+    return (split_column(config, day) == "train") & all_zero
+
+
+def _place_of_negative(config: JobConfig) -> Column:
+    assert config.sampling is not None
+    # The salt of the configuration is a part and not the salt of the hash: `split` would tie the two choices together.
+    return _place("sampling", F.lit(config.sampling.salt), F.col(_OWN_ID).cast("string"))
+
+
+def _place(salt: str, *parts: Column) -> Column:
+    """A number in [0, 1) by the first 53 bits of a hash: as many as a double has."""
+    return F.shiftrightunsigned(stable_hash(salt, list(parts)), 11) / F.lit(float(2**53))
+
+
+def _local(day: Day, timezone: str, clock: str) -> datetime:
+    """The instant at which the clocks show ``HH:MM`` on a day; the first one, if they show it twice."""
+    zone = ZoneInfo(timezone)
+    return datetime.combine(day.start.astimezone(zone).date(), time.fromisoformat(clock), zone).astimezone(UTC)

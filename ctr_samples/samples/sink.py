@@ -1,0 +1,105 @@
+"""Writes samples as TFRecord shards in one pass over Arrow batches; each task returns one receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.contract import ExampleContract
+from ctr_samples.quality.measure.collecting import Collector, Wanted
+from ctr_samples.records.write import shard_writer
+from ctr_samples.samples.features import SHUFFLE, SPLIT
+from ctr_samples.shards import Receipt, Storage
+from ctr_samples.sparksql.written import Progress
+
+_RECEIPT = "receipt string"
+
+
+@dataclass(frozen=True, slots=True)
+class SinkPlan:
+    """All that a task needs to know; travels to the executors by pickle."""
+
+    storage: Storage
+    directory: str
+    contract: ExampleContract
+    compression: Literal["none", "gzip", "zlib"]
+    shard_size: int
+    engine: Literal["native", "tensorflow"] = "native"
+    wanted: Wanted | None = None
+    """What to measure of the samples, if anything."""
+
+
+def in_final_order(samples: DataFrame, partitions: int) -> DataFrame:
+    """Samples spread over a fixed number of partitions and sorted, both by hash: the same order on every run.
+
+    So samples of one user or hour lie far apart, and a reader needs only a small shuffle buffer.
+    """
+    spread = samples.repartition(partitions, F.col(SHUFFLE))
+    return spread.sortWithinPartitions(SPLIT, SHUFFLE, "impression_id")
+
+
+def write_shards(samples: DataFrame, plan: SinkPlan, progress: Progress) -> list[Receipt]:
+    """Run the job's one action and return the receipts that reached the driver.
+
+    The tasks run on executors, possibly more than once for a partition; Spark takes the result of one attempt of each. Files
+    of the others stay behind, named in no receipt.
+    """
+    rows = samples.mapInArrow(_Task(plan, progress), _RECEIPT).collect()
+    return [Receipt.from_json(row["receipt"]) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Writes one partition. Runs on an executor, once for each attempt.
+
+    Any error fails the attempt and leaves its open files unseen; Spark then tries again. The iterator also ends, without an
+    error, when the JVM side of the task fails, so finishing here proves nothing: only a receipt that reaches the driver does.
+    """
+
+    plan: SinkPlan
+    progress: Progress
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        plan, context = self.plan, TaskContext.get()
+        assert context is not None
+        names = plan.contract.names()
+        collector = None if plan.wanted is None else Collector(plan.wanted, context.partitionId())
+        with shard_writer(
+            plan.storage,
+            plan.directory,
+            plan.contract,
+            compression=plan.compression,
+            shard_size=plan.shard_size,
+            partition=context.partitionId(),
+            attempt=context.taskAttemptId(),
+            engine=plan.engine,
+        ) as writer:
+            for batch in batches:
+                for split, rows in _by_split(batch):
+                    writer.write(rows.select(names), split)
+                    if collector is not None:
+                        collector.observe(rows, split)
+            receipt = writer.close()
+        if collector is not None:
+            receipt = replace(receipt, measures=collector.close())
+        self.progress.samples.add(sum(shard.records for shard in receipt.shards))
+        self.progress.shards.add(len(receipt.shards))
+        yield pa.RecordBatch.from_pydict({"receipt": [receipt.to_json()]})
+
+
+def _by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """A batch as runs of one split; sorted input has at most two, and slicing copies nothing."""
+    if batch.num_rows == 0:
+        return
+    runs = pc.run_end_encode(batch.column(SPLIT))
+    start = 0
+    for end, split in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
+        yield split, batch.slice(start, end - start)
+        start = end

@@ -1,0 +1,169 @@
+"""Counts tokens and numbers of training days. Runs on the driver as a few Spark actions; nothing is written.
+
+Only rows of the split train are looked at, of days before those that the result may be used for, so that nothing which a model
+is evaluated on can take part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ctr_samples.config import Feature, JobConfig
+from ctr_samples.config import Vocabulary as VocabularyConfig
+from ctr_samples.errors import InputError
+from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.features.feature import fitted_value
+from ctr_samples.samples.features.row import IMPRESSION
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.sampling import split_column
+from ctr_samples.vocabulary import FittedState, Moments, TokenCounts, Vocabulary
+
+ACCURACY = 10_000
+"""Of quantiles: their rank is right within 1 / ACCURACY."""
+
+_LINE_BREAK = r"[\n-\r\x1c-\x1e\x85\u2028\u2029]"
+"""Where any of the usual readers of text begins a new line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What training days say: the tokens of each vocabulary, moments, and quantile boundaries."""
+
+    rows: int
+    tokens: Mapping[str, TokenCounts]
+    moments: Mapping[str, Moments]
+    boundaries: Mapping[str, tuple[float, ...]]
+
+
+def only_fitted(config: JobConfig) -> JobConfig:
+    """The configuration with the features that are fitted, and the views and histories that they need."""
+    features = {name: feature for name, feature in config.features.items() if feature.is_fitted}
+    texts = " ".join(text for f in features.values() for text in (f.from_, f.expr, f.at) if text).replace("`", "")
+    views = {name: view for name, view in config.views.items() if f"{name}." in texts}
+    histories = {name: history for name, history in config.histories.items() if f"{name}." in texts}
+    return config.model_copy(update={"features": features, "views": views, "histories": histories, "sampling": None})
+
+
+def count_days(spark: SparkSession, config: JobConfig, days: Sequence[date], before: FittedState | None) -> Counted:
+    """Count the training rows of some days. The moments and quantiles of the version ``before`` stay, and are not fitted."""
+    known = {*before.moments, *before.boundaries} if before else set()
+    fitted = only_fitted(config)
+    frames = [_training_rows(spark, fitted, day) for day in days]
+    values = {name: fitted_value(frames[0].limit(0), name, feature) for name, feature in fitted.features.items()}
+    columns = [value.column.alias(name) for name, value in values.items()]
+    rows = reduce(DataFrame.unionByName, [frame.select(*columns) for frame in frames]).persist()
+    try:
+        count = rows.count()
+        if count == 0:
+            raise InputError(
+                f"There are no training impressions on {days[0]} to {days[-1]} to fit anything on; check the days and the "
+                "split."
+            )
+        lists = {name for name, value in values.items() if value.levels}
+        measured = [name for name, f in fitted.features.items() if (f.scale or f.quantiles) and name not in known]
+        return Counted(
+            count,
+            _token_counts(rows, fitted, lists, before.vocabularies if before else {}),
+            {n: _moments(rows, n, fitted.features[n], n in lists) for n in measured if fitted.features[n].scale},
+            {n: _boundaries(rows, n, fitted.features[n], n in lists) for n in measured if fitted.features[n].quantiles},
+        )
+    finally:
+        rows.unpersist()
+
+
+def days_through(last: date, count: int) -> list[date]:
+    """``count`` days of which ``last`` is the last."""
+    return [last - timedelta(days=back) for back in reversed(range(count))]
+
+
+def _training_rows(spark: SparkSession, config: JobConfig, run_date: date) -> DataFrame:
+    inputs = Inputs.read(spark, config, run_date, watched=False)
+    return (
+        SampleBuilder(inputs)
+        .joined()
+        .where(split_column(config, inputs.day) == "train")
+        .select(IMPRESSION, *config.views, *config.histories)
+    )
+
+
+def _token_counts(
+    rows: DataFrame, config: JobConfig, lists: set[str], known: Mapping[str, Vocabulary]
+) -> dict[str, TokenCounts]:
+    """For each vocabulary its tokens with their counts, all features that share it taken together."""
+    sharing: dict[str, list[str]] = {}
+    for name, feature in config.features.items():
+        if feature.vocabulary is not None:
+            sharing.setdefault(feature.vocabulary, []).append(name)
+    found = {}
+    for vocabulary, names in sharing.items():
+        every = F.concat(*[_items(name, name in lists) for name in names])
+        counts = rows.select(F.explode(every).alias("token")).where("token is not null").groupBy("token").count()
+        has = known[vocabulary].tokens if vocabulary in known else ()
+        found[vocabulary] = _worth_an_id(counts.persist(), config.vocabularies[vocabulary], has)
+    return found
+
+
+def _worth_an_id(counts: DataFrame, said: VocabularyConfig, has: Sequence[str]) -> TokenCounts:
+    """The tokens that have an id, and of the others the most frequent that occur often enough.
+
+    A token with a line break never gets an id: the vocabulary is handed on with one token a line.
+    """
+    known = counts.sparkSession.createDataFrame(pa.table({"known": pa.array(has, pa.string())}))
+    marked = counts.join(F.broadcast(known), F.col("token") == F.col("known"), "left")
+    frequent = F.col("known").isNull() & (F.col("count") >= said.min_count)
+    fresh = marked.where(frequent & ~F.col("token").rlike(_LINE_BREAK))
+    best = fresh.orderBy(F.desc("count"), "token").limit(said.capacity)
+    both = best.unionByName(marked.where(F.col("known").isNotNull())).select("token", "count").toArrow()
+    (total,) = counts.agg(F.sum("count")).collect()
+    tokens = list(zip(both.column("token").to_pylist(), both.column("count").to_pylist(), strict=True))
+    found = TokenCounts(tokens, total[0] or 0, fresh.count())
+    counts.unpersist()
+    return found
+
+
+def _items(name: str, listed: bool) -> Column:
+    return F.coalesce(F.col(name), F.array().cast("array<string>")) if listed else F.array(F.col(name))
+
+
+def _numbers(rows: DataFrame, name: str, listed: bool) -> DataFrame:
+    """``place, x`` of each number that is there and finite."""
+    exploded = rows.select(F.posexplode(F.col(name)) if listed else F.posexplode(F.array(F.col(name)))).toDF(
+        "place", "x"
+    )
+    return exploded.where(F.abs("x") < F.lit(math.inf))  # NaN is greater than all numbers
+
+
+def _moments(rows: DataFrame, name: str, feature: Feature, listed: bool) -> Moments:
+    numbers = _numbers(rows, name, listed)
+    # With `pad` a longer list is cut; without it the run refuses one.
+    numbers = (
+        numbers.where(F.col("place") < feature.shape[0]) if feature.shape else numbers.withColumn("place", F.lit(0))
+    )
+    found = (
+        numbers.groupBy("place")
+        .agg(F.count("x"), F.avg("x"), F.stddev_pop("x"), F.min("x"), F.max("x"))
+        .orderBy("place")
+        .collect()
+    )
+    if len(found) != (feature.shape[0] if feature.shape else 1):
+        raise InputError(f"features.{name}: the days that are fitted have no number for it; look at its source.")
+    _, count, mean, std, low, high = zip(*found, strict=True)
+    return Moments(count, mean, std, low, high)
+
+
+def _boundaries(rows: DataFrame, name: str, feature: Feature, listed: bool) -> tuple[float, ...]:
+    assert feature.quantiles is not None
+    ranks = [i / feature.quantiles for i in range(1, feature.quantiles)]
+    (found,) = _numbers(rows, name, listed).agg(F.percentile_approx("x", ranks, ACCURACY)).collect()
+    distinct = sorted(set(found[0] or ()))
+    if not distinct:
+        raise InputError(f"features.{name}: the days that are fitted have no number for it; look at its source.")
+    return tuple(distinct)

@@ -1,0 +1,8 @@
+"""Feature views: what was true before an impression and known by then.
+
+rows.py         a source as rows of key, event time, available time and payload
+aggregates.py   counts, sums, distinct values and rates over windows, as such rows
+as_of/          the join
+joiner.py       all views of a configuration, planned and joined
+counts.py       how many samples found a row, and how old it was
+"""

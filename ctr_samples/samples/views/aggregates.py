@@ -1,0 +1,242 @@
+"""Counts, sums, distinct values and rates over sliding windows, as rows of a feature view: one whenever something changes.
+
+Time is cut into steps. An action enters its windows when its step is over, and leaves each of them when the window has moved
+on; a running sum of what enters and leaves is the aggregate from then on. So windows cost the same whatever their length, all
+numbers are exact, and a key has at most one row for each step, however hot it is.
+
+A value of a distinct count enters with an action unless an earlier one still keeps it in the window, and leaves with an action
+unless a later one keeps it: distinct values are exact too, and need no sketch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from ctr_samples.config import Aggregates, DailyCountView, WindowView
+from ctr_samples.config.counting import Rate, windowed
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD
+from ctr_samples.sparksql.columns import (
+    INTEGERS,
+    boolean_column,
+    key_column,
+    later,
+    micros_of,
+    number_column,
+    time_column,
+)
+from ctr_samples.sparksql.expressions import typed_expression
+
+_DAY = timedelta(days=1)
+_MICROSECOND = timedelta(microseconds=1)
+ROWS = "rows of the source"
+_STEP, _AT, _WHICH, _VALUE, _LEAVES = "_step", "_at", "_which", "_value", "_leaves"
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """What is counted, added up and told apart, as columns of the source."""
+
+    counts: Mapping[str, Column]
+    sums: Mapping[str, Column] = field(default_factory=dict)
+    distinct: Mapping[str, Column] = field(default_factory=dict)
+
+    @property
+    def names(self) -> list[str]:
+        """All of them, in order."""
+        return [*self.counts, *self.sums, *self.distinct]
+
+
+def windowed_rows(
+    source: DataFrame, rows: DataFrame, key: Column, view: WindowView, columns: Sequence[str], where: str
+) -> DataFrame:
+    """The rows of a view with ``aggregates``: ``key``, both times, ``gone`` and ``payload`` with just ``columns``.
+
+    A row is true as of the last microsecond of its step, so that an impression at the next one sees it.
+    """
+    aggregates = view.aggregates
+    time = time_column(source, view.event_time, f"{where}.event_time")
+    measures = _measures(source, aggregates, f"{where}.aggregates")
+    changed = changes(rows, key, time, measures, aggregates.windows, aggregates.step)
+    known = instant_of(F.col(_AT), aggregates.step)
+    values = _values(aggregates, lambda name, number: F.col(_measure(name, number)))
+    return changed.select(
+        KEY,
+        later(known, -_MICROSECOND).alias(EVENT_TIME),
+        later(known, view.delay).alias(AVAILABLE_TIME),
+        (F.col(_measure(ROWS, aggregates.windows.index(aggregates.longest))) == 0).alias(GONE),
+        F.struct(*[values[column].alias(column) for column in columns]).alias(PAYLOAD),
+    )
+
+
+def daily_rows(
+    source: DataFrame, rows: DataFrame, key: Column, view: DailyCountView, columns: Sequence[str], where: str
+) -> DataFrame:
+    """The rows of ``daily_counts``: ``key``, ``event_time`` and ``payload``; one for each midnight on which something counts.
+
+    A key whose window becomes empty has one more row that says so.
+    """
+    counted = view.daily_counts
+    time = time_column(source, view.event_time, f"{where}.event_time")
+    counts = {n: boolean_column(source, e, f"{where}.daily_counts.counts.{n}") for n, e in counted.counts.items()}
+    changed = changes(rows, key, time, Measures(counts), (counted.days * _DAY,), _DAY)
+    following = F.lead(_AT).over(Window.partitionBy(KEY).orderBy(_AT))
+    last = F.when(F.col(_measure(ROWS, 0)) > 0, following - 1).otherwise(F.col(_AT))
+    values = {name: F.col(_measure(name, 0)) for name in counts}
+    values |= {name: smoothed(rate, values[rate.count], values[rate.of]) for name, rate in counted.rates.items()}
+    payload = F.struct(*[values[column].alias(column) for column in columns]).alias(PAYLOAD)
+    midnights = changed.withColumn("_last", last).select(
+        KEY, F.explode(F.sequence(_AT, "_last")).alias("_midnight"), payload
+    )
+    return midnights.select(KEY, instant_of(F.col("_midnight"), _DAY).alias(EVENT_TIME), PAYLOAD)
+
+
+def reach(view: WindowView) -> timedelta:
+    """How long before an impression an action, or a change, can still matter."""
+    aggregates = view.aggregates
+    # A calendar day may have 25 hours.
+    slack = timedelta(hours=2) if aggregates.step == _DAY else timedelta()
+    return aggregates.longest + view.delay + aggregates.step + slack
+
+
+def in_reach(source: DataFrame, view: WindowView, day: Day, where: str) -> DataFrame:
+    """The rows of the source that can lie in a window of some impression of the day."""
+    return source.where(in_windows(time_column(source, view.event_time, f"{where}.event_time"), view, day))
+
+
+def in_windows(time: Column, view: WindowView, day: Day) -> Column:
+    """Whether an action at a time can lie in a window of some impression of the day."""
+    return day.reaches(time, reach(view), timedelta())
+
+
+def filled(joined: DataFrame, name: str, aggregates: Aggregates) -> Column:
+    """The struct of a joined view: where nothing lies in its windows, zeros, and the prior of each rate."""
+    empty = _values(aggregates, lambda *_: F.lit(0).cast("bigint"))
+    kind = joined.schema[name].dataType
+    assert isinstance(kind, StructType)
+    values = [
+        F.coalesce(F.col(name)[field], empty[field]).alias(field) if field in empty else F.col(name)[field].alias(field)
+        for field in kind.fieldNames()
+    ]
+    return F.struct(*values).alias(name)
+
+
+def changes(
+    rows: DataFrame, key: Column, time: Column, measures: Measures, windows: tuple[timedelta, ...], step: timedelta
+) -> DataFrame:
+    """``key``, ``_at`` (the first step that sees it), and a column for each measure and window from then on.
+
+    All rows are one more measure. Rows without a key or a time count nothing. Steps are whole numbers: see :func:`instant_of`.
+    """
+    steps = [window // step for window in windows]
+    per_step = _by_step(rows, key, time, measures, step)
+    entering = F.explode(F.array(*[F.lit(n) for n in range(-1, len(steps))])).alias(_LEAVES)
+    moved = F.element_at(F.array(F.lit(0), *[F.lit(s) for s in steps]), F.col(_LEAVES) + 2)
+    both = per_step.select("*", entering).withColumn(_AT, F.col(_STEP) + 1 + moved)
+    deltas = {
+        _measure(m, n): _delta(m, n, steps[n], measures) for m in [ROWS, *measures.names] for n in range(len(steps))
+    }
+    at_step = both.groupBy(KEY, _AT).agg(*[F.sum(delta).alias(name) for name, delta in deltas.items()])
+    until = Window.partitionBy(KEY).orderBy(_AT).rowsBetween(Window.unboundedPreceding, 0)
+    return at_step.select(KEY, _AT, *[F.sum(name).over(until).alias(name) for name in deltas])
+
+
+def instant_of(step: Column, length: timedelta) -> Column:
+    """When a step begins: a midnight of the session's zone for steps of a day, else counted from midnight in UTC."""
+    if length == _DAY:
+        return F.date_from_unix_date(step.cast("int")).cast("timestamp")
+    return F.timestamp_micros(step * F.lit(micros_of(length)))
+
+
+def smoothed(rate: Rate, count: Column, of: Column) -> Column:
+    """A rate that begins at its prior."""
+    return (count + F.lit(rate.prior * rate.strength)) / (of + F.lit(rate.strength))
+
+
+def _measures(source: DataFrame, aggregates: Aggregates, where: str) -> Measures:
+    return Measures(
+        {n: boolean_column(source, e, f"{where}.counts.{n}") for n, e in aggregates.counts.items()},
+        {n: _exact(source, e, f"{where}.sums.{n}") for n, e in aggregates.sums.items()},
+        {n: key_column(source, e, f"{where}.distinct.{n}").cast("string") for n, e in aggregates.distinct.items()},
+    )
+
+
+def _exact(source: DataFrame, text: str, where: str) -> Column:
+    """A number that can be added and taken away again without a trace, as those of floating point cannot."""
+    column, kind = typed_expression(source, text, where)
+    if isinstance(kind, INTEGERS):
+        return column.cast("decimal(19,0)")
+    return number_column(source, text, where).try_cast("decimal(28,9)")
+
+
+def _by_step(rows: DataFrame, key: Column, time: Column, measures: Measures, step: timedelta) -> DataFrame:
+    """What each key did in each step, one row; and for each value of a distinct count a row of its own.
+
+    ``_before`` and ``_after`` say how many steps ago and in how many steps the same value came, and comes again.
+    """
+    number = F.unix_date(F.to_date(time)) if step == _DAY else F.floor(F.unix_micros(time) / F.lit(micros_of(step)))
+    values = [F.lit(None).cast("string"), *measures.distinct.values()]
+    kinds = [F.struct(F.lit(n).alias(_WHICH), value.alias(_VALUE)) for n, value in enumerate(values)]
+    placed = rows.select(
+        key.alias(KEY),
+        number.cast("bigint").alias(_STEP),
+        *[column.alias(_own(name)) for name, column in {**measures.counts, **measures.sums}.items()],
+        F.inline(F.array(*kinds)),
+    ).where(F.col(KEY).isNotNull() & F.col(_STEP).isNotNull() & ((F.col(_WHICH) == 0) | F.col(_VALUE).isNotNull()))
+    grouped = placed.groupBy(KEY, _WHICH, _VALUE, _STEP).agg(
+        F.count_if(F.col(_WHICH) == 0).alias(_own(ROWS)),
+        *[F.count_if((F.col(_WHICH) == 0) & F.col(_own(n))).alias(_own(n)) for n in measures.counts],
+        *[
+            F.coalesce(F.sum(F.when(F.col(_WHICH) == 0, F.col(_own(n)))), F.lit(0)).alias(_own(n))
+            for n in measures.sums
+        ],
+    )
+    if not measures.distinct:
+        return grouped
+    of_value = Window.partitionBy(KEY, _WHICH, _VALUE).orderBy(_STEP)
+    return grouped.withColumns(
+        {
+            "_before": F.col(_STEP) - F.lag(_STEP).over(of_value),
+            "_after": F.lead(_STEP).over(of_value) - F.col(_STEP),
+        }
+    )
+
+
+def _delta(name: str, number: int, length: int, measures: Measures) -> Column:
+    """What a row of a step adds to a measure in one window when it enters, and takes away when it leaves."""
+    enters, leaves = F.col(_LEAVES) == -1, F.col(_LEAVES) == number
+    if name not in measures.distinct:
+        return F.when(enters, F.col(_own(name))).when(leaves, -F.col(_own(name))).otherwise(0)
+    mine = F.col(_WHICH) == 1 + list(measures.distinct).index(name)
+    new = F.coalesce(F.col("_before") > length, F.lit(True))
+    gone = F.coalesce(F.col("_after") > length, F.lit(True))
+    return F.when(mine & enters & new, 1).when(mine & leaves & gone, -1).otherwise(0)
+
+
+def _own(name: str) -> str:
+    """The column of a measure in a step; it cannot meet another one, whatever the configuration calls it."""
+    return f"of {name}"
+
+
+def _measure(name: str, window: int) -> str:
+    """The column of a measure over a window, by its number."""
+    return f"{name} {window}"
+
+
+def _values(aggregates: Aggregates, measure: Callable[[str, int], Column]) -> dict[str, Column]:
+    """Each column of the view, from the measures of its window."""
+    values: dict[str, Column] = {}
+    for number, window in enumerate(aggregates.windows):
+        for name in (*aggregates.counts, *aggregates.distinct):
+            values[windowed(name, window)] = measure(name, number)
+        for name in aggregates.sums:
+            values[windowed(name, window)] = measure(name, number).cast("double")
+        for name, rate in aggregates.rates.items():
+            values[windowed(name, window)] = smoothed(rate, measure(rate.count, number), measure(rate.of, number))
+    return values

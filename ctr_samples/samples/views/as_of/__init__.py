@@ -1,0 +1,49 @@
+"""The as-of join: to each impression the last row of a feature view that was true before it and known by then.
+
+A row is visible to an impression iff ``event_time < impression_time`` (``<=`` if inclusive) and ``available_time <=
+impression_time``; among the visible rows the greatest (event_time, available_time, sequence, content) wins, if its event time
+is ``>= impression_time - ttl`` and it is no tombstone. Of a snapshot view only rows of the latest visible snapshot count. One
+row out for each impression in, always, whatever the method::
+
+    ranked_rows.py feature rows with their place in time and in rank; the struct that a joined view becomes
+    union.py       impressions and rows of several views in one window: one shuffle for all views of an entity
+    hot_keys.py    keys with too many rows for one task, cut into slices of time that carry the best row along
+    intervals.py   small views: when each row is the best, broadcast
+    snapshots.py   daily snapshots: an equi-join on the latest that was there
+    methods.py     from the name of a method to its join
+    planning.py    which method for which view, as a value
+"""
+
+from ctr_samples.samples.views.as_of.methods import join_by
+from ctr_samples.samples.views.as_of.planning import JoinStep, Limits, ViewFacts, described, plan_joins
+from ctr_samples.samples.views.as_of.ranked_rows import (
+    AVAILABLE_TIME,
+    EVENT_TIME,
+    GONE,
+    KEY,
+    PAYLOAD,
+    SEQUENCE,
+    AsOf,
+    Join,
+    view_type,
+)
+from ctr_samples.samples.views.as_of.static import join_static
+
+__all__ = [
+    "AVAILABLE_TIME",
+    "EVENT_TIME",
+    "GONE",
+    "KEY",
+    "PAYLOAD",
+    "SEQUENCE",
+    "AsOf",
+    "Join",
+    "JoinStep",
+    "Limits",
+    "ViewFacts",
+    "described",
+    "join_by",
+    "join_static",
+    "plan_joins",
+    "view_type",
+]

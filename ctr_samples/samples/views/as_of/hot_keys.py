@@ -1,0 +1,77 @@
+"""Keys with too many rows for one task, cut into slices of time.
+
+The first row of each slice is the best row of all slices before it, so the join stays exact: a slice of a key is joined like
+a key of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.samples.views.as_of.ranked_rows import KEY, MOMENT, RANK, ROW
+from ctr_samples.sparksql.columns import micros_of
+
+
+@dataclass(frozen=True, slots=True)
+class HotKeys:
+    """Which keys are hot (as text), and how their time is cut: ``slices`` of ``length`` from ``start`` on.
+
+    What lies before ``start`` is in slice 0, what lies behind the end in the last one.
+    """
+
+    keys: tuple[str, ...]
+    start: datetime
+    length: timedelta
+    slices: int
+
+
+def slice_of(hot: HotKeys | None, key: Column, moment: Column) -> Column:
+    """The slice in which an instant of a key lies; 0 for keys that are not hot."""
+    if hot is None or not hot.keys:
+        return F.lit(0).cast("bigint")
+    micros = F.unix_micros(moment) - F.unix_micros(F.lit(hot.start))
+    number = F.floor(micros / F.lit(micros_of(hot.length))) + 1
+    inside = F.greatest(F.lit(0), F.least(F.lit(hot.slices), number)).cast("bigint")
+    return F.when(_is_hot(hot, key), inside).otherwise(F.lit(0).cast("bigint"))
+
+
+def carried(rows: DataFrame, hot: HotKeys) -> DataFrame:
+    """For each slice of a hot key but the first, the best row of the slices before it.
+
+    ``rows`` has ``key``, ``moment``, ``rank`` and ``row``; the result has ``slice`` too. It is small: rows are first reduced to
+    the best of each slice, on the tasks that read them.
+    """
+    of_slice = (
+        rows.where(_is_hot(hot, F.col(KEY)))
+        .withColumn("slice", slice_of(hot, F.col(KEY), F.col(MOMENT)))
+        .groupBy(KEY, "slice")
+        .agg(F.max_by(F.struct(MOMENT, RANK, ROW), RANK).alias("best"))
+    )
+    # Each best row is offered to every later slice, and the best of those offered is carried.
+    later = F.sequence(F.col("slice") + 1, F.lit(hot.slices).cast("bigint"))
+    offered = of_slice.where(F.col("slice") < hot.slices).select(KEY, F.explode(later).alias("slice"), "best")
+    best = offered.groupBy(KEY, "slice").agg(F.max_by("best", F.col(f"best.{RANK}")).alias("best"))
+    return best.select(KEY, f"best.{MOMENT}", f"best.{RANK}", f"best.{ROW}", "slice")
+
+
+def measure_hot_keys(
+    frames: Sequence[tuple[DataFrame, str]], least_rows: int, most_keys: int = 1000
+) -> tuple[str, ...]:
+    """The keys with at least ``least_rows`` rows over all frames, as text, most frequent first. Runs a Spark job."""
+    counts = None
+    for frame, key in frames:
+        own = frame.select(F.col(key).cast("string").alias(KEY)).where(F.col(KEY).isNotNull()).groupBy(KEY).count()
+        counts = own if counts is None else counts.unionByName(own)
+    assert counts is not None
+    total = counts.groupBy(KEY).agg(F.sum("count").alias("rows")).where(F.col("rows") >= least_rows)
+    top = total.orderBy(F.col("rows").desc(), KEY).limit(most_keys)
+    return tuple(row[KEY] for row in top.collect())
+
+
+def _is_hot(hot: HotKeys, key: Column) -> Column:
+    return F.coalesce(key.cast("string").isin(*hot.keys), F.lit(False))

@@ -1,0 +1,55 @@
+"""Small views: for each row the interval in which it is the best, broadcast. No impression is shuffled."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ctr_samples.samples.views.as_of.ranked_rows import (
+    KEY,
+    MOMENT,
+    RANK,
+    ROW,
+    Join,
+    by_rank,
+    placed,
+    view_struct,
+    with_latest_snapshot,
+)
+from ctr_samples.sparksql.columns import same_key_type
+
+
+def join_by_intervals(impressions: DataFrame, join: Join) -> DataFrame:
+    """Impressions with one more column for the view.
+
+    For views with few rows for each key: an impression looks at all intervals of its key, of which one at most holds its time.
+    """
+    how = join.how
+    left_key, right_key = same_key_type(impressions, how.on, join.features, KEY)
+    left = impressions
+    if how.snapshot:
+        left = with_latest_snapshot(left, join, "_latest")
+    right = F.broadcast(_intervals(placed(join, right_key), how.in_order))
+    time = F.col(how.time)
+    holds = (time >= F.col("_from")) & (F.col("_to").isNull() | (time < F.col("_to")))
+    joined = left.withColumn("_on", left_key).join(right, (F.col("_on") == F.col("_key")) & holds, how="left")
+    view = view_struct(join, "_best", time, F.col("_latest") if how.snapshot else None)
+    return joined.select(*[F.col(f"`{c}`") for c in impressions.columns], view)
+
+
+def most_rows_of_a_key(features: DataFrame) -> int:
+    """How many rows the key with the most of them has; 0 without rows. Runs a Spark job."""
+    most = features.groupBy(KEY).count().agg(F.max("count")).first()
+    return most[0] or 0 if most else 0
+
+
+def _intervals(rows: DataFrame, in_order: bool) -> DataFrame:
+    """``_key``, ``_from``, ``_to`` and ``_best``: from each moment to the next the best row so far."""
+    so_far = Window.partitionBy(KEY).orderBy(MOMENT).rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    by_moment = Window.partitionBy(KEY).orderBy(MOMENT, *by_rank(RANK))
+    return (
+        rows.withColumn("_best", F.col(ROW) if in_order else F.max_by(ROW, RANK).over(so_far))
+        .withColumn("_to", F.lead(MOMENT).over(by_moment))
+        .where(F.col("_to").isNull() | (F.col(MOMENT) < F.col("_to")))
+        .select(F.col(KEY).alias("_key"), F.col(MOMENT).alias("_from"), "_to", "_best")
+    )

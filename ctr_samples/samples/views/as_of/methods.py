@@ -1,0 +1,25 @@
+"""From the name of a method to its join: one way for the views of a run and for the canaries that watch them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+
+from ctr_samples.samples.views.as_of.hot_keys import HotKeys
+from ctr_samples.samples.views.as_of.intervals import join_by_intervals
+from ctr_samples.samples.views.as_of.planning import Method
+from ctr_samples.samples.views.as_of.ranked_rows import Join
+from ctr_samples.samples.views.as_of.snapshots import join_snapshots
+from ctr_samples.samples.views.as_of.static import join_static
+from ctr_samples.samples.views.as_of.union import join_by_union
+
+
+def join_by(method: Method, impressions: DataFrame, joins: Sequence[Join], hot: HotKeys | None = None) -> DataFrame:
+    """Impressions with one more column for each view. Only a union joins several, and has hot keys."""
+    if method == "union":
+        return join_by_union(impressions, joins, hot)
+    (join,) = joins
+    if method == "static":
+        return join_static(impressions, join.features, join.how.name, join.how.on)
+    return join_by_intervals(impressions, join) if method == "intervals" else join_snapshots(impressions, join)

@@ -1,0 +1,131 @@
+"""Feature rows with their place in time and in rank, and the struct that a joined view becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, DataType, DoubleType, StructField, StructType
+
+from ctr_samples.sparksql.columns import hash_of_fields, later, quoted
+
+KEY, EVENT_TIME, AVAILABLE_TIME, PAYLOAD = "key", "event_time", "available_time", "payload"
+SEQUENCE, GONE = "sequence", "gone"
+"""The columns of a feature table that is ready to be joined. The last two may be missing: what orders rows of equal times,
+and whether a row is a tombstone, that is, says that the entity has no features any more."""
+
+MOMENT, RANK, ROW = "moment", "rank", "row"
+CONTENT = "content"
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """How one view is joined: under what name, on which key of the impressions, and how old a row may be.
+
+    ``snapshot`` views have their rows in snapshots, all rows of one with the same event time; an entity that is not in the
+    latest visible one has no features. ``in_order`` says that rows become known in the order in which they became true, those
+    of one instant together: then the best row so far is the last one. ``time`` and ``id`` are the columns with the
+    impression's time and its unique id.
+    """
+
+    name: str
+    on: str
+    ttl: timedelta | None
+    inclusive: bool = False
+    snapshot: bool = False
+    in_order: bool = False
+    time: str = "impression.impression_time"
+    id: str = "impression.impression_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A view that is ready to be joined. Rows without key or times must have been removed from ``features``."""
+
+    how: AsOf
+    features: DataFrame
+
+    @property
+    def fields(self) -> Sequence[str]:
+        """The names of the view's columns."""
+        payload = self.features.schema[PAYLOAD].dataType
+        assert isinstance(payload, StructType)
+        return payload.fieldNames()
+
+
+def placed(join: Join, key: Column) -> DataFrame:
+    """``key``, ``moment`` (from when on both clocks have passed), ``rank`` (which row wins) and ``row`` (what it says)."""
+    features = join.features
+    payload = features.schema[PAYLOAD].dataType
+    sequence = F.col(SEQUENCE) if SEQUENCE in features.columns else F.lit(None).cast("bigint")
+    gone = F.coalesce(F.col(GONE), F.lit(False)) if GONE in features.columns else F.lit(False)
+    rank = F.struct(EVENT_TIME, AVAILABLE_TIME, sequence.alias(SEQUENCE), content_of(payload).alias(CONTENT))
+    return features.select(
+        key.alias(KEY),
+        effective_from(join.how).alias(MOMENT),
+        rank.alias(RANK),
+        F.struct(F.col(EVENT_TIME), gone.alias(GONE), F.col(PAYLOAD)).alias(ROW),
+    )
+
+
+def by_rank(rank: str) -> list[Column]:
+    """What to sort by so that ranks ascend: Spark sorts by the parts of a struct faster than by the struct."""
+    return [F.col(f"{rank}.{part}") for part in (EVENT_TIME, AVAILABLE_TIME, SEQUENCE, CONTENT)]
+
+
+def effective_from(how: AsOf) -> Column:
+    """The first instant at which an impression sees a row."""
+    # A strict event clock is an inclusive one a microsecond later, the resolution of a Spark timestamp.
+    after_event = F.col(EVENT_TIME) if how.inclusive else later(F.col(EVENT_TIME), timedelta(microseconds=1))
+    return F.greatest(after_event, F.col(AVAILABLE_TIME))
+
+
+def view_struct(join: Join, best: str, impression_time: Column, latest: Column | None = None) -> Column:
+    """The struct that features are made from, of the best visible row in the column ``best``.
+
+    A row past its ttl, a tombstone, and a row that is not of the snapshot ``latest`` are no match.
+    """
+    how = join.how
+    event_time = F.col(f"{best}.{EVENT_TIME}")
+    valid = event_time.isNotNull() & ~F.col(f"{best}.{GONE}")
+    if how.ttl is not None:
+        valid &= event_time >= later(impression_time, -how.ttl)
+    if latest is not None:
+        valid &= event_time == latest
+    matched = F.coalesce(valid, F.lit(False))
+    age = (F.unix_micros(impression_time) - F.unix_micros(event_time)) / F.lit(1e6)
+    fields = [F.when(matched, F.col(f"{best}.{PAYLOAD}.{quoted(field)}")).alias(field) for field in join.fields]
+    return F.struct(*fields, F.when(matched, age).alias("age_s"), matched.alias("matched")).alias(how.name)
+
+
+def view_type(join: Join) -> StructType:
+    """The type of :func:`view_struct`."""
+    payload = join.features.schema[PAYLOAD].dataType
+    assert isinstance(payload, StructType)
+    fields = [StructField(field.name, field.dataType) for field in payload.fields]
+    return StructType([*fields, StructField("age_s", DoubleType()), StructField("matched", BooleanType(), False)])
+
+
+def content_of(kind: DataType) -> Column:
+    """A hash of the whole payload, the last resort that makes the order of rows total."""
+    assert isinstance(kind, StructType)
+    payload = F.col(PAYLOAD)
+    return hash_of_fields([payload[f.name] for f in kind.fields], [f.dataType for f in kind.fields])
+
+
+def with_latest_snapshot(impressions: DataFrame, join: Join, name: str) -> DataFrame:
+    """Impressions with the event time of the latest snapshot that each of them sees, null if there is none.
+
+    The snapshots are counted in days: their times travel with each task as one array.
+    """
+    snapshots = join.features.select(F.struct(EVENT_TIME, effective_from(join.how).alias(MOMENT)).alias("snapshot"))
+    all_times = F.broadcast(snapshots.agg(F.collect_set("snapshot").alias("_snapshots")))
+    visible = F.filter("_snapshots", lambda one: one[MOMENT] <= F.col(join.how.time))
+    return (
+        impressions.crossJoin(all_times)
+        .withColumn(name, F.array_max(visible)[EVENT_TIME])
+        .select(*[F.col(f"`{c}`") for c in impressions.columns], name)
+    )

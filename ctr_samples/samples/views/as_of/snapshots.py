@@ -1,0 +1,45 @@
+"""Daily snapshots: an equi-join on the key and the latest snapshot that was there."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.samples.views.as_of.ranked_rows import (
+    EVENT_TIME,
+    KEY,
+    MOMENT,
+    RANK,
+    ROW,
+    Join,
+    placed,
+    view_struct,
+    with_latest_snapshot,
+)
+from ctr_samples.sparksql.columns import same_key_type
+
+
+def join_snapshots(impressions: DataFrame, join: Join) -> DataFrame:
+    """Impressions with one more column for the view, which must be a snapshot view.
+
+    Rows of one key and snapshot are reduced to the one that wins. Impressions without a key are spread over all tasks.
+    """
+    how = join.how
+    assert how.snapshot, f"{how.name} is no snapshot view"
+    left_key, right_key = same_key_type(impressions, how.on, join.features, KEY)
+    left = with_latest_snapshot(impressions, join, "_latest").withColumns(
+        {"_on": left_key, "_alone": F.when(left_key.isNull(), F.col(how.id))}
+    )
+    rows = placed(join, right_key).withColumn("_at", F.col(f"{ROW}.{EVENT_TIME}"))
+    right = rows.groupBy(F.col(KEY).alias("_key"), "_at").agg(
+        F.max_by(ROW, RANK).alias("_best"), F.min(MOMENT).alias(MOMENT)
+    )
+    nobody = F.lit(None).cast(left.schema["_alone"].dataType)
+    same = (
+        (F.col("_on") == F.col("_key"))
+        & (F.col("_latest") == F.col("_at"))
+        & F.col("_alone").eqNullSafe(F.col("_nobody"))
+    )
+    joined = left.join(right.withColumn("_nobody", nobody), same, how="left")
+    view = view_struct(join, "_best", F.col(how.time))
+    return joined.select(*[F.col(f"`{c}`") for c in impressions.columns], view)

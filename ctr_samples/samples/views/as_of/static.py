@@ -1,0 +1,26 @@
+"""Tables without times."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from ctr_samples.samples.views.as_of.ranked_rows import KEY, PAYLOAD, content_of
+from ctr_samples.sparksql.columns import quoted, same_key_type
+
+
+def join_static(impressions: DataFrame, features: DataFrame, name: str, on: str) -> DataFrame:
+    """Impressions with the row of a table without times (``key``, ``payload``).
+
+    Of several rows with one key the same one is taken on every run.
+    """
+    payload = features.schema[PAYLOAD].dataType
+    assert isinstance(payload, StructType)
+    one_each = features.groupBy(KEY).agg(F.max_by(PAYLOAD, content_of(payload)).alias("_row"))
+    left_key, right_key = same_key_type(impressions, on, one_each, KEY)
+    right = one_each.select(right_key.alias("_key"), "_row")
+    joined = impressions.withColumn("_on", left_key).join(right, F.col("_on") == F.col("_key"), how="left")
+    fields = [F.col(f"_row.{quoted(field)}").alias(field) for field in payload.fieldNames()]
+    view = F.struct(*fields, F.lit(None).cast("double").alias("age_s"), F.col("_row").isNotNull().alias("matched"))
+    return joined.select(*[F.col(c) for c in impressions.columns], view.alias(name))

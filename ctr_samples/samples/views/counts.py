@@ -1,0 +1,77 @@
+"""How many samples found a row of each view, and how old those rows were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.config import JobConfig, StaticView, View
+from ctr_samples.sparksql.observations import Observations
+
+_SAMPLES, _MATCHED = "samples", "matched"
+_ACCURACY = 100
+"""Of percentiles: their rank is right within 1 / 100."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewCounts:
+    """The samples that found a row of a view; ``ages`` are quantiles of the age of those rows in whole seconds, by name."""
+
+    matched: int = 0
+    ages: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinCounts:
+    """The samples that came out of the joins, and what each view gave them."""
+
+    samples: int
+    views: Mapping[str, ViewCounts]
+
+
+class JoinsWatch:
+    """Counts the samples as they come out of the joins. Lives on the driver."""
+
+    def __init__(self, config: JobConfig, *, active: bool = True) -> None:
+        self._views = config.views
+        self._observations = Observations(active=active)
+
+    def on(self, joined: DataFrame) -> DataFrame:
+        """Impressions with a struct for each view, counted."""
+        counts = {_SAMPLES: F.count(F.lit(1))}
+        for name, view in self._views.items():
+            counts |= {f"{name}.{key}": count for key, count in _counts_of(name, view).items()}
+        return self._observations.on(joined, counts)
+
+    def result(self) -> JoinCounts:
+        """What was counted; call it after the action."""
+        counts = self._observations.counts()
+        views = {name: _read_back(counts, name) for name in self._views}
+        return JoinCounts(counts.get(_SAMPLES, 0), views)
+
+
+def _counts_of(name: str, view: View) -> dict[str, Column]:
+    return {_MATCHED: F.count_if(F.col(f"{name}.matched")), **_ages(F.col(f"{name}.age_s"), view)}
+
+
+def _ages(age: Column, view: View) -> dict[str, Column]:
+    if isinstance(view, StaticView):
+        return {}
+    # Of views without a ttl, rows are no older for being from yesterday.
+    tenth = {"age_s_p10": F.percentile_approx(age, 0.1, _ACCURACY)} if view.max_age is not None else {}
+    return {
+        "age_s_min": F.min(age),
+        **tenth,
+        "age_s_median": F.percentile_approx(age, 0.5, _ACCURACY),
+        "age_s_p90": F.percentile_approx(age, 0.9, _ACCURACY),
+        "age_s_max": F.max(age),
+    }
+
+
+def _read_back(counts: Mapping[str, int], name: str) -> ViewCounts:
+    own = {key.removeprefix(f"{name}."): value for key, value in counts.items() if key.startswith(f"{name}.")}
+    matched = own.pop(_MATCHED, 0)
+    return ViewCounts(matched, own if matched else {})

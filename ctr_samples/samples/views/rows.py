@@ -1,0 +1,130 @@
+"""Feature views: a source as rows of key, event time, available time and payload; and tables counted from a log by day."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, StringType
+
+from ctr_samples.config import DailyCountView, EventView, SnapshotView, StaticView, View, WindowView
+from ctr_samples.config.names import VIEW_METADATA
+from ctr_samples.config.problems import end_sentence, nearest
+from ctr_samples.errors import InputError
+from ctr_samples.samples.impressions import matching_rows
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.views.aggregates import daily_rows, windowed_rows
+from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE, AsOf
+from ctr_samples.sparksql.columns import boolean_column, key_column, later, order_column, pair_key, quoted, time_column
+from ctr_samples.sparksql.expressions import typed_expression
+
+
+def as_of(name: str, view: View, on: str) -> AsOf:
+    """How a view is joined on a column of the impressions."""
+    snapshot = isinstance(view, SnapshotView)
+    return AsOf(name, on, view.max_age, view.inclusive, snapshot, in_order=view.known_in_order)
+
+
+def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) -> DataFrame:
+    """The rows of a view: ``key``, ``event_time``, ``available_time`` and ``payload`` with just ``columns``.
+
+    Rows without a key or a time are still there; :func:`usable` removes them.
+    """
+    where = f"views.{name}"
+    rows = matching_rows(source, view.where, f"{where}.where")
+    key = key_column(source, view.key, f"{where}.key")
+    if view.article_key is not None:
+        key = pair_key(key, key_column(source, view.article_key, f"{where}.article_key"))
+    match view:
+        case StaticView():
+            return rows.select(key.alias(KEY), _payload(source, columns, where).alias(PAYLOAD))
+        case WindowView():
+            return windowed_rows(source, rows, key, view, columns, where)
+        case DailyCountView():
+            counted = daily_rows(source, rows, key, view, columns, where)
+            return counted.select(KEY, EVENT_TIME, later(F.col(EVENT_TIME), view.delay).alias(AVAILABLE_TIME), PAYLOAD)
+        case SnapshotView():
+            event_time, available_time = _snapshot_clocks(source, view, where)
+        case EventView():
+            event_time, available_time = _clocks(source, view, where)
+    return rows.select(
+        key.alias(KEY),
+        event_time.alias(EVENT_TIME),
+        available_time.alias(AVAILABLE_TIME),
+        *_order(source, view, where),
+        _payload(source, columns, where).alias(PAYLOAD),
+    )
+
+
+def usable(rows: DataFrame) -> DataFrame:
+    """Rows that can be joined: with a key and, if they have times, both of them."""
+    present = F.col(KEY).isNotNull()
+    for time in (EVENT_TIME, AVAILABLE_TIME):
+        if time in rows.columns:
+            present &= F.col(time).isNotNull()
+    return rows.where(present)
+
+
+def within_reach(rows: DataFrame, day: Day, ttl: timedelta | None) -> DataFrame:
+    """The rows that some impression of the day can see."""
+    if EVENT_TIME not in rows.columns:
+        return rows
+    reachable = rows.where(F.col(EVENT_TIME) < F.lit(day.end))
+    return reachable if ttl is None else reachable.where(F.col(EVENT_TIME) >= F.lit(day.start - ttl))
+
+
+def _clocks(source: DataFrame, view: EventView, where: str) -> tuple[Column, Column]:
+    """When a row became true and when it was known."""
+    event_time = time_column(source, view.event_time, f"{where}.event_time")
+    _check_clock(source, view, where)
+    if view.available_time:
+        return event_time, time_column(source, view.available_time, f"{where}.available_time")
+    return event_time, later(event_time, view.delay)
+
+
+def _snapshot_clocks(source: DataFrame, view: SnapshotView, where: str) -> tuple[Column, Column]:
+    """A snapshot is true as of the midnight that ends its day, in the session's zone, and known some time later."""
+    column, kind = typed_expression(source, view.snapshot, f"{where}.snapshot")
+    if isinstance(kind, StringType):
+        column = F.try_to_date(column)
+    elif not isinstance(kind, DateType):
+        raise InputError(
+            f"{where}.snapshot: {view.snapshot} is {kind.simpleString()}, expected the day of a snapshot: a date, or text such "
+            "as 2019-06-05."
+        )
+    midnight = F.date_add(column, 1).cast("timestamp")
+    return midnight, later(midnight, view.delay)
+
+
+def _order(source: DataFrame, view: EventView | SnapshotView, where: str) -> list[Column]:
+    """What orders rows of equal times, and which rows end validity; only where they are configured."""
+    columns = []
+    if view.sequence is not None:
+        columns.append(order_column(source, view.sequence, f"{where}.sequence").alias(SEQUENCE))
+    if view.tombstone is not None:
+        columns.append(boolean_column(source, view.tombstone, f"{where}.tombstone").alias(GONE))
+    return columns
+
+
+def _check_clock(source: DataFrame, view: EventView, where: str) -> None:
+    """A date is the first moment of its day, and what a day's row says is known only when the day is over."""
+    _, kind = typed_expression(source, view.event_time, f"{where}.event_time")
+    if isinstance(kind, DateType) and not (view.available_time or view.available_after):
+        raise InputError(
+            f"{where}.event_time: {view.event_time} is a date, which would be known at its first moment; say when the row of "
+            f"a day is ready, as in `available_after: 26h`, or, if the table is written whole each day, `snapshot: "
+            f"{view.event_time}` with a `publish_delay`."
+        )
+    if isinstance(kind, DateType) and (problem := view.too_short(daily=True)):
+        raise InputError(end_sentence(f"{where}.ttl: {problem}"))
+
+
+def _payload(source: DataFrame, columns: Sequence[str], where: str) -> Column:
+    there = {name.lower() for name in source.columns}
+    for column in columns:
+        if column.lower() not in there:
+            valid = [*source.columns, *VIEW_METADATA]
+            raise InputError(end_sentence(f"{where}: its source has no column {column!r}{nearest(column, valid)}"))
+    return F.struct(*[F.col(quoted(c)) for c in columns])

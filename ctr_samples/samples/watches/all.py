@@ -1,0 +1,43 @@
+"""All that a run counts on the side. A watch declares its counts with ``on``, and reads them back with ``result``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from ctr_samples.config import JobConfig, TextSource
+from ctr_samples.samples.impressions import ImpressionsWatch
+from ctr_samples.samples.inputs.malformed import LinesWatch
+from ctr_samples.samples.labels import LabelsWatch, plan_labels
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.sampling import SamplingWatch
+from ctr_samples.samples.views.counts import JoinsWatch
+from ctr_samples.samples.watches.leak_canary import LeakCanary
+from ctr_samples.samples.watches.times import ClocksWatch
+
+
+@dataclass(frozen=True, slots=True)
+class Watches:
+    """The watches of one run, in the order in which its rows pass them."""
+
+    lines: Mapping[str, LinesWatch]
+    clocks: ClocksWatch
+    impressions: ImpressionsWatch
+    labels: LabelsWatch
+    sampling: SamplingWatch
+    canary: LeakCanary
+    joins: JoinsWatch
+
+    @classmethod
+    def of(cls, config: JobConfig, day: Day, *, active: bool = True) -> Self:
+        """The watches of a configuration on a day. Those that are not ``active`` count nothing."""
+        return cls(
+            {name: LinesWatch(active=active) for name, s in config.sources.items() if isinstance(s, TextSource)},
+            ClocksWatch(active=active),
+            ImpressionsWatch(day, active=active),
+            LabelsWatch(plan_labels(config), day, active=active),
+            SamplingWatch(config, day, active=active),
+            LeakCanary(active=active),
+            JoinsWatch(config, active=active),
+        )

@@ -1,0 +1,198 @@
+"""A feature that only the future knows, joined on every run by the way of the views: it must not come out.
+
+Of the day's impressions the few with the greatest hashes come back with the counts of the one action, so there is no further
+pass over the logs. Each gets four rows of its own key in a table of canaries: one that was true before it and became known at
+its instant, and three that it must not see: true at the same instant, true a microsecond later, true before but known a
+microsecond later. The planned joins, each with the settings of its view, must find the first and none of the others. So a join
+that sees the future is found, and so is one that sees nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
+
+from ctr_samples.config import JobConfig
+from ctr_samples.errors import AccountingError
+from ctr_samples.samples.features import IMPRESSION
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.views.as_of import AsOf, Join, JoinStep, join_by
+from ctr_samples.samples.views.as_of.hot_keys import HotKeys
+from ctr_samples.samples.views.rows import as_of
+from ctr_samples.sparksql.columns import pair_key, stable_hash
+from ctr_samples.sparksql.observations import Observations
+from ctr_samples.sparksql.releases import sample_by
+
+MOST = 256
+"""How many impressions are looked at, whatever the size of the day; fewer before Spark 4.2."""
+
+_APART = 1_000
+"""Microseconds that lie between two of them, so that the canaries of one are no snapshots of the other."""
+_SLICES = 24
+_ONE_HOT_OF = 16
+_SAMPLE = "sample"
+
+
+@dataclass(frozen=True, slots=True)
+class Canary:
+    """One of the day's impressions: its id, its time in microseconds and its keys."""
+
+    id: int
+    micros: int
+    user: Any
+    article: Any
+
+    def key(self, entity: str) -> Any:
+        """Its key of an entity; None where there is none."""
+        if entity != "user_article":
+            return getattr(self, entity)
+        return None if self.user is None or self.article is None else (self.user, self.article)
+
+
+class LeakCanary:
+    """Takes a sample of the day's impressions as the rows pass, and joins canaries to it afterwards. Lives on the driver."""
+
+    def __init__(self, *, active: bool = True) -> None:
+        self._observations = Observations(active=active)
+        self._types: dict[str, DataType] = {}
+
+    def on(self, labelled: DataFrame) -> DataFrame:
+        """The impressions, of which the first by hash are remembered."""
+        kinds = labelled.schema[IMPRESSION].dataType
+        assert isinstance(kinds, StructType)
+        self._types = {entity: kinds[entity].dataType for entity in ("user", "article")}
+        own = F.col(f"{IMPRESSION}.impression_id")
+        row = F.struct(own, F.unix_micros(f"{IMPRESSION}.impression_time"), *[f"{IMPRESSION}.{e}" for e in self._types])
+        sample = sample_by(row, stable_hash("canary", [own]), MOST)
+        return self._observations.on(labelled, {_SAMPLE: sample})
+
+    def sample(self) -> tuple[list[Canary], Mapping[str, DataType]]:
+        """What was remembered, and the types of the keys; call it after the action."""
+        return [Canary(*row) for row in self._observations.lists().get(_SAMPLE, [])], self._types
+
+
+def apart(sample: Sequence[Canary], entities: Collection[str]) -> list[Canary]:
+    """Those that share no key and no moment with one before: no canary is rightly seen by another impression."""
+    chosen: list[Canary] = []
+    taken: set[tuple[str, Any]] = set()
+    for one in sorted(sample, key=lambda c: (c.micros, c.id)):
+        keys = {(entity, key) for entity in entities if (key := one.key(entity)) is not None}
+        if not keys & taken and (not chosen or one.micros - chosen[-1].micros >= _APART):
+            chosen.append(one)
+            taken |= keys
+    return chosen
+
+
+def check_canaries(
+    spark: SparkSession, config: JobConfig, day: Day, steps: Sequence[JoinStep], canary: LeakCanary
+) -> dict[str, dict[str, int]]:
+    """For each view how many canaries were looked at (``canaries``); AccountingError if one came out that must not.
+
+    Runs one small Spark job. Tables without times make no promise and have no canary.
+    """
+    sample, types = canary.sample()
+    timed = [step for step in steps if step.method != "static"]
+    chosen = apart(sample, {step.entity for step in timed})
+    if not chosen or not timed:
+        return {}
+    joined = _joined(spark, config, day, timed, chosen, types)
+    names = [name for step in timed for name in step.views]
+    wrong = {name: F.count_if(F.col(f"{name}.future")).alias(f"{name}.future") for name in names}
+    right = {
+        name: F.count_if(~F.coalesce(F.col(f"{name}.future"), F.lit(True))).alias(f"{name}.past") for name in names
+    }
+    counts = joined.agg(F.count(F.lit(1)).alias("rows"), *wrong.values(), *right.values()).collect()[0].asDict()
+    return dict(_checked(config, counts, chosen, names))
+
+
+def _joined(
+    spark: SparkSession,
+    config: JobConfig,
+    day: Day,
+    steps: Sequence[JoinStep],
+    chosen: Sequence[Canary],
+    types: Mapping[str, DataType],
+) -> DataFrame:
+    """The chosen impressions with a struct for each view, whose only column says whether it is of the future."""
+    schema = StructType().add("id", "long").add("micros", "long")
+    for entity, kind in types.items():
+        schema = schema.add(entity, kind)
+    flat = spark.createDataFrame([(c.id, c.micros, c.user, c.article) for c in chosen], schema).withColumn(
+        "user_article", pair_key(F.col("user"), F.col("article"))
+    )
+    time = F.timestamp_micros("micros").alias("impression_time")
+    rows = flat.select(F.struct(F.col("id").alias("impression_id"), time, *types).alias(IMPRESSION), "user_article")
+    for step in steps:
+        joins = [Join(_how(config, name), _canaries(flat, config, name)) for name in step.views]
+        rows = join_by(step.method, rows, joins, _hot_keys(step, chosen, day))
+    return rows
+
+
+def _hot_keys(step: JoinStep, chosen: Sequence[Canary], day: Day) -> HotKeys | None:
+    """Some keys are hot where one may be, so that the rows that are carried from slice to slice are looked at too."""
+    if step.method != "union" or step.entity == "user_article":
+        return None
+    keys = tuple(str(one.key(step.entity)) for one in chosen[::_ONE_HOT_OF])
+    return HotKeys(keys, day.start, (day.end - day.start) / _SLICES, _SLICES)
+
+
+def _how(config: JobConfig, name: str) -> AsOf:
+    view = config.views[name]
+    return as_of(name, view, view.entity if view.article_key else f"{IMPRESSION}.{view.entity}")
+
+
+def _canaries(flat: DataFrame, config: JobConfig, name: str) -> DataFrame:
+    """The four rows of each impression, as a view's rows: ``key``, the two clocks and ``payload``."""
+    view = config.views[name]
+    row = "struct<event: bigint, known: bigint, future: boolean>"
+    rows = F.array(*[F.struct(*[F.lit(part) for part in one]).cast(row) for one in _offsets(view.inclusive)])
+    each = flat.where(F.col(view.entity).isNotNull()).select(view.entity, "micros", F.explode(rows).alias("row"))
+    return each.select(
+        F.col(view.entity).alias("key"),
+        F.timestamp_micros(F.col("micros") + F.col("row.event")).alias("event_time"),
+        F.timestamp_micros(F.col("micros") + F.col("row.known")).alias("available_time"),
+        F.struct(F.col("row.future").alias("future")).alias("payload"),
+    )
+
+
+def _offsets(inclusive: bool) -> list[tuple[int, int, bool]]:
+    """Event time and available time in microseconds after the impression, and whether a row is of the future.
+
+    The later the event, the better a row ranks: what is wrongly visible wins. Rows of one snapshot are known at once, so the
+    row that is known late has an event time of its own.
+    """
+    same_instant = 0 if not inclusive else 1
+    return [(-2, 0, False), (-1, 1, True), (same_instant, same_instant, True), (1, 1, True)]
+
+
+def _checked(
+    config: JobConfig, counts: Mapping[str, int], chosen: Sequence[Canary], names: Sequence[str]
+) -> Iterator[tuple[str, dict[str, int]]]:
+    if counts["rows"] != len(chosen):
+        raise AccountingError(
+            f"{len(chosen)} impressions were joined to canaries and {counts['rows']} came out, so the joins lose or double "
+            "rows. Nothing was published; report it."
+        )
+    for name in names:
+        view = config.views[name]
+        expected = sum(one.key(view.entity) is not None for one in chosen)
+        if view.max_age is not None and view.max_age < timedelta(microseconds=2):
+            expected = 0
+        leaked, seen = counts[f"{name}.future"], counts[f"{name}.past"]
+        if leaked:
+            raise AccountingError(
+                f"views.{name}: {leaked:,} of {expected:,} impressions saw a row that only the future knew, so features may "
+                "hold what happened after the impression. Nothing was published; report it."
+            )
+        if seen != expected:
+            raise AccountingError(
+                f"views.{name}: {seen:,} of {expected:,} impressions saw a row that was true before them and known by then, so "
+                "the join does not find what it should. Nothing was published; report it."
+            )
+        yield name, {"canaries": expected}

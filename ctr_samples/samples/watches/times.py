@@ -1,0 +1,305 @@
+"""Times that cannot be right: a number read with the wrong unit lands in 1970, or in a year that nobody has seen.
+
+The clocks of a source are looked at as its rows are read, before anything is filtered by time: an impression of 1970 would
+otherwise just belong to another day, a feature row of 1970 would be visible to every impression, and actions of 1970 would make
+every history empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from ctr_samples.config import DailyCountView, EventView, History, JobConfig, SnapshotView, StaticView, View, WindowView
+from ctr_samples.config.references import inherited
+from ctr_samples.errors import InputError
+from ctr_samples.samples.inputs.sources import MALFORMED
+from ctr_samples.samples.labels import label_reach, plan_labels
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.views.aggregates import in_windows
+from ctr_samples.sparksql.columns import boolean_column, key_column, time_column
+from ctr_samples.sparksql.expressions import typed_expression
+from ctr_samples.sparksql.observations import Observations
+
+Use = Literal["impressions", "labels", "views", "histories"]
+
+_EARLY = (datetime(1970, 1, 1, tzinfo=UTC), datetime(1972, 1, 1, tzinfo=UTC))
+_LATE = datetime(2200, 1, 1, tzinfo=UTC)
+_NO_TIMES = datetime(2000, 1, 1, tzinfo=UTC)
+"""Stands for the time of tables without any."""
+_MICROS_OF_A_YEAR = 365.2425 * 86_400e6
+_UNITS = {"seconds": 1_000_000, "millis": 1_000, "micros": 1}
+"""Microseconds of one step of ``timestamp_<unit>``."""
+_AROUND_NOW = (1.0e15, 4.1e15)  # microseconds since 1970: the years 2001 to 2099
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A time of the configuration: its key there, its text, the instant, and the rows for which it is read.
+
+    ``looked_at`` are the rows that the run needs or has to count; ``needed`` are further columns without which a row is of no
+    use, such as the key of a view.
+    """
+
+    name: str
+    text: str
+    time: Column
+    applies: Column
+    looked_at: Column
+    needed: tuple[Column, ...] = ()
+
+    @property
+    def is_missing(self) -> Column:
+        """Whether a row has no such time, or nothing to use it for."""
+        return reduce(Column.__or__, [column.isNull() for column in (self.time, *self.needed)])
+
+    @property
+    def is_implausible(self) -> Column:
+        """Whether a row's time cannot be right."""
+        return is_early(self.time) | is_late(self.time)
+
+
+def clocks_of(config: JobConfig, day: Day, source: str, use: Use, frame: DataFrame) -> list[Clock]:
+    """The clocks that are read from a source for one use. Planning only."""
+    uses = {"impressions": _of_impressions, "labels": _of_labels, "views": _of_views, "histories": _of_histories}
+    found = uses[use]
+    return list(found(config, day, source, frame))
+
+
+def of_interest(clocks: Sequence[Clock]) -> Column:
+    """The rows that a run needs or has to count. Spark passes it on to the files, so that they are still pruned."""
+    return reduce(Column.__or__, [clock.applies & clock.looked_at for clock in clocks])
+
+
+@dataclass(frozen=True, slots=True)
+class ClockCounts:
+    """The rows that have a time: how many, those that are of no use, and those whose time is too early or too late.
+
+    ``latest_early`` and ``latest_late`` are the greatest such times, in microseconds since 1970.
+    """
+
+    rows: int = 0
+    unusable: int = 0
+    early: int = 0
+    late: int = 0
+    latest_early: int = 0
+    latest_late: int = 0
+
+    @property
+    def implausible(self) -> int:
+        """How many times cannot be right."""
+        return self.early + self.late
+
+
+class ClocksWatch:
+    """Counts the times of all sources that cannot be right. Lives on the driver."""
+
+    def __init__(self, *, active: bool = True) -> None:
+        self._observations = Observations(active=active)
+
+    def on(self, rows: DataFrame, clocks: Sequence[Clock]) -> DataFrame:
+        """The rows of a source, of which some clocks are counted."""
+        return self._observations.on(rows, clock_counts(clocks))
+
+    def result(self) -> dict[str, ClockCounts]:
+        """What was counted, by the name of the clock; call it after the action."""
+        return by_clock(self._observations.counts())
+
+
+def clock_counts(clocks: Sequence[Clock]) -> dict[str, Column]:
+    """Aggregates over the rows of a source: for each clock one for each field of :class:`ClockCounts`."""
+    return {f"{clock.name}|{field}": count for clock in clocks for field, count in _counts_of(clock).items()}
+
+
+def by_clock(counts: Mapping[str, int]) -> dict[str, ClockCounts]:
+    """The values of :func:`clock_counts`, by the name of the clock."""
+    names = dict.fromkeys(key.partition("|")[0] for key in counts)
+    fields = ClockCounts.__dataclass_fields__
+    return {name: ClockCounts(**{f: counts[f"{name}|{f}"] for f in fields}) for name in names}
+
+
+def _counts_of(clock: Clock) -> dict[str, Column]:
+    early, late = clock.applies & is_early(clock.time), clock.applies & is_late(clock.time)
+    return {
+        "rows": F.count_if(clock.applies),
+        "unusable": F.count_if(clock.applies & clock.is_missing),
+        "early": F.count_if(early),
+        "late": F.count_if(late),
+        "latest_early": F.max(F.when(early, F.unix_micros(clock.time))),
+        "latest_late": F.max(F.when(late, F.unix_micros(clock.time))),
+    }
+
+
+def is_early(time: Column) -> Column:
+    """In 1970 or 1971. Earlier times are no mistake of a unit: some tables say 1900 for `always`."""
+    return (time >= F.lit(_EARLY[0])) & (time < F.lit(_EARLY[1]))
+
+
+def is_late(time: Column) -> Column:
+    """In 2200 or later."""
+    return time >= F.lit(_LATE)
+
+
+def check_clocks(config: JobConfig, counts: Mapping[str, ClockCounts]) -> None:
+    """Refuse a run in which more times cannot be right, or more rows of a view cannot be used, than their source may have
+    bad records."""
+    for name, (text, source) in _clocks_by_name(config).items():
+        _check_times(name, text, counts.get(name, ClockCounts()), config.sources[source].bad_records.max_rate, source)
+    for name, view in config.views.items():
+        counted = counts.get(f"views.{name}.event_time", ClockCounts())
+        allowed = config.sources[view.source].bad_records.max_rate
+        if counted.unusable > allowed * counted.rows:
+            raise InputError(
+                f"views.{name}: {counted.unusable:,} of {counted.rows:,} rows have no key or no time, more than "
+                f"`bad_records.max_rate: {allowed:g}` of sources.{view.source} allows. Leave them out with `where`, or raise "
+                "the rate."
+            )
+
+
+def counts_of_view(counts: Mapping[str, ClockCounts], name: str) -> dict[str, int]:
+    """What the manifest keeps of a view's rows: how many could not be used, and how many had impossible times."""
+    clocks = [counts.get(f"views.{name}.{clock}", ClockCounts()) for clock in ("event_time", "available_time")]
+    return {"unusable": clocks[0].unusable, "implausible": sum(clock.implausible for clock in clocks)}
+
+
+def _clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
+    """The expression and the source of each clock."""
+    shown = config.impressions
+    found = {"impressions.time": (shown.time, shown.source)}
+    found |= {f"labels.{name}.time": (label.time or shown.time, label.source) for name, label in config.labels.items()}
+    for name, view in config.views.items():
+        found[f"views.{name}.event_time"] = (view.clock or "", view.source)
+        if isinstance(view, EventView) and view.available_time is not None:
+            found[f"views.{name}.available_time"] = (view.available_time, view.source)
+    for name, history in _histories(config).items():
+        found[f"histories.{name}.time"] = (history.time or "", history.source)
+    return found
+
+
+def _histories(config: JobConfig) -> dict[str, History]:
+    """The histories with what they inherit."""
+    return {name: inherited(history, config.impressions) for name, history in config.histories.items()}
+
+
+def _check_times(name: str, text: str, counts: ClockCounts, allowed: float, source: str) -> None:
+    if counts.implausible <= allowed * counts.rows:
+        return
+    early = counts.early >= counts.late
+    latest = counts.latest_early if early else counts.latest_late
+    when = f"in {_year(latest)}" if early else f"in years such as {_year(latest)}"
+    raise InputError(
+        f"{name}: {counts.early if early else counts.late:,} of {counts.rows:,} times lie {when}{_hint(text, latest)} Correct "
+        f"the expression or, if only those rows are wrong, raise `sources.{source}.bad_records.max_rate` ({allowed:g})."
+    )
+
+
+def _year(micros: int) -> str:
+    """A year that Python's calendar may not have."""
+    year = 1970 + int(micros / _MICROS_OF_A_YEAR)
+    return str(year) if year < 10_000 else f"{year:,}"
+
+
+def _hint(text: str, micros: int) -> str:
+    """The function that would have read the number right, judged by how far off it is."""
+    factor = next((f for f in (1e3, 1e6, 1e-3, 1e-6) if _AROUND_NOW[0] <= micros * f < _AROUND_NOW[1]), None)
+    if factor is None:
+        return "."
+    said = re.fullmatch(r"\s*timestamp_(seconds|millis|micros)\s*\((.*)\)\s*", text, re.IGNORECASE | re.DOTALL)
+    cast = re.fullmatch(r"\s*(?:timestamp\s*\((.*)\)|cast\s*\((.*)\s+as\s+timestamp\s*\))\s*", text, re.I | re.DOTALL)
+    if said or cast:
+        unit, number = (said[1].lower(), said[2]) if said else ("seconds", (cast[1] or cast[2]) if cast else "")
+        right = next((name for name, size in _UNITS.items() if size == round(_UNITS[unit] * factor)), None)
+        return f"; did you mean timestamp_{right}({number.strip()})?" if right else "."
+    off = f"{round(max(factor, 1 / factor)):,} times too {'small' if factor > 1 else 'great'}"
+    return f": the numbers behind {text} were read {off}, with the wrong unit."
+
+
+def _of_impressions(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
+    shown = config.impressions
+    if shown.source == source:
+        time = time_column(frame, shown.time, "impressions.time")
+        reach = max(label_reach(plan_labels(config)), shown.dedup or timedelta())
+        applies = _applies(frame, shown.where, "impressions.where")
+        yield Clock("impressions.time", shown.time, time, applies, _or_wrong(day.reaches(time, reach, reach), time))
+
+
+def _of_labels(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
+    plans = plan_labels(config)
+    reach = label_reach(plans)
+    for plan in plans:
+        if plan.label.source == source:
+            where = f"labels.{plan.name}"
+            time = time_column(frame, plan.time, f"{where}.time")
+            applies = _applies(frame, plan.label.where, f"{where}.where")
+            yield Clock(f"{where}.time", plan.time, time, applies, _or_wrong(day.reaches(time, reach, reach), time))
+
+
+def _of_views(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
+    for name, view in config.views.items():
+        if view.source == source:
+            yield from _of_view(name, view, day, frame)
+
+
+def _of_view(name: str, view: View, day: Day, frame: DataFrame) -> Iterator[Clock]:
+    """The event time comes last and needs all that a row must have to be used."""
+    where = f"views.{name}"
+    applies = _applies(frame, view.where, f"{where}.where")
+    text, time = view.clock or "", _event_time(frame, view, where)
+    looked_at = _or_wrong(_near(view, day, time), time)
+    needed = [key_column(frame, view.key, f"{where}.key")]
+    if view.article_key is not None:
+        needed.append(key_column(frame, view.article_key, f"{where}.article_key"))
+    if isinstance(view, EventView) and view.available_time is not None:
+        known = time_column(frame, view.available_time, f"{where}.available_time")
+        yield Clock(f"{where}.available_time", view.available_time, known, applies, looked_at)
+        needed.append(known)
+    yield Clock(f"{where}.event_time", text, time, applies, looked_at, tuple(needed))
+
+
+def _of_histories(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
+    for name, history in _histories(config).items():
+        if history.source == source:
+            where, text = f"histories.{name}", history.time or ""
+            time = time_column(frame, text, f"{where}.time")
+            near = time < F.lit(day.end)
+            if history.within is not None:
+                near &= time >= F.lit(day.start - history.within)
+            applies = _applies(frame, history.where, f"{where}.where")
+            yield Clock(f"{where}.time", text, time, applies, _or_wrong(near, time))
+
+
+def _event_time(frame: DataFrame, view: View, where: str) -> Column:
+    if isinstance(view, SnapshotView):
+        column, kind = typed_expression(frame, view.snapshot, f"{where}.snapshot")
+        day = F.try_to_date(column) if isinstance(kind, StringType) else column.cast("date")
+        return F.date_add(day, 1).cast("timestamp")
+    return F.lit(_NO_TIMES) if view.clock is None else time_column(frame, view.clock, f"{where}.event_time")
+
+
+def _or_wrong(near: Column, time: Column) -> Column:
+    """What is near, and what has no time or an impossible one. Of no other column, so that it prunes what the time prunes."""
+    return near | time.isNull() | is_early(time) | is_late(time)
+
+
+def _near(view: View, day: Day, time: Column) -> Column:
+    """The rows that some impression of the day can see, or that count for one; of what is counted by day, all."""
+    if isinstance(view, WindowView):
+        return in_windows(time, view, day)
+    if isinstance(view, StaticView | DailyCountView):
+        return F.lit(True)
+    before_end = time < F.lit(day.end)
+    return before_end if view.max_age is None else before_end & (time >= F.lit(day.start - view.max_age))
+
+
+def _applies(frame: DataFrame, condition: str | None, where: str) -> Column:
+    """Whether a row is read at all: of what is no malformed line, that which a ``where`` selects."""
+    readable = F.col(MALFORMED).isNull() if MALFORMED in frame.columns else F.lit(True)
+    return readable if condition is None else readable & boolean_column(frame, condition, where)

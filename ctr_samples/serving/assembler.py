@@ -1,0 +1,115 @@
+"""Examples of one sample set, made from the rows that are at hand when an impression is served."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import InputError, UsageError
+from ctr_samples.serving.declared import Declared
+from ctr_samples.serving.layouts import layout_of
+from ctr_samples.serving.values import crossed, feature_of
+from ctr_samples.serving.wire import MessageWriter
+from ctr_samples.shards import Manifest, open_storage, require_manifest
+from ctr_samples.shards.naming import parse_day
+from ctr_samples.shards.states import require_state
+from ctr_samples.vocabulary import FittedState
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Assembler:
+    """Makes the examples of a sample set; made once, from the manifest that a model was trained on, and used by any thread.
+
+    Follows the configuration in the manifest and its contract, so that what is served is what was trained on. ``lists`` names
+    the multi-hot features whose column is a list: a missing list is all 0, a missing value has an id. Raises InputError where
+    the configuration needs a fitted ``state`` and none, or another one, is given.
+    """
+
+    def __init__(self, manifest: Manifest, state: FittedState | None = None, lists: Collection[str] = ()) -> None:
+        self.contract = ExampleContract.from_dict(dict(manifest.contract))
+        config = manifest.config
+        _check_state(self.contract, state)
+        declared = [Declared.of(name, said) for name, said in config["features"].items()]
+        self._required = {f.name for f in declared if f.nulls == "fail"}
+        plain = [f for f in declared if not f.cross]
+        self._features = [(f.name, feature_of(f, config, state, of_list=f.name in lists)) for f in plain]
+        self._crossed = [f for f in declared if f.cross]
+        self._known = {"impression", *(config.get("views") or {}), *(config.get("histories") or {})}
+        self._given = {f.name for f in declared} | {f.name for f in self.contract.features if f.role != "feature"}
+        self._others = [f.name for f in self.contract.features if f.role != "feature"]
+        self._layout = layout_of(self.contract, declared)
+        self._writer = MessageWriter(self.contract)
+
+    def assemble(
+        self,
+        impression: Mapping[str, Any],
+        feature_rows: Mapping[str, Mapping[str, Any] | None],
+        given: Mapping[str, Any] = _NOTHING,
+    ) -> bytes:
+        """The serialized tf.Example (or SequenceExample) of an impression: the message that the job writes into a record.
+
+        ``impression`` has the columns of ``impression.<name>`` that features name, of which times are datetimes with a zone;
+        ``feature_rows`` has for each view the row that was chosen, or None, and for each history its lists (``items``,
+        ``ages_s`` and its columns), or None. ``age_s`` is the caller's to give where a feature is made from it. ``given`` has
+        the values of features that are SQL expressions, under the features' names. Labels, masks, the weight and the
+        impression's id are in the example if ``given`` has them: a model needs none, a log of served examples may.
+
+        Raises InputError for rows that lack a column or hold another kind of value than the feature is declared to be made of,
+        EncodeError for a value that the job could not write either.
+        """
+        rows = {**feature_rows, "impression": impression, "": given}
+        made = {name: value(rows) for name, value in self._features}
+        for feature in self._crossed:
+            made[feature.name] = crossed(feature, made)
+        for name in self._required:
+            if made[name] is None:
+                raise InputError(f"features.{name}: the value is missing, which its `nulls: fail` forbids.")
+        values = self._layout(made)
+        if given:
+            values.update({name: given[name] for name in self._others if name in given})
+        return self._writer.write(values)
+
+    def check(self, feature_rows: Mapping[str, Any], given: Mapping[str, Any] = _NOTHING) -> None:
+        """UsageError for names that the configuration does not have. For tests of a service: it is not called for each row."""
+        for name in [*sorted(set(feature_rows) - self._known), *sorted(set(given) - self._given)]:
+            raise UsageError(f"The samples have no view, history or feature {name!r}; there are {sorted(self._known)}.")
+
+
+def load_assembler(path: str, *, date: str, lists: Collection[str] = ()) -> Assembler:
+    """The assembler of a published day: its manifest, and the fitted state that the manifest names. Reads the store once.
+
+    Raises InputError for a day that is not there and for a fitted state that is not the one that the samples were made with.
+    """
+    manifest = require_manifest(open_storage(path), parse_day(date))
+    said = manifest.contract.get("state")
+    state = require_state(open_storage(_filled(manifest.config["fitted"]["path"])), manifest.day) if said else None
+    return Assembler(manifest, state, lists)
+
+
+def _check_state(contract: ExampleContract, state: FittedState | None) -> None:
+    said = contract.state
+    if said is None:
+        return
+    found = None if state is None else (state.lineage, state.version, state.fingerprint)
+    if found != (said["lineage"], said["version"], said["fingerprint"]):
+        there = "none was given" if state is None else f"found version {state.version} of lineage {state.lineage}"
+        raise InputError(
+            f"The samples were made with version {said['version']} of the fitted state of lineage {said['lineage']}, and "
+            f"{there}; "
+            "give the state that is kept under `fitted.path`."
+        )
+
+
+def _filled(path: str) -> str:
+    """``${NAME}`` from the environment, as the configuration fills it."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in os.environ:
+            raise InputError(f"`fitted.path` is {path!r}, and the environment has no {match[1]}; set it.")
+        return os.environ[match[1]]
+
+    return re.sub(r"\$\{(\w+)\}", value, path)

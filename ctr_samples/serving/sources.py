@@ -1,0 +1,216 @@
+"""The value that a feature is made from, taken from the rows that were found for an impression."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from ctr_samples.errors import InputError
+from ctr_samples.serving.declared import Declared, path_of
+
+Rows = Mapping[str, Any]
+"""The row of each view and history by its name, of ``impression`` the impression, under "" what the caller gives itself."""
+Get = Callable[[Rows], Any]
+
+_LITERAL = re.compile(r"'([^'\\]*)'|(-?\d+)")
+_TIME = re.compile(r"\s*\d{4}-\d{1,2}-\d{1,2}")
+
+
+def source_of(said: Declared, config: Mapping[str, Any]) -> Get:
+    """A function from rows to the value before any change; None where there is none."""
+    path, key = path_of(said.from_), None
+    if said.at is not None:
+        key = _key_of(said, config)
+    if path is None or (said.at is not None and key is None):
+        return _given(said)
+    get = _column(path, said.name, config)
+    if said.date_part is not None:
+        return _date_part(get, said, ZoneInfo(config["timezone"]))
+    if key is not None:
+        get = _looked_up(get, key)
+    if said.top_k is not None or said.part == "keys":
+        return _best(get, said)
+    return _or_best(get, said) if said.is_list else get
+
+
+def _given(said: Declared) -> Get:
+    name = said.name
+    steps = _or_best(lambda rows: rows[""][name], said) if said.is_list or said.top_k is not None else None
+
+    def get(rows: Rows) -> Any:
+        if name not in rows[""]:
+            raise InputError(
+                f"features.{name}: {said.expr or said.at or said.from_!r} is SQL, which only the job evaluates; give its value "
+                f"as `given={{{name!r}: ...}}`."
+            )
+        return steps(rows) if steps is not None else rows[""][name]
+
+    return get
+
+
+def _column(path: tuple[str, ...], name: str, config: Mapping[str, Any]) -> Get:
+    root, column, *inside = path
+    absent = _absent(root, column, config)
+    filled = bool((config.get("views", {}).get(root) or {}).get("aggregates"))
+
+    def get(rows: Rows) -> Any:
+        row = rows.get(root)
+        if row is None:
+            return absent
+        try:
+            value = row[column]
+        except KeyError:
+            return _derived(row, root, column, name)
+        for field in inside:
+            if value is None:
+                return None
+            value = value[field]
+        return absent if value is None and filled else value
+
+    return get
+
+
+def _absent(root: str, column: str, config: Mapping[str, Any]) -> Any:
+    """What a column is where there is no row."""
+    if root in config.get("histories", {}):
+        return {"length": 0, "matched": False}.get(column, [])
+    if column == "matched":
+        return False
+    view = config.get("views", {}).get(root) or {}
+    if view.get("aggregates") and column != "age_s":
+        rate = (view["aggregates"].get("rates") or {}).get(column.rpartition("_")[0])
+        return 0 if rate is None else rate["prior"] * rate["strength"] / rate["strength"]
+    return None
+
+
+def _derived(row: Mapping[str, Any], root: str, column: str, name: str) -> Any:
+    if column == "matched":
+        return bool(row["items"]) if "items" in row else True
+    if column == "length" and "items" in row:
+        return len(row["items"])
+    raise InputError(
+        f"features.{name}: the row of {root!r} has no column {column!r}; give it, as None if it is missing there."
+    )
+
+
+def _key_of(said: Declared, config: Mapping[str, Any]) -> Get | None:
+    literal = _LITERAL.fullmatch(said.at or "")
+    if literal is not None:
+        value = literal[1] if literal[2] is None else int(literal[2])
+        return lambda rows: value
+    path = path_of(said.at)
+    return _column(path, said.name, config) if path else None
+
+
+def _looked_up(get: Get, key: Get) -> Get:
+    def look_up(rows: Rows) -> Any:
+        entries, at = get(rows), key(rows)
+        if not entries or at is None:
+            return None
+        kind = type(next(iter(entries)))
+        if type(at) is not kind:
+            at = _cast(at, kind)
+        return entries.get(at)
+
+    return look_up
+
+
+def _cast(key: Any, kind: type) -> Any:
+    """A key in the type of the map's keys; one that cannot be cast finds nothing."""
+    if kind is str:
+        return {True: "true", False: "false"}[key] if isinstance(key, bool) else str(key)
+    try:
+        return kind(key)
+    except (TypeError, ValueError):
+        return None
+
+
+def _or_best(get: Get, said: Declared) -> Get:
+    """A list as it is; of a map the values in their order, as with `top_k`."""
+    best = _ordered(said)
+
+    def read(rows: Rows) -> Any:
+        value = get(rows)
+        return best(value) if isinstance(value, Mapping) or (said.top_k is not None and value is not None) else value
+
+    return read
+
+
+def _best(get: Get, said: Declared) -> Get:
+    best = _ordered(said)
+
+    def read(rows: Rows) -> Any:
+        value = get(rows)
+        return None if value is None else best(value)
+
+    return read
+
+
+def _ordered(said: Declared) -> Callable[[Any], list[Any]]:
+    """The entries with the greatest numbers first, of equal ones the lesser key; nulls and NaN are left out."""
+    sign = 1 if said.order == "smallest" else -1
+    field = 1 if said.part == "keys" else 2
+    count = said.top_k
+
+    def best(value: Any) -> list[Any]:
+        entries = value.items() if isinstance(value, Mapping) else [(item, item) for item in plain_list(value)]
+        ranked = sorted((sign * float(v), k, v) for k, v in entries if v is not None and not math.isnan(v))
+        return [entry[field] for entry in ranked[:count]]
+
+    return best
+
+
+def _date_part(get: Get, said: Declared, zone: ZoneInfo) -> Get:
+    parts: dict[str, Callable[[datetime], int]] = {
+        "hour": lambda t: t.hour,
+        "weekday": lambda t: t.weekday(),
+        "day": lambda t: t.day,
+        "month": lambda t: t.month,
+        "hour_of_week": lambda t: t.weekday() * 24 + t.hour,
+        "weekend": lambda t: int(t.weekday() >= 5),
+    }
+    part = parts[said.date_part or ""]
+
+    def read(rows: Rows) -> Any:
+        time = _local(get(rows), zone, said.name)
+        return None if time is None else part(time)
+
+    return read
+
+
+def _local(value: Any, zone: ZoneInfo, name: str) -> datetime | None:
+    """A time in the zone of the configuration; one without a zone is a time there, as it is for the job."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip()) if _TIME.match(value) else None
+        except ValueError:
+            return None
+    if value is None:
+        return None
+    if isinstance(value, datetime):
+        return value.astimezone(zone) if value.tzinfo else value
+    if isinstance(value, date):
+        return datetime(value.year, value.month, value.day)
+    raise InputError(
+        f"features.{name}: found {value!r}, expected a datetime, a date or text such as 2019-06-05T10:00:00."
+    )
+
+
+def plain_list(value: Any) -> Any:
+    """Arrays of NumPy as lists."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def number_of(value: Any, name: str) -> float:
+    """A number as double."""
+    kind = type(value)
+    if kind is float:
+        return value  # type: ignore[no-any-return]
+    if isinstance(value, int | float | Decimal) or hasattr(value, "__float__"):
+        return float(value)
+    raise InputError(f"features.{name}: found {value!r}, expected a number.")

@@ -1,0 +1,266 @@
+"""From the source of a feature to the values in the record, as ctr_samples.samples.features makes them of columns."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from ctr_samples.errors import InputError
+from ctr_samples.serving.declared import Declared, path_of
+from ctr_samples.serving.hashing import bucket_of, prefix_of, text_of
+from ctr_samples.serving.sources import Get, Rows, number_of, plain_list, source_of
+from ctr_samples.vocabulary import FIRST_OOV, MISSING, FittedState, Vocabulary
+
+Change = Callable[[Any], Any]
+
+
+def feature_of(said: Declared, config: Mapping[str, Any], state: FittedState | None, *, of_list: bool = False) -> Get:
+    """A function from rows to the values of a feature: a value, a list, or None where the record leaves it out.
+
+    ``of_list`` says of a multi-hot feature that its column is a list, which its declaration does not tell.
+    """
+    get = _tokens(source_of(said, config)) if said.vocabulary is not None else source_of(said, config)
+    makes_ids = said.hash_buckets is not None or said.vocabulary is not None
+    # As the job: ids always fill their shape, tokens that a model looks up never do.
+    pads = said.computed == "sample" if makes_ids else said.pad or said.top_k is not None or _of_history(said, config)
+    of_list = of_list or said.top_k is not None or said.part == "keys" or _of_history(said, config)
+    change = _ids(said, state, of_list) if makes_ids else _values(said, state)
+    finish = _finished(said, pads)
+
+    optional = said.nulls != "default"
+    if said.is_list or said.multi_hot:
+        return lambda rows: None if (found := get(rows)) is None and optional else finish(change(plain_list(found)))
+    return lambda rows: None if (found := get(rows)) is None and optional else finish(change(found))
+
+
+def _tokens(get: Get) -> Get:
+    """With an empty text as a missing one; those inside lists are found when they are looked up."""
+
+    def token(rows: Rows) -> Any:
+        value = get(rows)
+        return None if isinstance(value, str | bytes) and not value else value
+
+    return token
+
+
+def crossed(said: Declared, made: Mapping[str, Any]) -> int:
+    """The id of a combination of values that were made before."""
+    assert said.hash_buckets is not None
+    parts = [text_of(made[other], said.name) for other in said.cross]
+    return bucket_of(prefix_of(said.salt or said.name), parts, said.hash_buckets)
+
+
+def _of_history(said: Declared, config: Mapping[str, Any]) -> bool:
+    path = path_of(said.from_)
+    return bool(path and path[0] in config.get("histories", {}))
+
+
+def _each(change: Change) -> Change:
+    """The change for every item of a list, however deep; a missing list stays missing."""
+
+    def changed(value: Any) -> Any:
+        return None if value is None else [go(item) for item in value]
+
+    def go(item: Any) -> Any:
+        kind = type(item)
+        return [go(inner) for inner in item] if kind is list or kind is tuple else change(item)
+
+    return changed
+
+
+def _ids(said: Declared, state: FittedState | None, of_list: bool) -> Change:
+    name = said.name
+    if said.computed == "model":
+        text: Change = lambda value: b"" if value is None else text_of(value, name)  # noqa: E731
+        return _each(text) if said.is_list else lambda value: None if value is None else text(value)
+    if said.hash_buckets is not None:
+        prefix, buckets = prefix_of(said.salt or name), said.hash_buckets
+        one: Change = lambda value: bucket_of(prefix, [text_of(value, name)], buckets)  # noqa: E731
+        # In a list 0 is padding.
+        item: Change = lambda value: bucket_of(prefix, [text_of(value, name)], buckets - 1) + 1  # noqa: E731
+    else:
+        assert state is not None
+        assert said.vocabulary is not None
+        vocabulary = state.vocabularies[said.vocabulary]
+        buckets = vocabulary.buckets
+        one = item = _lookup(vocabulary, said.vocabulary, name)
+    if said.multi_hot:
+        return _multi_hot(_each(item) if of_list else lambda value: [one(value)], buckets, said, of_list)
+    return _each(item) if said.is_list else one
+
+
+def _lookup(vocabulary: Vocabulary, vocabulary_name: str, name: str) -> Change:
+    ids = {token.encode(): vocabulary.first_id + place for place, token in enumerate(vocabulary.tokens)}
+    prefix, buckets = prefix_of(f"oov {vocabulary_name}"), vocabulary.oov_buckets
+
+    def lookup(value: Any) -> int:
+        if value is None or value == "":
+            return MISSING
+        token = text_of(value, name)
+        found = ids.get(token)
+        return FIRST_OOV + bucket_of(prefix, [token], buckets) if found is None else found
+
+    return lookup
+
+
+def _multi_hot(ids_of: Change, buckets: int, said: Declared, of_list: bool) -> Change:
+    zero, hot = (0.0, 1.0) if said.dtype == "float32" else (0, 1)
+
+    def vector(value: Any) -> list[Any]:
+        if value is not None and isinstance(value, list | tuple) != of_list:
+            raise InputError(
+                f"features.{said.name}: found {value!r}, and the assembler takes the column for "
+                f"{'a list' if of_list else 'a single value'}; "
+                + ("take its name out of `lists`." if of_list else f"make it with `lists={{{said.name!r}}}`.")
+            )
+        numbers: list[Any] = [zero] * buckets
+        for place in ids_of(value) or ():
+            numbers[place] = hot
+        return numbers
+
+    return vector
+
+
+def _values(said: Declared, state: FittedState | None) -> Change:
+    """Numbers, texts and bytes in the type of the record."""
+    name = said.name
+    if said.dtype in ("string", "bytes"):
+        return _filled(_texts(said), said)
+    if said.dtype == "int64" and not said.bucketises:
+        return _unchanged if said.is_list and said.fill is None else _filled(_whole(said), said)
+    steps = [] if said.computed == "model" else _before_scaling(said)
+    if said.is_list and not (steps or said.bucketises or said.scale or said.fill is not None):
+        return _unchanged  # the writer finds what is no number
+    boundaries: Sequence[float] | None = None
+    if said.bucketises and said.computed != "model":
+        boundaries = said.boundaries or (state.boundaries[name] if state else ())
+
+    missing: Any = 0 if boundaries is not None else math.nan if said.bucketises and said.is_list else None
+
+    def number(value: Any) -> Any:
+        if value is None:
+            return missing
+        x = number_of(value, name)
+        if x == x:  # noqa: PLR0124 - NaN stays NaN
+            for step in steps:
+                x = step(x)
+        if boundaries is None:
+            return x
+        return 0 if x != x else bisect_right(boundaries, x) + 1  # noqa: PLR0124
+
+    change = _filled(number, said)
+    if said.scale is None or said.computed == "model":
+        return change
+    assert state is not None
+    return _scaled(change, *state.moments[name].shift_and_scale(said.scale), said)
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _before_scaling(said: Declared) -> list[Callable[[float], float]]:
+    steps: list[Callable[[float], float]] = []
+    if said.clip is not None:
+        low, high = float(said.clip[0]), float(said.clip[1])
+        steps.append(lambda x: low if x < low else high if x > high else x)
+    if said.log1p:
+        steps.append(lambda x: _log1p(x, said.name))
+    return steps
+
+
+def _log1p(x: float, name: str) -> float:
+    if x <= -1:
+        raise InputError(f"features.{name}: found {x}, expected a number above -1 for `log1p`; set `clip: [0, ...]`.")
+    return math.log1p(x)
+
+
+def _scaled(change: Change, shift: Sequence[float], scale: Sequence[float], said: Declared) -> Change:
+    if not said.is_list:
+        return lambda value: _moved(change(value), shift[0], scale[0])
+    moved = _each(lambda x: _moved(x, shift[0], scale[0]))
+
+    def places(value: Any) -> Any:
+        numbers = change(value)
+        if numbers is None:
+            return None
+        if len(shift) == 1:
+            return moved(numbers)
+        # What is beyond the shape is cut off later, or refused.
+        moments = zip_longest(numbers, shift[: len(numbers)], scale[: len(numbers)])
+        return [None if s is None else _moved(x, s, d) for x, s, d in moments]
+
+    return places
+
+
+def _moved(x: float | None, shift: float, scale: float) -> float | None:
+    return None if x is None else (x - shift) / scale
+
+
+def _whole(said: Declared) -> Change:
+    def whole(value: Any) -> Any:
+        if value is None or type(value) is int:
+            return value
+        if isinstance(value, bool) or hasattr(value, "__index__"):
+            return int(value)
+        raise InputError(f"features.{said.name}: found {value!r}, expected an integer or boolean for `dtype: int64`.")
+
+    return whole
+
+
+def _texts(said: Declared) -> Change:
+    def text(value: Any) -> Any:
+        if value is None or isinstance(value, bytes):
+            return value
+        if isinstance(value, str):
+            return value.encode()
+        if isinstance(value, bytearray | memoryview):
+            return bytes(value)
+        raise InputError(f"features.{said.name}: found {value!r}, expected text or binary for `dtype: {said.dtype}`.")
+
+    return text
+
+
+def _filled(change: Change, said: Declared) -> Change:
+    """The change for one value, or for all items of a list; with `fill` for those that are missing."""
+    if said.fill is not None:
+        fill = said.fill.encode() if isinstance(said.fill, str) else said.fill
+        before = change
+
+        def change(item: Any) -> Any:
+            made = before(item)
+            return fill if made is None else made
+
+    return _each(change) if said.is_list else change
+
+
+def _finished(said: Declared, pads: bool) -> Change:
+    """With the length of the shape, and the default where the value is missing."""
+    default: Any = said.default_value
+    default = default.encode() if isinstance(default, str) else default
+    if said.dtype == "float32" and not isinstance(default, bytes):
+        default = float(default)
+    if said.multi_hot:
+        return lambda value: value
+    missing: Any = [] if said.ragged else [default] * said.size if said.shape else default
+
+    def finish(value: Any) -> Any:
+        if value is None:
+            return missing
+        return _fitted(value, said) if pads and said.shape else value
+
+    return finish
+
+
+def _fitted(value: list[Any], said: Declared) -> list[Any]:
+    """Cut, or padded at the end; of nested lists the outermost."""
+    default: Any = said.default_value
+    default = default.encode() if isinstance(default, str) else default
+    size = said.size
+    if len(said.shape) > 1 and value and isinstance(value[0], list | tuple):
+        size = said.shape[0]
+        default = [default] * (said.size // size)
+    return [*value[:size], *[default] * (size - len(value))]

@@ -1,1 +1,0 @@
-"""DataFrame in, DataFrame out, and the sink. The only package that imports pyspark."""

@@ -1,0 +1,178 @@
+"""Columns of the configuration as typed Spark columns: times, keys and lists of keys, and stable hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ctr_samples.errors import InputError
+from ctr_samples.sparksql.expressions import typed_expression
+
+INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+
+
+def micros_of(span: timedelta) -> int:
+    """A duration as Spark's timestamps count it."""
+    return span // timedelta(microseconds=1)
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL writes it, whatever it is made of."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def later(time: Column, span: timedelta) -> Column:
+    """The instant ``span`` of elapsed time after another; before it if ``span`` is negative.
+
+    Spark's own sums and differences go by the calendar of the session's zone: there a day is 23 or 25 hours long when the
+    clocks change, and an hour that comes twice takes no time. So no plan adds an interval to a time, or subtracts two times.
+    """
+    return F.timestamp_micros(F.unix_micros(time) + F.lit(micros_of(span)))
+
+
+def time_column(frame: DataFrame, text: str, where: str) -> Column:
+    """An instant (timestamp). Text is parsed in the session's time zone; text that is no time becomes null and is counted."""
+    column, kind = typed_expression(frame, text, where)
+    if isinstance(kind, StringType):
+        # Without a date Spark would take today's, and a run would depend on when it runs.
+        return F.when(column.rlike(r"^\s*\d{4}-\d{1,2}-\d{1,2}"), F.try_to_timestamp(column))
+    if isinstance(kind, TimestampType | TimestampNTZType | DateType):
+        return column.cast("timestamp")
+    hint = ""
+    if isinstance(kind, INTEGERS):
+        hint = f"; say its unit: timestamp_seconds({text}), timestamp_millis({text}) or timestamp_micros({text})"
+    raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a time{hint}.")
+
+
+def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
+    """A condition; null counts as false where it is used."""
+    column, kind = typed_expression(frame, text, where)
+    if isinstance(kind, BooleanType):
+        return column
+    raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a condition, such as `{text} = 1`.")
+
+
+def number_column(frame: DataFrame, text: str, where: str) -> Column:
+    """A number as double; text that is none becomes null."""
+    column, kind = typed_expression(frame, text, where)
+    if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, BooleanType, StringType)):
+        return column.try_cast("double")
+    raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a number.")
+
+
+def order_column(frame: DataFrame, text: str, where: str) -> Column:
+    """A column that orders rows: a number, text or a time."""
+    column, kind = typed_expression(frame, text, where)
+    if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, StringType, DateType, TimestampType)):
+        return column
+    raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a number, text or a time.")
+
+
+def key_column(frame: DataFrame, text: str, where: str) -> Column:
+    """A join key: text, or any integer as bigint, so that keys of two tables compare."""
+    column, kind = typed_expression(frame, text, where)
+    return _as_key(column, kind, text, where)
+
+
+def key_list_column(frame: DataFrame, text: str, where: str) -> Column:
+    """A list of keys: an array, or text that holds one, such as ``[18577, 14299]``, or a bare key.
+
+    Text that is neither becomes null, which the caller counts.
+    """
+    column, kind = typed_expression(frame, text, where)
+    if isinstance(kind, ArrayType):
+        return F.transform(column, lambda item: _as_key(item, kind.elementType, text, where))
+    if isinstance(kind, StringType):
+        return _parse_list(column)
+    return F.array(_as_key(column, kind, text, where))
+
+
+def same_key_type(left: DataFrame, left_key: str, right: DataFrame, right_key: str) -> tuple[Column, Column]:
+    """Two keys ready to compare: as they are when both have one type, else both as text."""
+    left_type, right_type = (f.select(k).schema[0].dataType for f, k in ((left, left_key), (right, right_key)))
+    if left_type == right_type:
+        return F.col(left_key), F.col(right_key)
+    return F.col(left_key).cast("string"), F.col(right_key).cast("string")
+
+
+def stable_hash(salt: str, parts: Sequence[Column]) -> Column:
+    """A 64-bit hash of several values, the same on every run and cluster.
+
+    The parts are joined with a separator and nulls have their own mark, so that ("1", "23") is not ("12", "3").
+    """
+    texts = [F.coalesce(part.cast("string"), F.lit("\x00")) for part in parts]
+    return F.xxhash64(F.concat_ws("\x1f", F.lit(salt), *texts))
+
+
+def pair_key(user: Column, article: Column) -> Column:
+    """One key of two, null if either is. The length keeps ("1", "23") apart from ("12", "3")."""
+    first = user.cast("string")
+    return F.concat(F.length(first).cast("string"), F.lit(":"), first, article.cast("string"))
+
+
+def content_hash(rows: DataFrame) -> Column:
+    """A hash of a whole row, the last resort that makes an order total. Null and its place count too."""
+    return hash_of_fields(
+        [F.col(quoted(field.name)) for field in rows.schema], [field.dataType for field in rows.schema]
+    )
+
+
+def hash_of_fields(columns: Sequence[Column], kinds: Sequence[DataType]) -> Column:
+    """A hash of columns of any type, in order; xxhash64 alone passes over nulls."""
+    parts = [
+        part for column, kind in zip(columns, kinds, strict=True) for part in (column.isNull(), _hashable(column, kind))
+    ]
+    return F.xxhash64(*parts) if parts else F.lit(0).cast("bigint")
+
+
+def _hashable(column: Column, kind: DataType) -> Column:
+    # Spark refuses to hash maps, since equal maps may store their entries in any order.
+    if isinstance(kind, MapType):
+        return F.array_sort(F.map_entries(column))
+    if isinstance(kind, StructType | ArrayType) and "map<" in kind.simpleString():
+        return F.to_json(F.struct(column))
+    return column
+
+
+def _as_key(column: Column, kind: DataType, text: str, where: str) -> Column:
+    if isinstance(kind, StringType):
+        return column
+    if isinstance(kind, INTEGERS):
+        return column.cast("bigint")
+    raise InputError(
+        f"{where}: {text} is {kind.simpleString()}, expected a key: text or an integer"
+        + ("; set `explode: article` if it is a list." if isinstance(kind, ArrayType) else ".")
+    )
+
+
+def _parse_list(text: Column) -> Column:
+    item = r"\s*(?:\"[^\",\[\]]+\"|[^\s\",\[\]]+)\s*"
+    bare = F.trim(text)
+    inside = F.regexp_replace(bare, r"^\[|\]$", "")
+    items = F.transform(F.split(inside, ","), lambda one: F.trim(F.regexp_replace(one, '"', "")))
+    return (
+        F.when(bare.rlike(rf"^(?:\[(?:{item}(?:,{item})*)\]|{item})$"), items)
+        .when(bare.rlike(r"^\[\s*\]$"), F.array().cast("array<string>"))
+        .otherwise(F.lit(None))
+    )

@@ -1,0 +1,160 @@
+"""SQL expressions from the configuration: parsed by Spark, checked against an allow-list, resolved against a source.
+
+An expression is code: ``reflect`` calls any Java method and a sub-query reads any file. So only the node kinds and functions
+below pass; all of them are deterministic functions of the row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from ctr_samples.config.problems import end_sentence, nearest
+from ctr_samples.errors import ExpressionError, InputError
+from ctr_samples.sparksql.expression_sizes import DEEPEST, Sizes, check_text, shown, too_deep
+from ctr_samples.sparksql.moments import check_literal, check_parsed_json, without_today
+
+_NODES = frozenset(
+    "Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat CreateNamedStruct Divide EqualNullSafe "
+    "EqualTo GreaterThan GreaterThanOrEqual In InSet IntegralDivide IsNotNull IsNull LambdaFunction LessThan LessThanOrEqual "
+    "Like LikeAll LikeAny Literal Multiply Not NotLikeAll NotLikeAny Or RLike Remainder StringLocate StringTrim "
+    "StringTrimLeft StringTrimRight Substring Subtract UnaryMinus UnaryPositive UnresolvedAttribute UnresolvedExtractValue "
+    "UnresolvedFunction UnresolvedNamedLambdaVariable".split()
+)
+
+_FUNCTIONS = frozenset(
+    "abs aggregate array array_append array_compact array_contains array_distinct array_join array_max array_min "
+    "array_position array_prepend array_remove array_repeat array_size array_sort array_union arrays_zip ascii between "
+    "bigint bin binary boolean cardinality cast cbrt ceil ceiling char_length coalesce concat concat_ws contains cos date "
+    "date_add date_diff date_format date_part date_sub date_trunc datediff day dayofmonth dayofweek dayofyear decimal degrees "
+    "double element_at elt endswith exists exp expm1 extract factorial filter find_in_set flatten float floor forall "
+    "format_string from_json from_unixtime from_utc_timestamp get get_json_object greatest hash hex hour if ifnull initcap "
+    "instr int isnan isnotnull isnull json_array_length lcase least left length levenshtein ln locate log log10 log1p log2 "
+    "lower lpad ltrim make_date make_timestamp map map_concat map_contains_key map_entries map_filter map_from_arrays "
+    "map_from_entries map_keys map_values md5 minute mod month named_struct nanvl negative nullif nvl nvl2 parse_url pmod "
+    "position pow power quarter radians regexp regexp_count regexp_extract regexp_extract_all regexp_like regexp_replace "
+    "replace reverse right rint round rpad rtrim second sequence sha1 sha2 shiftleft shiftright sign signum sin size slice "
+    "smallint sort_array split split_part sqrt startswith str_to_map string struct substr substring substring_index tan tanh "
+    "timestamp timestamp_micros timestamp_millis timestamp_seconds tinyint to_date to_json to_timestamp to_utc_timestamp "
+    "transform transform_keys transform_values translate trim trunc try_add try_cast try_divide try_element_at try_multiply "
+    "try_subtract try_to_date try_to_number try_to_timestamp ucase unhex unix_date unix_micros unix_millis unix_seconds "
+    "unix_timestamp upper weekday weekofyear width_bucket xxhash64 year zip_with".split()
+)
+
+
+def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
+    """The column of :func:`typed_expression`, where its type does not matter."""
+    return typed_expression(frame, text, where)[0]
+
+
+def typed_expression(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:
+    """The expression as a column of ``frame``, and its type. ``where`` is its key in the configuration, for errors.
+
+    Runs on the driver; nothing is executed. Raises ExpressionError for what is not SQL or not allowed, and InputError for a
+    column that the frame does not have or an operation that its types do not allow.
+    """
+    roots = {name.lower() for name in referenced_columns(frame.sparkSession, text, where)}
+    columns = {name.lower() for name in frame.columns}
+    for root in sorted(roots - columns):
+        what = f"{where}: there is no column {root!r}{nearest(root, frame.columns)}"
+        raise InputError(end_sentence(what))
+    column = F.expr(text)
+    selected = _selected(frame, column, where)
+    return without_today(frame, column, selected, where), selected.schema["value"].dataType
+
+
+def _selected(frame: DataFrame, column: Column, where: str) -> DataFrame:
+    """The expression as the only column, ``value``; InputError when types do not fit. Analysis only, nothing runs."""
+    try:
+        return frame.select(column.alias("value"))
+    except AnalysisException as error:
+        raise InputError(f"{where}: {first_sentence(error)}") from None
+
+
+def referenced_columns(spark: SparkSession, text: str, where: str) -> list[str]:
+    """The top-level columns that an expression names, in order; raises ExpressionError if it is not allowed."""
+    return list(dict.fromkeys(parts[0] for parts in referenced_paths(spark, text, where)))
+
+
+def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[str, ...]]:
+    """Each name as its parts: ``log1p(item.clicks)`` -> ``[("item", "clicks")]``."""
+    paths = []
+    sizes = Sizes(where)
+    for node, parameters in _walk(_parse(spark, text, where), where):
+        kind = node.getClass().getSimpleName()
+        if kind not in _NODES:
+            raise ExpressionError(f"{where}: {shown(text)} uses {kind}, which is not allowed in a configuration.")
+        if kind == "Literal":
+            check_literal(node, where)
+        if kind == "UnresolvedFunction":
+            name = ".".join(_parts(node)).lower()
+            if name not in _FUNCTIONS:
+                raise ExpressionError(end_sentence(f"{where}: the function {name} is not allowed{_near(name)}"))
+            sizes.check(name, node)
+            if name == "from_json":
+                check_parsed_json(node, where)
+            if name == "unix_timestamp" and node.children().isEmpty():
+                raise ExpressionError(f"{where}: unix_timestamp() without a time is now, which is not allowed.")
+        # Spark's parser takes every name in the body of a lambda for one of its parameters.
+        if (
+            kind in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable")
+            and _parts(node)[0].lower() not in parameters
+        ):
+            paths.append(tuple(_parts(node)))
+    return paths
+
+
+def _near(name: str) -> str:
+    hint = nearest(name, _FUNCTIONS)
+    return hint if "did you mean" in hint else ""
+
+
+def _parse(spark: SparkSession, text: str, where: str) -> Any:
+    check_text(text, where)
+    try:
+        # Spark's own parser, of the session: the only way to see what Spark would run.
+        return cast(Any, spark)._jsparkSession.sessionState().sqlParser().parseExpression(text)
+    except ParseException as error:
+        if error.getCondition() == "FAILED_TO_PARSE_TOO_COMPLEX":
+            raise too_deep(where) from None
+        raise ExpressionError(
+            f"{where}: {shown(text)} is not a Spark SQL expression ({first_sentence(error)})"
+        ) from None
+    except Py4JJavaError as error:
+        if "StackOverflowError" in str(error):
+            raise too_deep(where) from None
+        raise
+
+
+def _walk(
+    node: Any, where: str, parameters: frozenset[str] = frozenset(), depth: int = 1
+) -> Iterator[tuple[Any, frozenset[str]]]:
+    """A node and all below it, each with the parameters of the lambdas around it."""
+    if depth > DEEPEST:
+        raise too_deep(where)
+    if node.getClass().getSimpleName() == "LambdaFunction":
+        names = node.arguments()
+        parameters |= {_parts(names.apply(i))[0].lower() for i in range(names.size())}
+    yield node, parameters
+    children = node.children().iterator()
+    while children.hasNext():
+        yield from _walk(children.next(), where, parameters, depth + 1)
+
+
+def _parts(node: Any) -> list[str]:
+    parts = node.nameParts()
+    return [parts.apply(i) for i in range(parts.size())]
+
+
+def first_sentence(error: PySparkException) -> str:
+    """Spark's message without error class, SQL state and plan."""
+    line = str(error).strip().splitlines()[0]
+    line = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", line)
+    return re.sub(r"\s*SQLSTATE: \w+.*$", "", line).rstrip(";. ") + "."

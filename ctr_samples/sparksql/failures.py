@@ -1,0 +1,151 @@
+"""Turns what Spark throws into one sentence: the error that a Python worker raised, or the file that could not be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from ctr_samples import errors
+from ctr_samples.errors import NO_TENSORFLOW, CtrSamplesError, InputError, StorageError
+
+_OURS = re.compile(r"^ctr_samples\.errors\.(\w+): (.+)$", re.MULTILINE)
+_UNREADABLE = re.compile(
+    r"\[(?:FAILED_READ_FILE|CANNOT_READ_FILE_FOOTER|MALFORMED_CSV_RECORD)[A-Z_.]*\]\s*(?P<what>[^\n]+)", re.IGNORECASE
+)
+_HEADER = re.compile(
+    r"(?:CSV header does not conform to the schema|Number of column in CSV header is not equal)[^\n]*\n"
+    r"(?P<what>(?: ?(?:Header|Schema|Expected)[^\n]*\n)+)CSV file: (?P<file>\S+)"
+)
+_OTHER_TYPE = re.compile(
+    r"\[FAILED_READ_FILE\.PARQUET_COLUMN_DATA_TYPE_MISMATCH\].* reading file (?P<file>\S+)\. .*column \[(?P<column>.*)\]\. "
+    r"Expected Spark type (?P<expected>.+), actual Parquet type (?P<found>\w+)"
+)
+_VALUE = re.compile(
+    r"\[[A-Z0-9_.]+\]\s*(?P<what>[^\n]+)(?=[^\[]*SQLSTATE: 2[23]\w{3})|(?P<range>Illegal sequence boundaries[^\n]+)"
+)
+"""Spark's errors about values in the data: classes 22 and 23 of SQL, such as a cast, a division by zero or an index."""
+_ADVICE = re.compile(r"\s*(?:If necessary|To return NULL|Use |SQLSTATE)[^\n]*$")
+_OUTSIDE = (
+    (
+        re.compile(r"No space left on device|Disk quota exceeded"),
+        StorageError,
+        "A disk is full: that of Spark's temporary files, most likely. Free some of it, or set `spark.local.dir` (the "
+        "environment's SPARK_LOCAL_DIRS) to a larger one.",
+    ),
+    (
+        re.compile(r"No module named '(?:tensorflow|keras)'"),
+        CtrSamplesError,
+        f"{NO_TENSORFLOW}, on the executors too.",
+    ),
+    (
+        re.compile(r"String (?:value )?length \(\d+\) exceeds the maximum|StreamConstraintsException"),
+        InputError,
+        "A string in JSON is longer than the 20,000,000 characters that functions such as from_json read; give the column a "
+        "type in `schema` instead, or shorten it in the source.",
+    ),
+    (
+        re.compile(
+            r"OutOfMemoryError|OversizedAllocationException|Cannot grow BufferHolder|NegativeArraySizeException|"
+            r"ArrowCapacityError|capacity error|exceeds the maximum array|Buffer overflow"
+        ),
+        InputError,
+        "A task ran out of memory: a value is very large, most likely. Leave out or shorten the column with values of many "
+        "megabytes, or give Spark more memory (`spark.executor.memory`, locally SPARK_DRIVER_MEMORY).",
+    ),
+)
+"""What has its cause outside of the configuration, by what Java or Python says of it."""
+_FILE = re.compile(r"(?:file|hdfs|s3a?|gs|abfss?):/+[^\s,;)]+|/[^\s,;)]+\.\w+")
+
+
+_MICROSECONDS = (
+    "write times in microseconds, in pandas with "
+    "`to_parquet(path, coerce_timestamps='us', allow_truncated_timestamps=True)`"
+)
+
+SPARK_FAILURES = (PySparkException, Py4JJavaError)
+"""What a failed action raises: PySpark translates some Java exceptions and passes on the others."""
+
+
+@contextmanager
+def expected_errors(secretly: Callable[[Exception], CtrSamplesError | None] | None = None) -> Iterator[None]:
+    """What Spark throws in the block comes out as the expected error behind it, where there is one.
+
+    ``secretly`` is asked first, and may know an error whose text holds secrets: its answer comes alone, without the error that
+    it was made from.
+    """
+    try:
+        yield
+    except SPARK_FAILURES as error:
+        alone = secretly(error) if secretly else None
+        if alone is not None:
+            raise alone from None
+        expected = as_expected_error(error)
+        if expected is None:
+            raise
+        raise expected from error
+
+
+@contextmanager
+def input_errors(what: str) -> Iterator[None]:
+    """Let what Hadoop or Spark throws be an InputError of one sentence that begins with ``what``."""
+    try:
+        yield
+    except SPARK_FAILURES as error:
+        raise InputError(f"{what}: {_reason(error)}.") from None
+
+
+def as_expected_error(error: Exception) -> CtrSamplesError | None:
+    """The expected error behind a failed Spark job, or None when it is none of those.
+
+    A worker's exception arrives as text with its traceback; the last line that names one of our errors is the cause.
+    """
+    text = str(error)
+    ours = _OURS.findall(text)
+    if ours:
+        name, message = ours[-1]
+        kind = getattr(errors, name, CtrSamplesError)
+        return kind(message) if issubclass(kind, CtrSamplesError) else CtrSamplesError(message)
+    header = _HEADER.search(text)
+    if header:
+        said = "; ".join(line.strip() for line in header["what"].splitlines())
+        return InputError(
+            f"The first line of {header['file']} is not that of the other files of its source: {said}. Give all files the same "
+            "columns in the same order."
+        )
+    other = _OTHER_TYPE.search(text)
+    if other:
+        of_time = "timestamp" in other["expected"] and other["found"] == "INT64"
+        return InputError(
+            f"{other['file']}: `{other['column']}` is {other['found']}, which does not fit {other['expected']}, the type in "
+            f"the first file of its source; {_MICROSECONDS if of_time else 'write all files with one type'}."
+        )
+    for sign, kind, sentence in _OUTSIDE:
+        if sign.search(text):
+            return kind(sentence)
+    unreadable = _UNREADABLE.search(text)
+    if unreadable:
+        file = _FILE.search(unreadable["what"])
+        place = file[0].rstrip(".") if file else "an input file"
+        return InputError(f"{place} cannot be read; it is damaged or of another format. Restore it, or remove it.")
+    value = _VALUE.search(text)
+    if value:
+        what = _ADVICE.sub("", value["what"] or value["range"]).rstrip(";. ")
+        return InputError(f"An expression of the configuration fails on a value in the data: {what}.")
+    return None
+
+
+def _reason(error: PySparkException | Py4JJavaError) -> str:
+    """The first sentence of a message, without error class, Java package and SQL state."""
+    text = str(error)
+    if isinstance(error, Py4JJavaError):
+        message = str(error.java_exception.getMessage())
+        text = message if message.startswith("[") else error.java_exception.toString()
+    if "(TIMESTAMP(NANOS," in text:
+        return f"its times are in nanoseconds, which Spark does not read; {_MICROSECONDS}"
+    line = (text.strip().splitlines() or [""])[0]
+    line = re.sub(r"^\[[A-Z0-9_.]+\]\s*|^(?:[a-z]\w*\.)+(?=\w+: )", "", line)
+    return re.split(r"\.\s|\s*SQLSTATE: ", line)[0].rstrip(".; ")

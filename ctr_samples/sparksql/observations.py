@@ -1,0 +1,52 @@
+"""Counts that Spark takes on the side while the one action of a run passes over the rows.
+
+An observation is exact under task failure and retry. One whose part of the plan never ran, because Spark saw that it was
+empty, has no values and counts zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation
+
+from ctr_samples.sparksql.releases import observed
+
+_NUMBERS = count()
+
+
+class Observations:
+    """What one watch observes, perhaps at several places of a plan. Lives on the driver.
+
+    One that is not ``active`` leaves frames as they are and has counted nothing: for plans of which only a part runs, since
+    Spark waits for ever for an observation that nothing completes.
+    """
+
+    def __init__(self, *, active: bool = True) -> None:
+        self._active = active
+        self._observations: list[Observation] = []
+
+    def on(self, frame: DataFrame, aggregates: Mapping[str, Column]) -> DataFrame:
+        """The frame, with aggregates taken as its rows pass."""
+        if not self._active:
+            return frame
+        # Spark knows an observation by its name and the frame that it was put on, and forgets the second of two.
+        observation = Observation(f"observation {next(_NUMBERS)}")
+        self._observations.append(observation)
+        return frame.observe(observation, *[column.alias(key) for key, column in aggregates.items()])
+
+    def counts(self) -> dict[str, int]:
+        """What was counted; call it after the action. Of a count that was taken at several places, the greatest."""
+        counts: dict[str, int] = {}
+        for observation in self._observations:
+            for key, value in observed(observation).items():
+                if not isinstance(value, list):
+                    counts[key] = max(counts.get(key, 0), int(value or 0))
+        return counts
+
+    def lists(self) -> dict[str, list[Any]]:
+        """What was gathered by aggregates that give arrays; call it after the action."""
+        gathered = [observed(observation) for observation in self._observations]
+        return {key: value for values in gathered for key, value in values.items() if isinstance(value, list)}

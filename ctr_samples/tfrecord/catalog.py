@@ -1,0 +1,208 @@
+"""Which files a path means: those that a manifest of ours names, or all that a foreign directory holds.
+
+Runs where a query is planned, never in a task. One path may be a table written by this format, a partition of one, the
+output of the nightly job or one of its days, any directory of TFRecord files, one file, or a glob.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql.types import DateType, StructField, StructType
+
+from ctr_samples.contract import ExampleContract, RecordType
+from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
+from ctr_samples.shards import Shard, Storage, Table, TableManifest, latest_manifest, open_storage, published_days
+from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, compression_of, day_directory, day_of, generations_among
+from ctr_samples.tfrecord.directories import FoundFile, found_files
+from ctr_samples.tfrecord.files import DataFile
+from ctr_samples.tfrecord.options import Options
+from ctr_samples.tfrecord.partitions import inferred_columns, values_of
+from ctr_samples.tfrecord.paths import Place, place_of, regex_of
+from ctr_samples.tfrecord.schema import schema_of
+
+_OURS_BELOW = re.compile(r"(^|.*/)(_manifests|dt=[0-9]{4}-[0-9]{2}-[0-9]{2}/manifests)/[0-9]{8}\.json")
+_FOREIGN_SUFFIXES = (".bz2", ".snappy", ".lz4", ".zst", ".xz", ".lzo")
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """What paths mean: files, and what is known of them without opening one (None: nothing is)."""
+
+    files: tuple[DataFile, ...]
+    partitions: StructType
+    record_type: RecordType | None = None
+    schema: StructType | None = None
+    contract: ExampleContract | None = None
+
+
+def find(options: Options) -> Catalog:
+    """The files that the options' paths mean. InputError for a path that is not there, or where paths do not fit together."""
+    found = [_find_one(place_of(path, options.base_path), options) for path in options.paths]
+    files = tuple(file for catalog in found for file in catalog.files)
+    if all(catalog.schema is None for catalog in found):
+        partitions = inferred_columns(file.values for file in files)
+        return Catalog(_with_equal_names(files, partitions.names), partitions, options.record_type)
+    for other in found[1:]:
+        if replace(other, files=()) != replace(found[0], files=()):
+            raise InputError(
+                f"The paths {', '.join(options.paths)} hold different columns or kinds of record; load them apart."
+            )
+    return replace(found[0], files=files)
+
+
+def _with_equal_names(files: Sequence[DataFile], names: list[str]) -> tuple[DataFile, ...]:
+    """Names of directories may differ in case, as Spark's columns may."""
+    return tuple(replace(file, values=dict(zip(names, file.values.values(), strict=True))) for file in files)
+
+
+def _find_one(place: Place, options: Options) -> Catalog:
+    for root, prefix in place.roots():
+        storage = open_storage(root)
+        if generations_among(storage.names(MANIFESTS_OF_TABLE)):
+            return _table(storage, place.below(prefix), options)
+    for root, prefix in place.roots():
+        storage = open_storage(root)
+        if (prefix == "" and any(map(day_of, storage.names("")))) or day_of(prefix.split("/")[0]):
+            nightly = _nightly(storage, place.below(prefix), options)
+            if nightly is not None:
+                return nightly
+    if options.split is not None:
+        raise InputError(
+            f"{place} is no output of the nightly job, so it has no split {options.split!r}; leave it out."
+        )
+    return _foreign(place, options)
+
+
+def _table(storage: Storage, place: Place, options: Options) -> Catalog:
+    manifest = Table(storage).current()
+    assert manifest is not None
+    _check_record_type(storage.url, manifest.record_type, options)
+    schema = merged(schemas_of(manifest, storage.url), storage.url)
+    files = [_of_manifest(storage, shard) for shard in manifest.shards if place.has(shard.path)]
+    partitions = StructType([one for one in schema if one.name in manifest.partition_by])
+    if not partitions.fields:  # written without Spark, which knows no types of directories
+        partitions = inferred_columns({name: file.values.get(name) for name in manifest.partition_by} for file in files)
+    inside = StructType([one for one in schema if one.name not in manifest.partition_by])
+    return Catalog(
+        tuple(files), partitions, manifest.record_type, inside if schema.fields else None, _contract(manifest)
+    )
+
+
+def schemas_of(manifest: TableManifest, place: str) -> list[StructType]:
+    """The columns of each write; DamagedFile for what Spark does not take for a schema."""
+    try:
+        return [StructType.fromJson(dict(one)) for one in manifest.schemas]
+    except Exception as error:  # Spark checks its schemas by assertions, and by what its parsers run into
+        raise DamagedFile(
+            f"A manifest of {place} has a schema that Spark cannot read ({type(error).__name__}: {error}); restore it."
+        ) from None
+
+
+def _contract(manifest: TableManifest) -> ExampleContract | None:
+    """The features of all writes; where two differ, the later one."""
+    contracts = [ExampleContract.from_dict(dict(one)) for one in manifest.contracts]
+    features = {spec.name: spec for contract in contracts for spec in contract.features}
+    return ExampleContract(tuple(features.values()), contracts[-1].record) if contracts else None
+
+
+def merged(schemas: list[StructType], place: str) -> StructType:
+    """The columns of all writes; ContractError where two writes gave one column different types."""
+    columns: dict[str, StructField] = {}
+    for schema in schemas:
+        for one in schema:
+            there = columns.setdefault(one.name, one)
+            if there.dataType != one.dataType:
+                raise ContractError(
+                    f"Column {one.name!r} of {place} is {there.dataType.simpleString()} and then "
+                    f"{one.dataType.simpleString()}; give each type a directory of its own, or overwrite."
+                )
+    return StructType(list(columns.values()))
+
+
+def _nightly(storage: Storage, place: Place, options: Options) -> Catalog | None:
+    """The latest generation of each day; None where no day has one."""
+    days = [day for day in published_days(storage) if place.has(day_directory(day), partly=True)]
+    manifests = [manifest for day in days if (manifest := latest_manifest(storage, day))]
+    if not manifests:
+        return None
+    newest = ExampleContract.from_dict(dict(manifests[-1].contract))
+    for manifest in manifests:
+        theirs = ExampleContract.from_dict(dict(manifest.contract))
+        if (theirs.features, theirs.record) != (newest.features, newest.record):
+            raise ContractError(
+                f"{storage.url}: the samples of {manifest.run_date} have other features than those of "
+                f"{manifests[-1].run_date}; load the days apart, by their paths."
+            )
+    _check_record_type(storage.url, newest.record, options)
+    shards = [shard for manifest in manifests for shard in manifest.of_split(options.split)]
+    files = [_of_manifest(storage, shard) for shard in shards if place.has(shard.path)]
+    if options.split and not files:
+        raise InputError(f"{storage.url} has no split {options.split!r}; it has {', '.join(manifests[-1].splits)}.")
+    day = StructType([StructField("dt", DateType())])
+    return Catalog(tuple(files), day, newest.record, schema_of(newest), newest)
+
+
+def _of_manifest(storage: Storage, shard: Shard) -> DataFile:
+    directory = shard.path.rpartition("/")[0]
+    return DataFile(storage, shard.path, shard.bytes, compression_of(shard.path), values_of(directory), shard)
+
+
+def _check_record_type(where: str, there: str, options: Options) -> None:
+    if options.record_type not in (None, there):
+        raise ContractError(
+            f"{where} holds records of type {there}, the option recordType asks for {options.record_type}; leave it out."
+        )
+
+
+def _foreign(place: Place, options: Options) -> Catalog:
+    """The files of a directory that no manifest speaks for. Partition columns are inferred over all paths together."""
+    storage = open_storage(place.root)
+    sizes = {file.path: file.size for file in storage.files(place.fixed) if file.path}  # a file of HDFS lists itself
+    for path in sizes:
+        if _OURS_BELOW.fullmatch(path):
+            raise InputError(
+                f"{place} holds {storage.locate(path)}, whose directory must be read by its manifests; load that directory."
+            )
+    if not any(map(place.has, sizes)):
+        storage, place, sizes = _single(storage, place)
+    found = found_files(sizes, place, base_given=options.base_path is not None, recursive=options.recursive)
+    pattern = regex_of(options.file_pattern or "*")
+    files = [
+        _of_listing(storage, file, sizes[file.path], options)
+        for file in found
+        if pattern.fullmatch(file.path.rpartition("/")[2])
+    ]
+    return Catalog(tuple(files), StructType())
+
+
+def _single(storage: Storage, place: Place) -> tuple[Storage, Place, dict[str, int]]:
+    """The path as one file, or as an empty directory; InputError where it is neither."""
+    if not place.fixed:
+        parent, slash, path = place.root.rpartition("/")
+        place = Place(parent or slash or ".", path, place.pattern)
+        storage = open_storage(place.root)
+    missing = InputError(f"{place} does not exist; expected a directory, a file or a glob that matches some.")
+    if place.pattern is not None:
+        raise missing
+    try:
+        storage.open(place.fixed).close()
+    except FileNotFoundError:
+        raise missing from None
+    except StorageError as error:
+        if not _is_directory(error):
+            raise
+        return storage, place, {}
+    return storage, place, {place.fixed: storage.size(place.fixed)}
+
+
+def _is_directory(error: BaseException | None) -> bool:
+    return error is not None and (isinstance(error, IsADirectoryError) or _is_directory(error.__cause__))
+
+
+def _of_listing(storage: Storage, file: FoundFile, size: int, options: Options) -> DataFile:
+    if options.compression is None and file.path.endswith(_FOREIGN_SUFFIXES):
+        raise InputError(f"{storage.locate(file.path)}: its compression is unknown; TFRecords are plain, gzip or zlib.")
+    return DataFile(storage, file.path, size, options.compression or compression_of(file.path), file.values)

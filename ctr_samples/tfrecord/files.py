@@ -1,0 +1,81 @@
+"""One file to read, and its records, checked."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ctr_samples.codec import RecordReader
+from ctr_samples.codec.encoder import EncodedBatch
+from ctr_samples.errors import DamagedFile
+from ctr_samples.shards import CheckedFile, Shard, Storage
+from ctr_samples.tfrecord.options import Compression
+from ctr_samples.tfrecord.partitions import Values
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What is skipped, with a warning in the log: ``spark.sql.files.ignoreCorruptFiles`` and ``ignoreMissingFiles``."""
+
+    corrupt: bool = False
+    missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file to read. ``shard`` is what its manifest says of it, None for a file that no manifest names."""
+
+    storage: Storage
+    path: str
+    size: int
+    compression: Compression
+    values: Values = field(default_factory=dict)
+    shard: Shard | None = None
+
+    @property
+    def place(self) -> str:
+        """Where other programs find it."""
+        return self.storage.locate(self.path)
+
+
+def chunks_of(file: DataFile, tolerance: Tolerance) -> Iterator[EncodedBatch]:
+    """The records of a file in chunks of some megabytes; DamagedFile, which names the file, for any that is not sound.
+
+    A file that a manifest names must also have the size and checksum that the manifest says, once it has been read whole.
+    Damage that is tolerated ends the file instead.
+    """
+    try:
+        yield from _checked_chunks(file)
+    except FileNotFoundError:
+        if not tolerance.missing:
+            raise DamagedFile(_missing(file)) from None
+        logger.warning("Skipped %s, which is missing.", file.place)
+    except DamagedFile as error:
+        if not tolerance.corrupt:
+            raise
+        logger.warning("Skipped the rest of a corrupt file. %s", error)
+
+
+def _checked_chunks(file: DataFile) -> Iterator[EncodedBatch]:
+    try:
+        with file.storage.open(file.path) as raw:
+            checked = CheckedFile(raw)
+            yield from RecordReader(checked, file.compression, reopen=lambda: file.storage.open(file.path))
+            checked.drain()
+    except DamagedFile as error:
+        raise DamagedFile(f"{file.place}: {error}") from error
+    wrong = checked.difference(file.shard) if file.shard else None
+    if wrong:
+        raise DamagedFile(f"{file.place} {wrong}; restore the file, or write the data again.")
+
+
+def _missing(file: DataFile) -> str:
+    if file.shard is None:
+        return f"{file.place} was there when the query was planned and is gone; read again."
+    return (
+        f"{file.place} is missing: the directory was overwritten since the query was planned, or the file was lost. "
+        "Read again; restore the file if that fails too."
+    )

@@ -1,0 +1,122 @@
+"""The schema of data that come without one, from every record of every file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from math import ceil
+
+from pyspark.sql.types import BinaryType, StringType, StructField, StructType
+
+from ctr_samples.codec import SchemaSurvey
+from ctr_samples.contract import ExampleContract, RecordType
+from ctr_samples.errors import ContractError, DamagedFile, InputError
+from ctr_samples.tfrecord.catalog import Catalog
+from ctr_samples.tfrecord.files import DataFile, Tolerance, chunks_of
+from ctr_samples.tfrecord.options import Options
+from ctr_samples.tfrecord.schema import schema_of
+from ctr_samples.tfrecord.settings import tolerance_of
+
+_THREADS = 8
+"""Files that are read at once. Spark asks for a schema in one process, which executors cannot help."""
+
+BYTE_ARRAY = StructType([StructField("byteArray", BinaryType())])
+
+
+def schema_for(catalog: Catalog, options: Options) -> StructType:
+    """What reading gives: columns of the data and of the partitions, of all that those in ``columns``, and the file's own.
+
+    Runs where the query is planned. Reads whole files only where nothing says what they hold. InputError when there is no
+    file, ContractError when records disagree, when there are none, and for a name in ``columns`` that is no column.
+    """
+    schema = _schema_of_data(catalog, options)
+    if options.file_column is None:
+        return schema
+    if options.file_column in schema.names:
+        raise ContractError(
+            f"The option fileColumn is {options.file_column!r}, which is a column of the data; use another name."
+        )
+    return StructType([*schema, StructField(options.file_column, StringType(), nullable=False)])
+
+
+def _schema_of_data(catalog: Catalog, options: Options) -> StructType:
+    if catalog.schema is not None:
+        return _chosen(list(catalog.schema), catalog.partitions, options.columns)
+    if not catalog.files:
+        raise InputError(
+            "The paths hold no TFRecord files from which to infer a schema; give a schema, or another path. Files in nested "
+            "directories are read where these are named key=value, or with the option recursiveFileLookup."
+        )
+    if catalog.record_type == "byte_array":
+        return _chosen(list(BYTE_ARRAY), catalog.partitions, options.columns)
+    if options.columns and set(options.columns) <= set(catalog.partitions.names):
+        return _chosen([], catalog.partitions, options.columns)
+    return _inferred(catalog, options)
+
+
+def _chosen(inside: list[StructField], partitions: StructType, columns: tuple[str, ...]) -> StructType:
+    every = [field for field in inside if field.name not in partitions.names] + list(partitions)
+    known = {field.name: field for field in every}
+    _check_columns(columns, list(known))
+    return StructType([known[name] for name in columns] if columns else every)
+
+
+def _check_columns(columns: tuple[str, ...], known: list[str]) -> None:
+    missing = [name for name in columns if name not in known]
+    if missing:
+        raise ContractError(f"The option columns names {', '.join(missing)}; the data have {', '.join(known)}.")
+
+
+def _inferred(catalog: Catalog, options: Options) -> StructType:
+    survey = _surveyed(catalog, options)
+    inside = [name for name in survey.names() if name not in catalog.partitions.names]
+    if not inside:
+        raise ContractError(
+            f"{catalog.files[0].place} and {len(catalog.files) - 1} other file(s) have no feature from which to infer a "
+            "schema; give one, or set recordType if the records are no Examples."
+        )
+    _check_columns(options.columns, [*inside, *catalog.partitions.names])
+    wanted = [name for name in inside if name in options.columns or not options.columns]
+    try:
+        contract = survey.contract(wanted)
+    except ContractError as error:
+        single = ",".join(name for name in wanted if name not in survey.conflicts())
+        advice = f"set the option columns to those to read ({single}), or " if single else ""
+        raise ContractError(f"{error} To do so, {advice}give a schema of your own.") from None
+    # A list of steps is an array of arrays, also where each step happens to have one value.
+    features = tuple(replace(spec, shape=None) if spec.sequence else spec for spec in contract.features)
+    schema = schema_of(ExampleContract(features, contract.record), survey.binary_names())
+    return _chosen(list(schema), catalog.partitions, options.columns)
+
+
+def _surveyed(catalog: Catalog, options: Options) -> SchemaSurvey:
+    record: RecordType = catalog.record_type or "example"
+    files = sampled(catalog.files, options.sampling_ratio)
+    survey = SchemaSurvey(record)
+    with ThreadPoolExecutor(_THREADS) as threads:
+        for other in threads.map(partial(_survey, record, tolerance_of(options)), files):
+            survey.merge(other)
+    return survey
+
+
+def sampled(files: Sequence[DataFile], ratio: float) -> list[DataFile]:
+    """A share of the files, spread evenly over all of them, and one at least."""
+    count = max(1, min(len(files), ceil(len(files) * ratio)))
+    return [files[number * len(files) // count] for number in range(count)]
+
+
+def _survey(record: RecordType, tolerance: Tolerance, file: DataFile) -> SchemaSurvey:
+    """Runs in a thread: the codec lets others work while it reads records."""
+    survey = SchemaSurvey(record)
+    try:
+        for chunk in chunks_of(file, tolerance):
+            survey.add(chunk)
+    except DamagedFile as error:
+        if tolerance.corrupt:
+            return survey
+        if str(error).startswith(file.place):
+            raise
+        raise DamagedFile(f"{file.place}: {error}") from error
+    return survey

@@ -1,0 +1,141 @@
+"""What users call: making the format known to a session, and writes with partitions and all four modes."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+from typing import Literal
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from ctr_samples.errors import ContractError, InputError, PublishConflict, UsageError
+from ctr_samples.shards import Table, open_storage
+from ctr_samples.sparksql.failures import expected_errors
+from ctr_samples.sparksql.session import make_active
+from ctr_samples.tfrecord.options import PartitionOverwrite, partition_overwrite_named
+from ctr_samples.tfrecord.partitions import PARTITION_TYPES
+from ctr_samples.tfrecord.settings import Packing, packing_of
+from ctr_samples.tfrecord.source import TfrecordSource, TfrecordsSource
+
+WriteMode = Literal["errorifexists", "error", "append", "overwrite", "ignore"]
+
+_known: WeakKeyDictionary[SparkSession, Packing] = WeakKeyDictionary()
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("tfrecord")`` known to a session, also as ``tfrecords``. Runs on the driver.
+
+    Takes over ``spark.sql.files.maxPartitionBytes``, ``openCostInBytes`` and ``minPartitionNum``, of which Spark tells a Python
+    data source nothing later; a second call takes over what has changed, and does nothing else. Sets
+    ``spark.sql.python.filterPushdown.enabled``, without which Spark tells no Python data source about filters.
+    """
+    make_active(spark)
+    packing = packing_of(spark)
+    if _known.get(spark) == packing:
+        return
+    for source in (TfrecordSource, TfrecordsSource):
+        spark.dataSource.register(_with_packing(source, packing))
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    _known[spark] = packing
+
+
+def _with_packing(source: type[TfrecordSource], packing: Packing) -> type[TfrecordSource]:
+    """A class that is made here travels to Spark's planner whole, with its values."""
+    return type(source.__name__, (source,), {"packing": packing})
+
+
+def write_tfrecord(
+    df: DataFrame,
+    path: str,
+    *,
+    partition_by: Sequence[str] = (),
+    mode: WriteMode = "errorifexists",
+    partition_overwrite_mode: PartitionOverwrite | None = None,
+    record_type: str = "Example",
+    compression: str = "none",
+    shard_size: int | str = "128MiB",
+    max_records_per_file: int | None = None,
+) -> None:
+    """Write a DataFrame as TFRecord shards, below ``key=value`` directories if ``partition_by`` names columns.
+
+    As ``df.write.format("tfrecord")``, with what Spark refuses to Python data sources: partitions, and the modes
+    ``errorifexists`` (which ``error`` means too) and ``ignore``. Runs on the driver and returns once readers see the data.
+
+    ``partition_overwrite_mode`` says what ``overwrite`` replaces where there are partitions: all of them (``static``) or those
+    that get rows (``dynamic``); by default as ``spark.sql.sources.partitionOverwriteMode`` says.
+
+    ``max_records_per_file`` is by default what ``spark.sql.files.maxRecordsPerFile`` says.
+
+    Raises UsageError for arguments, InputError for a directory that is there already or is not ours, ContractError and its
+    EncodeError for what records cannot hold, PublishConflict when another writer was faster. Nothing is published then.
+    """
+    names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
+    partitions = _partition_columns(df.schema, names)
+    if mode not in ("errorifexists", "error", "append", "overwrite", "ignore"):
+        raise UsageError(f"The mode is {mode!r}; expected errorifexists, append, overwrite or ignore.")
+    first_write = mode in ("errorifexists", "error", "ignore")
+    if first_write and _exists(path):
+        if mode == "ignore":
+            return
+        raise InputError(f"{path} exists already; choose another directory, or the mode append, overwrite or ignore.")
+    register(df.sparkSession)
+    overwrite = partition_overwrite_mode or df.sparkSession.conf.get(
+        "spark.sql.sources.partitionOverwriteMode", "static"
+    )
+    writer = _in_order(df, names).write.format("tfrecord").mode("overwrite" if mode == "overwrite" else "append")
+    settings = {
+        "recordType": record_type,
+        "compression": compression,
+        "shardSize": str(shard_size),
+        "partitionOverwriteMode": partition_overwrite_named(str(overwrite)),
+        "partitionColumns": json.dumps(partitions.jsonValue()),
+        "firstWrite": str(first_write).lower(),
+    }
+    if max_records_per_file is not None:
+        settings["maxRecordsPerFile"] = str(max_records_per_file)
+    try:
+        with expected_errors():
+            writer.options(**settings).save(str(path))
+    except PublishConflict:
+        if mode != "ignore":  # else another writer was faster: there is something now, and it stays
+            raise
+
+
+def _partition_columns(schema: StructType, names: list[str]) -> StructType:
+    fields = []
+    for name in names:
+        if name not in schema.names:
+            near = difflib.get_close_matches(name, schema.names, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(schema.names)}."
+            raise UsageError(f"The DataFrame has no column {name!r} to partition by; {hint}")
+        if not isinstance(schema[name].dataType, PARTITION_TYPES):
+            raise ContractError(
+                f"Column {name!r} has the type {schema[name].dataType.simpleString()}, which is no name of a directory; "
+                "partition by a text, an integer, a decimal, a boolean or a date."
+            )
+        fields.append(StructField(name, schema[name].dataType))
+    if len(set(names)) < len(names):
+        raise UsageError(f"partition_by names a column twice: {', '.join(names)}.")
+    return StructType(fields)
+
+
+def _in_order(df: DataFrame, names: list[str]) -> DataFrame:
+    """Rows sorted by directory within each task, and the values that name directories as Spark writes them as text."""
+    if not names:
+        return df
+    data = [F.col(_quoted(name)) for name in df.columns if name not in names]
+    texts = [F.col(_quoted(name)).cast("string").alias(name) for name in names]
+    return df.select(*data, *texts).sortWithinPartitions(*map(_quoted, names))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _exists(path: str) -> bool:
+    storage = open_storage(path)
+    return Table(storage).current() is not None or bool(storage.names(""))

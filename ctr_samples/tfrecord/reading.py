@@ -1,0 +1,173 @@
+"""The reader of the data source: planned once, then tasks that read one file after the other."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StringType, StructType
+
+from ctr_samples.codec import ExampleDecoder
+from ctr_samples.codec.encoder import EncodedBatch
+from ctr_samples.contract import ExampleContract, RecordType
+from ctr_samples.errors import ContractError, DamagedFile
+from ctr_samples.sparksql.releases import arrow_schema
+from ctr_samples.tfrecord.assembly import ColumnError
+from ctr_samples.tfrecord.catalog import Catalog
+from ctr_samples.tfrecord.columns import ReadPlan, plan_reading
+from ctr_samples.tfrecord.files import DataFile, Tolerance, chunks_of
+from ctr_samples.tfrecord.filters import may_match
+from ctr_samples.tfrecord.options import Options
+from ctr_samples.tfrecord.partitions import typed
+from ctr_samples.tfrecord.settings import Packing, tolerance_of
+
+logger = logging.getLogger(__name__)
+
+_ROWS = 10_000
+"""Rows handed to Spark at a time, as many as Spark hands over itself."""
+
+_RECORD_OF_BUFFER = re.compile(r"^Record (\d+) of the buffer, at byte (\d+),")
+_RECORD_OF_CHUNK = re.compile(r"^Record (\d+) at byte (\d+)")
+
+
+@dataclass
+class FilePartition(InputPartition):
+    """The files that one task reads."""
+
+    files: tuple[DataFile, ...]
+
+
+class TfrecordReader(DataSourceReader):
+    """Reads a schema from files. Made where the query is planned; a copy without the list of files goes to each task."""
+
+    def __init__(self, catalog: Catalog, schema: StructType, options: Options, packing: Packing) -> None:
+        """Check the schema; ContractError naming the first column that records cannot give."""
+        self._schema = schema
+        self._options = options
+        self._packing = replace(packing, **options.packing)
+        self._record: RecordType = catalog.record_type or "example"
+        self._contract: ExampleContract | None = catalog.contract
+        asked = {field.name.lower(): field for field in schema}
+        # Columns of Spark's do not differ in case alone: `Day` asks for the directories named day=...
+        self._partitions = {field.name: asked.get(field.name.lower(), field) for field in catalog.partitions}
+        self._file_column = _file_column(schema, options)
+        self._plan()
+        # Values of partition columns are checked here, so that one that does not fit fails before any task runs.
+        self._files = [(file, self._typed_values(file)) for file in catalog.files]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_files": []}
+
+    def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802
+        """Leave out files whose partition values no row of the result can have. Spark applies all filters to the rest."""
+        self._files = [(file, values) for file, values in self._files if may_match(filters, values)]
+        return filters
+
+    def partitions(self) -> list[InputPartition]:
+        """Files packed by size. Called once, where the query is planned."""
+        return self.tasks_of(self.files)
+
+    @property
+    def files(self) -> list[DataFile]:
+        """The files that the query needs, where it is planned."""
+        return [file for file, _ in self._files]
+
+    def tasks_of(self, files: list[DataFile]) -> list[InputPartition]:
+        """What each task reads of some files."""
+        return [FilePartition(packed) for packed in self._packing.packed(files)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Decode the files of a task. Runs on an executor, once for each attempt; reads a few megabytes at a time.
+
+        DamagedFile and ContractError name the file and the record.
+        """
+        if not isinstance(partition, FilePartition):
+            return  # what Spark plans when there is no partition
+        plan = self._plan()
+        decoder = ExampleDecoder(plan.contract)
+        tolerance = tolerance_of(self._options)
+        for file in partition.files:
+            yield from self._read(file, plan, decoder, tolerance)
+
+    def _read(
+        self, file: DataFile, plan: ReadPlan, decoder: ExampleDecoder, tolerance: Tolerance
+    ) -> Iterator[pa.RecordBatch]:
+        constants = self._typed_values(file)
+        target = arrow_schema(self._schema)
+        first = 0
+        for chunk in chunks_of(file, tolerance):
+            for rows in _slices(chunk):
+                try:
+                    arrays = _decoded(file, plan, decoder, rows, first)
+                except DamagedFile as error:
+                    if not tolerance.corrupt:
+                        raise
+                    logger.warning("Skipped the rest of a corrupt file. %s", error)
+                    return
+                columns = dict(zip(plan.schema.names, arrays, strict=True))
+                for name in constants.keys() & set(target.names):
+                    columns[name] = pa.repeat(pa.scalar(constants[name], target.field(name).type), len(rows))
+                yield _batch([columns[name] for name in target.names], target, len(rows))
+                first += len(rows)
+
+    def _plan(self) -> ReadPlan:
+        constant = {field.name for field in self._partitions.values()} | {self._file_column}
+        inside = StructType([field for field in self._schema if field.name not in constant])
+        return plan_reading(inside, self._record, self._contract)
+
+    def _typed_values(self, file: DataFile) -> dict[str, Any]:
+        """The values of partition columns, by the names that the schema gives them, and of the file's own column."""
+        values: dict[str, Any] = {self._file_column: file.place} if self._file_column else {}
+        for name, field in self._partitions.items():
+            values[field.name] = typed(name, file.values.get(name), field.dataType)
+            if values[field.name] is None and not field.nullable:
+                raise ContractError(f"{file.place}: {name!r} is null by its directory, but the schema says NOT NULL.")
+        return values
+
+
+def _file_column(schema: StructType, options: Options) -> str | None:
+    """The column that says which file a row comes from, if the schema has it."""
+    for field in schema:
+        if field.name == options.file_column:
+            if not isinstance(field.dataType, StringType):
+                raise ContractError(f"Column {field.name!r} is the option fileColumn, which is text; make it a string.")
+            return field.name
+    return None
+
+
+def _slices(chunk: EncodedBatch) -> Iterator[EncodedBatch]:
+    for start in range(0, len(chunk), _ROWS):
+        yield EncodedBatch(chunk.buffer, chunk.offsets[start : start + _ROWS + 1])
+
+
+def _decoded(file: DataFile, plan: ReadPlan, decoder: ExampleDecoder, rows: EncodedBatch, first: int) -> list[pa.Array]:
+    """The columns of some records, of which ``first`` is the number of the first in its file."""
+    try:
+        return plan.columns(decoder.decode_frames(rows.buffer, rows.offsets))
+    except ColumnError as error:
+        raise ContractError(f"{file.place}, record {first + error.row}: {error}. Change the schema.") from None
+    except ContractError as error:
+        said = str(error).partition(". Read with the contract")[0]
+        raise ContractError(
+            f"{file.place}, {_numbered(said, first)}. Give the column the type of its data, an ARRAY where a record has "
+            "several values."
+        ) from None
+    except DamagedFile as error:
+        raise DamagedFile(f"{file.place}, {_numbered(str(error), first)}") from None
+
+
+def _numbered(said: str, first: int) -> str:
+    """The codec's sentence with the number of the record in its file."""
+    found = _RECORD_OF_BUFFER.match(said) or _RECORD_OF_CHUNK.match(said)
+    return f"record {first + int(found[1])}{said[found.end() :]}" if found else said
+
+
+def _batch(arrays: list[pa.Array], target: pa.Schema, rows: int) -> pa.RecordBatch:
+    if not arrays:  # a count needs rows, and no column
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+    return pa.RecordBatch.from_arrays(arrays, schema=target)

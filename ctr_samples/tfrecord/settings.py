@@ -1,0 +1,83 @@
+"""Spark's settings. Where a query is planned Spark tells a Python data source none of them, so ``register`` keeps some."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+from ctr_samples.tfrecord.files import DataFile, Tolerance
+from ctr_samples.tfrecord.options import Options
+
+_SIZE = re.compile(r"(\d+)([bkmgtp]?)b?", re.IGNORECASE)
+_UNITS = "bkmgtp"
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How files become tasks: ``spark.sql.files.maxPartitionBytes``, ``openCostInBytes`` and ``minPartitionNum``.
+
+    A file counts as its bytes and the cost of opening it; a task takes files up to ``max_bytes``, and fewer where there would
+    be fewer than ``least_tasks`` otherwise. Files are never split.
+    """
+
+    max_bytes: int = 128 << 20
+    open_cost: int = 4 << 20
+    least_tasks: int = 1
+
+    def packed(self, files: Iterable[DataFile]) -> list[tuple[DataFile, ...]]:
+        """The files of each task, in their order."""
+        every = list(files)
+        total = sum(file.size + self.open_cost for file in every)
+        limit = min(self.max_bytes, max(self.open_cost, total // self.least_tasks))
+        tasks: list[list[DataFile]] = []
+        size = 0
+        for file in every:
+            if not tasks or size + file.size > limit:
+                tasks.append([])
+                size = 0
+            tasks[-1].append(file)
+            size += file.size + self.open_cost
+        return [tuple(task) for task in tasks]
+
+
+def packing_of(spark: SparkSession) -> Packing:
+    """What a session says of files and tasks. Runs on the driver, when the format is registered."""
+    defaults = Packing()
+    cores = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None)
+    with suppress(AttributeError):  # Spark Connect does not tell
+        cores = cores or str(spark.sparkContext.defaultParallelism)
+    return Packing(
+        _size(spark.conf.get("spark.sql.files.maxPartitionBytes", None), defaults.max_bytes),
+        _size(spark.conf.get("spark.sql.files.openCostInBytes", None), defaults.open_cost),
+        max(1, int(spark.conf.get("spark.sql.files.minPartitionNum", None) or cores or defaults.least_tasks)),
+    )
+
+
+def session_setting(name: str, default: str) -> str:
+    """A setting of the session that runs the query. Runs in tasks, the only place where Spark passes settings on."""
+    context = TaskContext.get()
+    found = context.getLocalProperty(name) if context else None
+    return default if found is None else found
+
+
+def tolerance_of(options: Options) -> Tolerance:
+    """What may be skipped, by the options or else the session. Runs in tasks; where a query is planned options alone count."""
+    return Tolerance(
+        corrupt=_either(options.ignore_corrupt, "spark.sql.files.ignoreCorruptFiles"),
+        missing=_either(options.ignore_missing, "spark.sql.files.ignoreMissingFiles"),
+    )
+
+
+def _either(option: bool | None, setting: str) -> bool:
+    return session_setting(setting, "false").lower() == "true" if option is None else option
+
+
+def _size(text: str | None, default: int) -> int:
+    """Spark's own notation: ``134217728b``, ``64MB`` and ``64m`` are binary units."""
+    match = _SIZE.fullmatch(text.strip()) if text else None
+    return int(match[1]) << 10 * _UNITS.index(match[2].lower() or "b") if match else default

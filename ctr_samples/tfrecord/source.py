@@ -1,0 +1,76 @@
+"""The data source: what Spark asks for in processes beside the driver, from options to a schema, a reader or a writer."""
+
+from __future__ import annotations
+
+from pyspark.sql import datasource
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from ctr_samples.errors import UsageError
+from ctr_samples.tfrecord.catalog import find
+from ctr_samples.tfrecord.inference import schema_for
+from ctr_samples.tfrecord.options import parse_options
+from ctr_samples.tfrecord.reading import TfrecordReader
+from ctr_samples.tfrecord.settings import Packing
+
+
+class TfrecordSource(DataSource):
+    """TFRecord files as DataFrames and back. :func:`ctr_samples.register` makes it known as ``tfrecord``."""
+
+    packing = Packing()
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(...)``."""
+        return "tfrecord"
+
+    def schema(self) -> StructType:
+        """The schema where the user gives none. Runs once, when ``load`` is called."""
+        options = parse_options(self.options)
+        return schema_for(find(options), options)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Runs once for each query, while it is planned."""
+        options = parse_options(self.options)
+        return TfrecordReader(find(options), schema, options, self.packing)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Runs once for each write, before any task."""
+        from ctr_samples.tfrecord.write_plan import plan_writing
+        from ctr_samples.tfrecord.writing import TfrecordWriter
+
+        plan = plan_writing(parse_options(self.options), schema, "overwrite" if overwrite else "append")
+        return TfrecordWriter(plan)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        """Runs once for each start of a streaming query."""
+        from ctr_samples.tfrecord.stream_reading import TfrecordStreamReader
+
+        return TfrecordStreamReader(parse_options(self.options), schema, self.packing)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """Runs twice for each batch: before its tasks, and to commit."""
+        if not hasattr(datasource, "DataSourceStreamArrowWriter"):
+            raise UsageError("Streams to the format tfrecord need pyspark 4.1 or newer; batch writes do not.")
+        from ctr_samples.tfrecord.streams import TfrecordStreamWriter, stream_id
+        from ctr_samples.tfrecord.write_plan import plan_writing
+
+        options = parse_options(self.options)
+        stream_id(options)  # a stream that could not tell its batches apart must not begin
+        plan = plan_writing(options, schema, "overwrite" if overwrite else "append")
+        return TfrecordStreamWriter(plan, options)
+
+
+class TfrecordsSource(TfrecordSource):
+    """The same under the name that spark-tensorflow-connector has."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(...)``."""
+        return "tfrecords"

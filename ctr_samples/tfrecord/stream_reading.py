@@ -1,0 +1,85 @@
+"""The reader for streaming queries: each file, and each shard that a table gains, is read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from ctr_samples.errors import InputError
+from ctr_samples.tfrecord.catalog import find
+from ctr_samples.tfrecord.files import DataFile
+from ctr_samples.tfrecord.options import Options
+from ctr_samples.tfrecord.reading import TfrecordReader
+from ctr_samples.tfrecord.settings import Packing
+
+
+class TfrecordStreamReader(DataSourceStreamReader):
+    """Reads what appears at the paths. Lives in a process beside the driver for as long as the query; copies read in tasks.
+
+    An offset names every file that was given out, so that a query that starts again from its checkpoint goes on where it was.
+    As with Spark's own file sources, a file that is replaced under its name is not read again.
+    """
+
+    def __init__(self, options: Options, schema: StructType, packing: Packing) -> None:
+        """Check the schema; ContractError naming the first column that records cannot give."""
+        self._options = options
+        self._schema = schema
+        self._packing = packing
+        self._reader = self._look()
+        self._last: frozenset[str] | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Before the first file."""
+        return {"files": []}
+
+    def getDefaultReadLimit(self) -> Any:  # noqa: N802
+        """The option ``maxFilesPerTrigger``. Spark asks since 4.2."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
+
+        most = self._options.max_files
+        return ReadAllAvailable() if most is None else ReadMaxFiles(most)
+
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
+        """The files that are there now; before 4.2 Spark says neither where the batch starts nor how many it may take."""
+        given = list(start["files"]) if start else []
+        known = set(given)
+        new = [place for place in self._there() if place not in known and (self._last is None or place in self._last)]
+        return {"files": given + new[: getattr(limit, "max_files", None)]}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """A query with this trigger ends with what is there now."""
+        self._last = frozenset(self._there())
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Tasks for the files between two offsets; InputError for one that is gone."""
+        known = set(start["files"])
+        there = self._there()
+        wanted = [place for place in end["files"] if place not in known]
+        gone = [place for place in wanted if place not in there]
+        if gone:
+            raise InputError(
+                f"{len(gone)} file(s) that the stream planned to read are gone, such as {gone[0]}; restore them, or start the "
+                "stream with a new checkpoint."
+            )
+        return self._reader.tasks_of([there[place] for place in wanted])
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Decode the files of a task. Runs on an executor, once for each attempt."""
+        return self._reader.read(partition)
+
+    def _there(self) -> dict[str, DataFile]:
+        return {file.place: file for file in self._look().files}
+
+    def _look(self) -> TfrecordReader:
+        return TfrecordReader(find(self._options), self._schema, self._options, self._packing)
+
+
+with suppress(ImportError):  # Spark 4.2
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+
+    SupportsTriggerAvailableNow.register(TfrecordStreamReader)

@@ -1,0 +1,128 @@
+"""What a write will do, checked before its first row: where, which features, and whether the table takes them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pyspark.sql.types import StructType
+
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import InputError
+from ctr_samples.shards import Shard, Storage, Table, TableWrite, open_storage
+from ctr_samples.shards.naming import run_id
+from ctr_samples.shards.table import TableManifest, WriteMode, refusal
+from ctr_samples.sparksql.software import versions
+from ctr_samples.tfrecord.catalog import merged, schemas_of
+from ctr_samples.tfrecord.options import Options, PartitionOverwrite
+from ctr_samples.tfrecord.schema import contract_of, schema_as_stored
+
+Mode = Literal["append", "overwrite"]
+
+
+@dataclass(frozen=True)
+class WritePlan:
+    """All that tasks and the commit need to know; travels by pickle.
+
+    ``deletes_partitions`` are those of a table that this overwrite replaces by rows without partitions, where no option
+    ``partitionOverwriteMode`` says that it may: the tasks know what the session says. They also do where ``max_records``, the
+    most that a file may hold, is None.
+    """
+
+    storage: Storage
+    contract: ExampleContract
+    schema: Mapping[str, Any]
+    partition_by: tuple[str, ...]
+    compression: Literal["none", "gzip", "zlib"]
+    shard_size: int
+    mode: WriteMode
+    deletes_partitions: tuple[str, ...] = ()
+    max_records: int | None = None
+
+
+def plan_writing(options: Options, schema: StructType, mode: Mode) -> WritePlan:
+    """Check everything that can be known before the first row. Runs where the query is planned.
+
+    ContractError for columns that no record can hold, or that have another type in the table; InputError for a directory
+    with files of others, or with records or partitions of another kind; StorageError for a store that keeps no promises.
+    """
+    partitions = options.partition_columns or StructType()
+    inside = StructType([field for field in schema if field.name not in partitions.names])
+    stored = StructType([*schema_as_stored(inside), *partitions])
+    plan = WritePlan(
+        storage=open_storage(options.path),
+        contract=contract_of(inside, options.record_type or "example"),
+        schema=stored.jsonValue(),
+        partition_by=tuple(partitions.names),
+        compression=options.compression or "none",
+        shard_size=options.shard_size,
+        max_records=options.max_records,
+        mode="create" if options.first_write else _mode(mode, options),
+    )
+    table = Table(plan.storage)
+    current = table.current()
+    _check_table(table, current, plan, stored)
+    return replace(plan, deletes_partitions=_deletes_partitions(plan, current, options.partition_overwrite))
+
+
+def _mode(mode: Mode, options: Options) -> WriteMode:
+    """As in Spark's own sources, ``dynamic`` says nothing to rows without partitions."""
+    dynamic = options.partition_overwrite == "dynamic" and bool(options.partition_columns)
+    return "overwrite_partitions" if mode == "overwrite" and dynamic else mode
+
+
+def _deletes_partitions(
+    plan: WritePlan, current: TableManifest | None, asked: PartitionOverwrite | None
+) -> tuple[str, ...]:
+    if plan.mode != "overwrite" or plan.partition_by or current is None or asked == "static":
+        return ()
+    if asked == "dynamic":
+        check_deletes_no_partitions(plan.storage.url, current.partition_by)
+    return current.partition_by
+
+
+def check_deletes_no_partitions(url: str, partition_by: tuple[str, ...]) -> None:
+    """Refuse a dynamic overwrite that cannot be one: Spark hands the writer of a Python data source no partitions."""
+    if partition_by:
+        raise InputError(
+            f"partitionOverwriteMode is dynamic and {url} is partitioned by {', '.join(partition_by)}, but these rows have no "
+            "partitions, so the overwrite would delete every partition. Use ctr_samples.write_tfrecord(df, path, "
+            f'partition_by={list(partition_by)}, mode="overwrite"), or set the option partitionOverwriteMode to static.'
+        )
+
+
+def _check_table(table: Table, current: TableManifest | None, plan: WritePlan, schema: StructType) -> None:
+    if current is None:
+        table.check_writable(new_run_id())  # a store that has kept its promises once need not be tried again
+        return
+    table.check_absent(current, plan.mode)
+    if plan.mode != "overwrite":
+        wrong = refusal(current, table_write(plan, new_run_id(), ()))
+        if wrong:
+            raise InputError(f"{plan.storage.url} {wrong}.")
+        merged([*schemas_of(current, plan.storage.url), schema], plan.storage.url)
+
+
+def new_run_id() -> str:
+    """An id that no other write has."""
+    return run_id(datetime.now(UTC), uuid.uuid4().hex[:8])
+
+
+def table_write(
+    plan: WritePlan, run: str, shards: tuple[Shard, ...], stream: tuple[str, int] | None = None
+) -> TableWrite:
+    """What a commit brings to the table."""
+    return TableWrite(
+        run_id=run,
+        mode=plan.mode,
+        record_type=plan.contract.record,
+        shards=shards,
+        schema=plan.schema,
+        contract=plan.contract.to_dict(),
+        partition_by=plan.partition_by,
+        stream=stream,
+        versions=versions(),
+    )

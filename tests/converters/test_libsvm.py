@@ -1,0 +1,175 @@
+"""libsvm and libfm text to sparse features: what TensorFlow reads back, and which lines are refused."""
+
+from __future__ import annotations
+
+import runpy
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
+
+import ctr_samples
+from ctr_samples.converters.libsvm import read_libsvm, size_of
+from ctr_samples.errors import InputError, UsageError
+
+pytestmark = pytest.mark.slow
+
+PROJECT = Path(__file__).parent.parent.parent
+
+with warnings.catch_warnings():  # its import warns about itself
+    warnings.simplefilter("ignore")
+    import tensorflow as tf
+
+TextFile = Callable[[str], str]
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> TextFile:
+    """``text("1 1:2")`` makes a file and gives its path."""
+
+    def make(content: str) -> str:
+        path = tmp_path / "lines.txt"
+        path.write_text(content)
+        return str(path)
+
+    return make
+
+
+def test_lines_become_sparse_columns(spark: SparkSession, text: TextFile) -> None:
+    path = text("# a header\n+1 1:0.5 3:-2e1 7:.25 # seven\n\n-1\t2:1.   3:+4\r\n 0 \n2.5 7:1e-3#close\n")
+    rows = read_libsvm(spark, path)
+    assert rows.schema.simpleString() == "struct<label:float,indices:array<bigint>,values:array<float>>"
+    assert size_of(rows) == 7
+    assert rows.collect() == [
+        (1.0, [0, 2, 6], [0.5, -20.0, 0.25]),
+        (-1.0, [1, 2], [1.0, 4.0]),
+        (0.0, [], []),
+        (2.5, [6], [pytest.approx(1e-3)]),
+    ]
+
+
+def test_tensorflow_reads_back_the_sparse_tensor_of_the_text(
+    spark: SparkSession, text: TextFile, tmp_path: Path
+) -> None:
+    rows = read_libsvm(spark, text("1 2:0.5 5:2\n0\n-1 1:7 4:-3 5:1e20\n"), size=6)
+    ctr_samples.write_tfrecord(rows.coalesce(1), str(tmp_path / "out"))
+    spec = {
+        "label": tf.io.FixedLenFeature((), tf.float32),
+        "x": tf.io.SparseFeature("indices", "values", tf.float32, size_of(rows)),
+    }
+    dataset = tf.data.TFRecordDataset([str(one) for one in (tmp_path / "out").glob("*.tfrecord")])
+    (batch,) = [tf.io.parse_example(records, spec) for records in dataset.batch(10)]
+    assert batch["label"].numpy().tolist() == [1.0, 0.0, -1.0]
+    assert isinstance(batch["x"], tf.SparseTensor)
+    assert batch["x"].indices.numpy().tolist() == [[0, 1], [0, 4], [2, 0], [2, 3], [2, 4]]
+    assert np.array_equal(batch["x"].values, np.array([0.5, 2, 7, -3, 1e20], np.float32))
+    assert batch["x"].dense_shape.numpy().tolist() == [3, 6]
+
+
+def test_libfm_counts_from_zero(spark: SparkSession, text: TextFile) -> None:
+    rows = read_libsvm(spark, text("4 0:1.5 2:-7.9\n2 1:1e-5 2:2\n"), zero_based=True)
+    assert [row["indices"] for row in rows.collect()] == [[0, 2], [1, 2]]
+    assert size_of(rows) == 3
+
+
+def test_query_ids_are_a_column_where_there_are_some(spark: SparkSession, text: TextFile) -> None:
+    rows = read_libsvm(spark, text("3 qid:7 1:1\n2 qid:12345678901\n1 2:1\n"))
+    assert rows.columns == ["label", "qid", "indices", "values"]
+    assert [(row["qid"], row["indices"]) for row in rows.collect()] == [(7, [0]), (12345678901, []), (None, [1])]
+
+
+def test_a_line_of_many_features_is_read(spark: SparkSession, text: TextFile) -> None:
+    rows = read_libsvm(spark, text("1 " + " ".join(f"{i}:{i}.5" for i in range(1, 20_001))))
+    (row,) = rows.collect()
+    assert row["indices"] == list(range(20_000))
+    assert row["values"][-1] == 20_000.5
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("cat 1:1", "'cat 1:1': its label is 'cat'; correct or remove them."),
+        ("1,2 1:1", "'1,2 1:1': its label is '1,2'"),
+        ("nan 1:1", "its label is 'nan'"),
+        ("1 1:", "'1 1:': '1:' is not index:value"),
+        ("1 1:1 x:2", "'x:2' is not index:value"),
+        ("1 1:2:3", "'1:2:3' is not index:value"),
+        ("1 1 2", "'1' is not index:value"),
+        ("1 -1:2", "'-1:2' is not index:value"),
+        ("1 1:inf", "'1:inf' is not index:value"),
+        ("1 99999999999999999999:1", "'99999999999999999999:1' is not index:value"),
+        ("1 qid:x 1:1", "'qid:x' is not qid:N"),
+        ("1 1:1 qid:2", "'qid:2' is not index:value"),
+        ("1 1:1e39", "it has a number that float32 cannot hold"),
+        ("-1e39 1:1", "it has a number that float32 cannot hold"),
+        ("1 0:1", "it has the index 0; libsvm counts from 1; if these count from 0, as libfm does, say zero_based."),
+        ("1 2:1 2:1", "it has an index twice"),
+        ("1 3:1 2:1", "its indices do not ascend"),
+        ("1 1:1 10:1", "its largest index lies beyond the declared size of 9"),
+        ("1 " + "1:2 " * 100, "1:2 1:…': it has an index twice"),
+    ],
+)
+def test_a_malformed_line_is_refused_with_its_text(
+    spark: SparkSession, text: TextFile, line: str, problem: str
+) -> None:
+    path = text(f"1 1:1 9:1\n{line}\n0\n")
+    with pytest.raises(InputError) as raised:
+        read_libsvm(spark, path, size=9)
+    assert str(raised.value).startswith(f"{path}: 1 of 3 lines cannot be read, such as '{line[:30]}")
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("", "has no line but comments; expected `label index:value ...`"),
+        ("# nothing\n\n", "has no line but comments"),
+        ("1\n0\n", "has no feature in any line; declare `size`"),
+    ],
+)
+def test_text_without_content_is_refused(spark: SparkSession, text: TextFile, content: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        read_libsvm(spark, text(content))
+
+
+def test_arguments_that_cannot_be_used_are_refused(spark: SparkSession, text: TextFile) -> None:
+    with pytest.raises(UsageError, match="size is 0; expected the number of features, at least 1"):
+        read_libsvm(spark, text("1 1:1"), size=0)
+    with pytest.raises(InputError, match="/nowhere cannot be read: Path does not exist"):
+        read_libsvm(spark, "/nowhere")
+
+
+def run_job(*arguments: str) -> Result:
+    """The job, called in this process, whose Spark session it takes."""
+    app = typer.Typer()
+    app.command()(runpy.run_path(str(PROJECT / "jobs/libsvm_to_tfrecord.py"))["libsvm_to_tfrecord"])
+    return CliRunner().invoke(app, list(arguments))
+
+
+def test_the_job_writes_the_lines_and_says_how_to_parse_them(
+    spark: SparkSession, text: TextFile, tmp_path: Path
+) -> None:
+    done = run_job("--input", text("1 0:1 8:2\n"), "--output", str(tmp_path / "out"), "--zero-based")
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout == "tf.io.SparseFeature('indices', 'values', tf.float32, 9)\n"
+    assert "features: 9" in done.stderr
+    (shard,) = (tmp_path / "out").glob("*.tfrecord")
+    (record,) = tf.data.TFRecordDataset(str(shard))
+    x = tf.io.SparseFeature("indices", "values", tf.float32, 9)
+    assert tf.sparse.to_dense(tf.io.parse_single_example(record, {"x": x})["x"]).numpy().tolist() == [1, *[0] * 7, 2]
+
+
+def test_the_job_says_in_one_sentence_what_is_wrong(spark: SparkSession, text: TextFile, tmp_path: Path) -> None:
+    path = text("1 [bold]:2\n")
+    done = run_job("--input", path, "--output", str(tmp_path / "out"))
+    assert done.exit_code == 3
+    assert done.stderr == (
+        f"error: {path}: 1 of 1 lines cannot be read, such as '1 [bold]:2': '[bold]:2' is not index:value; correct or "
+        "remove them.\n"
+    )
+    assert not (tmp_path / "out").exists()

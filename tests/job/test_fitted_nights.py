@@ -1,0 +1,237 @@
+"""Vocabularies, moments and quantiles over three nights: what grows, what stays, what may not be looked at."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from three_nights import write_config, write_logs
+
+from ctr_samples.config import load_config
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import ConfigError, InputError, PublishConflict, UsageError
+from ctr_samples.job import run as job
+from ctr_samples.job.fit import fit
+from ctr_samples.records.read import first_examples
+from ctr_samples.shards import Manifest, open_storage
+from ctr_samples.shards.states import latest_state, publish_state, state_before
+from ctr_samples.vocabulary import FittedState
+
+pytestmark = pytest.mark.slow
+
+DAYS = [date(2019, 6, day) for day in (3, 4, 5)]
+
+
+@pytest.fixture(scope="module")
+def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("nights")
+    write_logs(folder / "logs")
+    write_config(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def versions(spark: SparkSession, nights: Path) -> list[FittedState]:
+    """The state after each of the three days."""
+    loaded = load_config(nights / "nights.yaml")
+    return [fit(spark, loaded, day) for day in DAYS]
+
+
+@pytest.fixture(scope="module")
+def runs(spark: SparkSession, nights: Path, versions: list[FittedState]) -> dict[date, Manifest]:
+    """Samples of the second and third day, made after all three were fitted."""
+    loaded = load_config(nights / "nights.yaml")
+    return {day: job.run(spark, loaded, day).manifest for day in DAYS[1:]}
+
+
+def values(folder: Path, manifest: Manifest, split: str, *names: str) -> list[tuple[object, ...]]:
+    contract = ExampleContract.from_dict(dict(manifest.contract))
+    rows = first_examples(open_storage(folder / "out"), manifest.of_split(split), contract, 100)
+    return sorted(tuple(row[name] for name in names) for row in rows)
+
+
+def test_known_tokens_keep_their_ids_and_new_ones_take_the_next(versions: list[FittedState]) -> None:
+    assert [state.vocabularies["cities"].tokens for state in versions] == [
+        ("Oslo", "Lund"),
+        ("Oslo", "Lund", "Kiel"),
+        ("Oslo", "Lund", "Kiel", "Bonn"),
+    ]
+    assert [state.version for state in versions] == [1, 2, 3]
+    assert len({state.lineage for state in versions}) == 1
+    assert len({state.fingerprint for state in versions}) == 3
+
+
+def test_the_growth_of_each_night_is_reported(versions: list[FittedState]) -> None:
+    first, second, third = (state.growth["cities"] for state in versions)
+    # `words` shares the vocabulary: the first three rows of a day have 0, 1 and 2 words.
+    assert (first.before, first.added, first.occurrences, first.covered) == (0, 2, 9, 8)  # one Rome is too few
+    assert (second.before, second.added, second.coverage) == (2, 1, 1.0)
+    assert (third.before, third.added, third.left_out, third.occurrences, third.covered) == (3, 1, 0, 8, 7)
+
+
+def test_the_split_that_is_evaluated_is_never_fitted(versions: list[FittedState]) -> None:
+    assert all("Atlantis" not in state.vocabularies["cities"].tokens for state in versions)
+    assert versions[0].moments["price"].count == (6,)
+    assert versions[0].moments["price"].mean == (2.5,)
+
+
+def test_moments_and_quantiles_are_fitted_once(versions: list[FittedState]) -> None:
+    assert versions[0].moments == versions[2].moments
+    assert versions[0].boundaries == versions[2].boundaries == {"price_bucket": (2.0,)}
+
+
+def test_a_day_is_made_with_what_was_fitted_before_it_even_when_later_versions_exist(
+    nights: Path, runs: dict[date, Manifest]
+) -> None:
+    second, third = runs[DAYS[1]], runs[DAYS[2]]
+    assert second.contract["state"]["version"] == 1
+    assert third.contract["state"]["version"] == 2
+    # Kiel has no id before it was fitted: the OOV bucket 2. Oslo is 3, Lund 4, then Kiel 5; a missing city is 1.
+    assert values(nights, second, "train", "city") == [(2,), (2,), (3,), (4,), (4,), (4,)]
+    assert values(nights, third, "train", "city") == [(1,), (2,), (2,), (2,), (4,), (5,)]
+    assert values(nights, third, "eval", "city") == [(2,)] * 4
+
+
+def test_numbers_are_scaled_and_bucketised_by_the_first_night(nights: Path, runs: dict[date, Manifest]) -> None:
+    deviation = (35 / 12) ** 0.5
+    found = values(nights, runs[DAYS[1]], "train", "price", "price_bucket")
+    expected = [((n - 2.5) / deviation, 1 if n < 2 else 2) for n in range(6)]
+    assert [bucket for _, bucket in found] == [bucket for _, bucket in expected]
+    assert [price for price, _ in found] == pytest.approx([price for price, _ in expected], abs=1e-6)
+
+
+def test_days_of_one_lineage_have_one_contract(runs: dict[date, Manifest]) -> None:
+    assert runs[DAYS[1]].contract["fingerprint"] == runs[DAYS[2]].contract["fingerprint"]
+    sizes = {f["name"]: f["buckets"] for f in runs[DAYS[1]].contract["features"]}
+    assert sizes["city"] == sizes["words"] == 8  # padding, missing, one OOV bucket, room for five tokens
+    assert sizes["price_bucket"] == 3
+
+
+def test_the_vocabulary_stands_beside_the_shards(nights: Path, runs: dict[date, Manifest]) -> None:
+    manifest = runs[DAYS[2]]
+    beside = nights / f"out/dt=2019-06-05/data/{manifest.run_id}"
+    assert (beside / "vocabularies/cities.txt").read_text() == "Oslo\nLund\nKiel\n"
+    assert sorted(path.name for path in beside.iterdir()) == [
+        "contract.json",
+        "eval",
+        "metrics.json",
+        "report.html",
+        "schema.pbtxt",
+        "statistics.pbtxt",
+        "train",
+        "vocabularies",
+    ]
+
+
+def test_the_first_day_cannot_be_made_since_nothing_was_fitted_before(
+    spark: SparkSession, nights: Path, versions: list[FittedState]
+) -> None:
+    with pytest.raises(
+        InputError, match="has no fitted state from before 2019-06-03; there are only ones that look at days"
+    ):
+        job.run(spark, load_config(nights / "nights.yaml"), DAYS[0])
+
+
+def test_no_version_that_saw_a_day_is_given_to_that_day(nights: Path, versions: list[FittedState]) -> None:
+    storage = open_storage(nights / "state")
+    for day in DAYS:
+        state = state_before(storage, day)
+        assert state is None or state.through < day
+    assert state_before(storage, date(2019, 6, 6)) == versions[2] == latest_state(storage)
+
+
+def test_the_tokens_are_a_table_with_the_version_that_brought_each(nights: Path, versions: list[FittedState]) -> None:
+    table = pq.read_table(nights / f"state/data/{versions[2].run_id}/cities.parquet").to_pydict()
+    assert table == {"id": [3, 4, 5, 6], "token": ["Oslo", "Lund", "Kiel", "Bonn"], "since": [1, 1, 2, 3]}
+
+
+def test_a_version_is_put_once(nights: Path, versions: list[FittedState]) -> None:
+    from dataclasses import replace
+
+    late = replace(versions[2], run_id="20190607T000000-ffffffff")
+    with pytest.raises(PublishConflict, match="published .* first"):
+        publish_state(open_storage(nights / "state"), late)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "oov_buckets: 1",
+            "oov_buckets: 2",
+            "vocabularies.cities: the configuration says oov_buckets: 2, capacity: 5, and it ",
+        ),
+        ("capacity: 5", "capacity: 50", "was fitted as oov_buckets: 1, capacity: 5 in version 2 of the fitted state"),
+        ("quantiles: 2", "quantiles: 4", "features.price_bucket: the configuration says"),
+        (
+            "scale: standardise",
+            "scale: standardise, log1p: true",
+            "begin a new lineage with `ctr-samples fit --afresh`",
+        ),
+    ],
+)
+def test_a_state_that_does_not_fit_its_configuration_is_refused(
+    spark: SparkSession, nights: Path, versions: list[FittedState], old: str, new: str, message: str
+) -> None:
+    changed = load_config(write_config(nights, "changed.yaml", **{old: new}))
+    with pytest.raises(ConfigError, match=message):
+        job.run(spark, changed, DAYS[2])
+
+
+def test_a_day_is_not_fitted_twice(spark: SparkSession, nights: Path, versions: list[FittedState]) -> None:
+    with pytest.raises(UsageError, match="version 3, fitted through 2019-06-05; the next one must look at a later day"):
+        fit(spark, load_config(nights / "nights.yaml"), DAYS[2])
+
+
+def test_a_new_lineage_begins_with_new_ids_and_another_contract(spark: SparkSession, tmp_path: Path) -> None:
+    write_logs(tmp_path / "logs")
+    loaded = load_config(write_config(tmp_path))
+    fit(spark, loaded, DAYS[0])
+    before = job.run(spark, loaded, DAYS[2]).manifest
+    afresh = fit(spark, loaded, DAYS[1], days=1, afresh=True)
+    after = job.run(spark, loaded, DAYS[2]).manifest
+    assert afresh.version == 2
+    assert afresh.vocabularies["cities"].tokens == ("Lund", "Kiel")
+    assert before.contract["fingerprint"] != after.contract["fingerprint"]
+
+
+def test_a_vocabulary_that_is_new_begins_with_the_next_version(spark: SparkSession, tmp_path: Path) -> None:
+    write_logs(tmp_path / "logs")
+    alone = {
+        "  words: {from: impression.words, dtype: int64, vocabulary: cities, ragged: true}\n": "",
+        "  price_bucket: {from: impression.price, dtype: int64, quantiles: 2}\n": "",
+    }
+    fit(spark, load_config(write_config(tmp_path, **alone)), DAYS[0])
+    wider = load_config(write_config(tmp_path))
+    with pytest.raises(ConfigError, match=r"features.price_bucket: .* is not in version 1 .* Run `ctr-samples fit`"):
+        job.run(spark, wider, DAYS[1])
+    state = fit(spark, wider, DAYS[1])
+    assert state.vocabularies["cities"].tokens == ("Oslo", "Lund", "Kiel")
+    assert state.boundaries == {"price_bucket": (2.0,)}
+
+
+def test_what_would_spoil_a_fit_for_ever_is_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    write_logs(tmp_path / "logs")
+    log = tmp_path / "logs/2019-06-03.json"
+    # A line break would move the lines of vocabularies/cities.txt, and one infinite price would make every mean infinite.
+    log.write_text(log.read_text().replace('"Oslo"', '"Os\\nlo"').replace('"price": 5.0', '"price": Infinity'))
+    pair = (
+        "  pair: {expr: 'array(impression.price, 1D, 2D)', dtype: float32, shape: [2], pad: true, scale: standardise}\n"
+    )
+    state = fit(spark, load_config(write_config(tmp_path, **{"vocabularies:\n": f"{pair}vocabularies:\n"})), DAYS[0])
+    assert state.vocabularies["cities"].tokens == ("Lund",)
+    assert state.growth["cities"].occurrences == 9
+    assert (state.moments["price"].count, state.moments["price"].mean) == ((5,), (2.0,))
+    assert (state.moments["pair"].count, state.moments["pair"].mean) == ((5, 6), (2.0, 1.0))
+    assert state.boundaries == {"price_bucket": (2.0,)}
+
+
+def test_days_without_training_rows_fit_nothing(spark: SparkSession, nights: Path, tmp_path: Path) -> None:
+    early = write_config(tmp_path, **{"'20:00'": "'00:00'", f"{tmp_path}/logs": f"{nights}/logs"})
+    with pytest.raises(
+        InputError, match="There are no training impressions on 2019-06-03 to 2019-06-03 to fit anything on"
+    ):
+        fit(spark, load_config(early), DAYS[0])

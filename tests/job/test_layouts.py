@@ -1,0 +1,290 @@
+"""Every layout of the output, read back by TensorFlow with nothing but contract.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from three_nights import write_config, write_logs
+
+from ctr_samples.config import load_config
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.errors import ConfigError
+from ctr_samples.job import run as job
+from ctr_samples.job.fit import fit
+from ctr_samples.samples.features.layouts import layout_columns
+
+pytestmark = pytest.mark.slow
+
+DAY = date(2019, 6, 4)
+Frame = Callable[..., DataFrame]
+
+WORDS = "  words: {from: impression.words, dtype: int64, vocabulary: cities, ragged: true}\n"
+
+
+@pytest.fixture(scope="module")
+def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("layouts")
+    write_logs(place / "logs")
+    fit(spark, load_config(write_config(place)), date(2019, 6, 3))
+    return place
+
+
+def made(spark: SparkSession, folder: Path, layout: str, **changes: str) -> tuple[dict[str, Any], list[bytes], str]:
+    """The parsed contract.json, the messages of the train split by price, and schema.pbtxt."""
+    import tensorflow as tf
+
+    out = folder / layout
+    changes = {f"path: {folder}/out, partitions: 1": f"path: {out}, partitions: 1, layout: {layout}", **changes}
+    loaded = load_config(write_config(folder, f"{layout}.yaml", **changes))
+    manifest = job.run(spark, loaded, DAY).manifest
+    beside = out / f"dt={DAY}/data/{manifest.run_id}"
+    records = [
+        bytes(record.numpy())
+        for shard in manifest.of_split("train")
+        for record in tf.data.TFRecordDataset(str(out / shard.path))
+    ]
+    return json.loads((beside / "contract.json").read_text()), records, (beside / "schema.pbtxt").read_text()
+
+
+def parsing_specs(contract: dict[str, Any]) -> dict[str, Any]:
+    """What a user writes who does not have this package."""
+    import tensorflow as tf
+
+    specs = {}
+    for name, said in contract["parse"].items():
+        arguments = {k: v for k, v in said.items() if k not in ("kind", "decode", "decoded_dtype", "decoded_shape")}
+        arguments["dtype"] = tf.as_dtype(arguments["dtype"])
+        specs[name] = getattr(tf.io, said["kind"])(**arguments)
+    return specs
+
+
+def test_columns_read_back_with_the_specs_of_contract_json(spark: SparkSession, folder: Path) -> None:
+    import tensorflow as tf
+
+    contract, records, schema = made(spark, folder, "columns")
+    parsed = tf.io.parse_example(records, parsing_specs(contract))
+    order = np.argsort(parsed["price"].numpy())
+    # Lund is 4, Oslo 3, and Kiel, which had no id yet, 2.
+    assert parsed["city"].numpy()[order].tolist() == [4, 4, 4, 2, 2, 3]
+    assert [parsed["words"].to_list()[i] for i in order] == [[], [4], [4, 4], [], [], []]
+    assert parsed["price_bucket"].numpy()[order].tolist() == [1, 1, 2, 2, 2, 2]
+    assert parsed["clicked"].numpy()[order].tolist() == [1, 0, 0, 0, 0, 0]
+    assert "int_domain { min: 0 max: 7 is_categorical: true }" in schema
+
+
+def test_dense_is_one_vector_ready_for_a_matrix_model(spark: SparkSession, folder: Path) -> None:
+    import tensorflow as tf
+
+    contract, records, schema = made(spark, folder, "dense", **{WORDS: ""})
+    parsed = tf.io.parse_example(records, parsing_specs(contract))
+    rows = parsed["features"].numpy()
+    assert rows.shape == (6, 3)
+    assert [(part["name"], part["start"], part["size"]) for part in contract["parts"]] == [
+        ("city", 0, 1),
+        ("price", 1, 1),
+        ("price_bucket", 2, 1),
+    ]
+    ordered = rows[np.argsort(rows[:, 1])]
+    assert ordered[:, 0].tolist() == [4, 4, 4, 2, 2, 3]
+    assert ordered[:, 2].tolist() == [1, 1, 2, 2, 2, 2]
+    assert "shape { dim { size: 3 } }" in schema
+
+
+def test_sparse_reads_back_as_a_sparse_tensor(spark: SparkSession, folder: Path) -> None:
+    import tensorflow as tf
+
+    contract, records, schema = made(spark, folder, "sparse")
+    parsed = tf.io.parse_example(records, parsing_specs(contract))
+    rows = tf.sparse.to_dense(parsed["features"]).numpy()
+    # city: 8 ids; price: 1 number; price_bucket: 3 ids; words: 8 ids.
+    assert rows.shape == (6, 20)
+    ordered = rows[np.argsort(rows[:, 8])]
+    assert [np.flatnonzero(row[:8]).tolist() for row in ordered] == [[4], [4], [4], [2], [2], [3]]
+    assert [np.flatnonzero(row[9:12]).tolist() for row in ordered] == [[1], [1], [2], [2], [2], [2]]
+    assert [np.flatnonzero(row[12:]).tolist() for row in ordered] == [[], [4], [4], [], [], []]
+    assert set(ordered[:, 12:].ravel()) == {0.0, 1.0}
+    assert "sparse_feature {" in schema
+
+
+def test_a_sequence_example_has_its_lists_as_feature_lists(spark: SparkSession, folder: Path) -> None:
+    import tensorflow as tf
+
+    contract, records, _ = made(spark, folder, "sequence")
+    message = tf.train.SequenceExample.FromString(records[0])
+    assert set(message.feature_lists.feature_list) == {"words"}
+    specs = parsing_specs(contract)
+    sequence = {"words": specs.pop("words")}
+    found = []
+    for record in records:
+        context, lists = tf.io.parse_single_sequence_example(record, specs, sequence)
+        found.append((float(context["price"]), lists["words"].numpy().tolist()))
+    assert [words for _, words in sorted(found)] == [[], [4], [4, 4], [], [], []]
+
+
+VECTOR = "  words: {expr: 'transform(sequence(1, 118), i -> double(i))', dtype: float32, shape: [118]}\n"
+
+
+def test_legacy_121_is_what_the_old_readers_parse(spark: SparkSession, folder: Path) -> None:
+    import tensorflow as tf
+
+    contract, records, _ = made(spark, folder, "legacy_121", **{WORDS: VECTOR})
+    parsed = tf.io.parse_example(
+        records, {"feature": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
+    )
+    assert {len(value) for value in parsed["feature"].numpy()} == {968}
+    rows = tf.reshape(tf.cast(tf.io.decode_raw(parsed["feature"], tf.float64), tf.float32), [-1, 121]).numpy()
+    ordered = rows[np.argsort(rows[:, 1])]
+    assert ordered[:, 0].tolist() == [4, 4, 4, 2, 2, 3]
+    assert ordered[0, 3:].tolist() == list(range(1, 119))
+    assert sum(parsed["label"].numpy()) == 1
+    assert set(tf.train.Example.FromString(records[0]).features.feature) == {"feature", "label"}
+    assert contract["parse"]["feature"] == {
+        "kind": "FixedLenFeature",
+        "shape": [],
+        "dtype": "string",
+        "decode": "decode_raw",
+        "decoded_dtype": "float64",
+        "decoded_shape": [121],
+    }
+
+
+@pytest.mark.parametrize(
+    ("layout", "changes", "message"),
+    [
+        ("dense", {}, "features.words: has lists of any length, so it cannot be part of the `dense` layout"),
+        ("legacy_121", {WORDS: ""}, "`legacy_121` needs 121 numbers, but the features have 3"),
+        ("sequence", {WORDS: ""}, "`sequence` needs a feature with `ragged: true`"),
+        ("dense", {WORDS: "  words: {from: impression.city, dtype: string}\n"}, "features.words: is not a number"),
+        (
+            "columns",
+            {"vocabulary: cities}": "vocabulary: citys}"},
+            "there is no vocabulary 'citys'; did you mean 'cities'?",
+        ),
+        (
+            "columns",
+            {WORDS: "  words: {cross: [city, prise_bucket], dtype: int64, hash_buckets: 9}\n"},
+            "there is no other feature 'prise_bucket'; did you mean 'price_bucket'?",
+        ),
+        (
+            "columns",
+            {WORDS: "  words: {cross: [city, price], dtype: int64, hash_buckets: 9}\n"},
+            "'price' is not a single integer or text; bucketise numbers with `boundaries` first",
+        ),
+        (
+            "dense",
+            {WORDS: "  words: {from: impression.words, dtype: float32, vocabulary: citys, multi_hot: true}\n"},
+            "there is no vocabulary 'citys'; did you mean 'cities'?",
+        ),
+        (
+            "legacy_121",
+            {WORDS: VECTOR, "window: 1h": "window: 1h, value: price, reduce: sum"},
+            "`legacy_121` records hold one label of `reduce: any`",
+        ),
+        (
+            "legacy_121",
+            {WORDS: VECTOR.replace("words:", "label:")},
+            "features.label: is what the `legacy_121` layout calls the label; rename it",
+        ),
+        ("columns", {"fitted: ": "#fitted: "}, "needs fitted state; set `path`, where it is kept"),
+    ],
+)
+def test_what_a_layout_cannot_hold_is_refused_before_anything_is_read(
+    tmp_path: Path, layout: str, changes: dict[str, str], message: str
+) -> None:
+    with_layout = {"partitions: 1": f"partitions: 1, layout: {layout}", **changes}
+    with pytest.raises(ConfigError) as caught:
+        load_config(write_config(tmp_path, **with_layout))
+    assert message in str(caught.value)
+
+
+def laid(frame: Frame, layout: str, rows: list[tuple[Any, ...]]) -> list[Any]:
+    """Rows of two numbers and a matrix of 2 x 2 in a layout that joins them."""
+    contract = ExampleContract(
+        (
+            FeatureSpec("id", "int64", nulls="fail", buckets=3),
+            FeatureSpec("pair", "float32", (2,), nulls="fail"),
+            FeatureSpec("matrix", "float32", (2, 2), nulls="fail"),
+            FeatureSpec("last", "float32", nulls="fail"),
+        )
+    )
+    made = frame("id bigint, pair array<double>, matrix array<array<double>>, last double", rows)
+    return [list(row) for row in made.select(*layout_columns(made, contract, layout)).collect()]
+
+
+MATRIX = [[1.0, 0.0], [0.0, 4.0]]
+
+
+def test_a_matrix_has_its_places_in_row_major_order(frame: Frame) -> None:
+    assert laid(frame, "dense", [(2, [5.0, 6.0], MATRIX, 7.0)]) == [[[2, 5, 6, 1, 0, 0, 4, 7]]]
+    assert laid(frame, "sparse", [(2, [5.0, 0.0], MATRIX, 7.0)]) == [[[2, 3, 5, 8, 9], [1, 5, 1, 4, 7]]]
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse"])
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ((2, [5.0, 6.0, 8.0], MATRIX, 7.0), "features.pair: found 3 values, expected 2"),
+        ((2, [5.0], MATRIX, 7.0), "features.pair: found 1 values, expected 2"),
+        ((2, [5.0, None], MATRIX, 7.0), "features.pair: found a null inside the list; set `fill`"),
+        ((2, [5.0, 6.0], [[1.0], [2.0]], 7.0), "features.matrix: found 2 values, expected 4"),
+        ((2, [5.0, 6.0], MATRIX, None), "features.last: found no value, which its `nulls: fail` forbids"),
+        ((2, None, MATRIX, 7.0), "features.pair: found no value, which its `nulls: fail` forbids"),
+        ((None, [5.0, 6.0], MATRIX, 7.0), "features.id: found no value, which its `nulls: fail` forbids"),
+    ],
+)
+def test_a_value_that_would_move_the_others_out_of_their_places_ends_the_run(
+    frame: Frame, layout: str, row: tuple[Any, ...], message: str
+) -> None:
+    with pytest.raises(Exception, match=message):
+        laid(frame, layout, [row])
+
+
+VIEW = """\
+views:
+  prices: {source: prices, entity: article, key: item, event_time: at, ttl: unbounded}
+features:
+  known: {from: prices.matched, dtype: int64}
+"""
+
+
+@pytest.mark.parametrize(
+    ("feature", "message"),
+    [
+        (
+            "{from: prices.prise, dtype: float32}",
+            "views.prices: its source has no column 'prise'; did you mean 'price'",
+        ),
+        ("{from: prices.price, dtype: int64}", "features.wrong: found double, expected an integer or boolean"),
+        ("{from: prices.price, dtype: float32, shape: [4]}", r"`shape: \[4\]` needs an array, found double"),
+        ("{from: prices.sizes, dtype: float32}", "found array<double>, expected a number .* say its length"),
+    ],
+)
+def test_what_the_schemas_show_to_be_wrong_is_refused_before_any_row_is_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feature: str, message: str
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from ctr_samples.errors import InputError
+
+    def reads_rows(*_: object) -> int:
+        raise AssertionError("rows of a view were looked at")
+
+    monkeypatch.setattr("ctr_samples.samples.views.joiner.most_rows_of_a_key", reads_rows)
+    write_logs(tmp_path / "logs")
+    rows = {"item": ["i1"], "at": ["2019-06-01 00:00:00"], "price": [1.5], "sizes": [[1.0, 2.0]]}
+    pq.write_table(pa.table(rows), tmp_path / "prices.parquet")
+    source = f"sources:\n  prices: {{format: parquet, path: {tmp_path}/prices.parquet}}\n"
+    changed = write_config(
+        tmp_path, "changed.yaml", **{"sources:\n": source, "features:\n": f"{VIEW}  wrong: {feature}\n"}
+    )
+    fit(spark, load_config(write_config(tmp_path)), date(2019, 6, 3))
+    with pytest.raises(InputError, match=message):
+        job.run(spark, load_config(changed), DAY)

@@ -1,0 +1,595 @@
+"""Whole runs: real logs, simulated logs with known truth, re-runs, and inputs that must publish nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from unittest.mock import MagicMock
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from jsonschema import validate
+from pyspark.sql import SparkSession
+
+from ctr_samples.config import LoadedConfig, load_config
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import ConfigError, EncodeError, InputError, StorageError, UsageError
+from ctr_samples.job import run as job
+from ctr_samples.records.read import damage_of, first_examples
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.shards import DayOutput, Manifest, StoredFile, day_output, latest_manifest, open_storage, publish
+from ctr_samples.shards.clean import Retention
+from ctr_samples.shards.rollback import rollback
+from ctr_samples.shards.storage import LocalStorage
+from ctr_samples.simulator import SimulationSpec, simulate
+from ctr_samples.sparksql.session import run_session
+
+PROJECT = Path(__file__).parent.parent.parent
+TUESDAY = date(2019, 11, 26)
+
+
+def open_bandit(output: Path, *overrides: str) -> LoadedConfig:
+    data = PROJECT / "data/open_bandit"
+    inputs = [f"sources.log.path={data / 'log.parquet'}", f"sources.items.path={data / 'items.parquet'}"]
+    return load_config(PROJECT / "conf/open_bandit.yaml", [*inputs, f"output.path={output}", *overrides])
+
+
+def examples(output: Path, manifest: Manifest) -> pd.DataFrame:
+    contract = ExampleContract.from_dict(dict(manifest.contract))
+    return pd.DataFrame(first_examples(open_storage(output), manifest.shards, contract, 10**6))
+
+
+@pytest.fixture(scope="module")
+def tuesday(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
+    """One published day of real logs, after a run of long ago was killed."""
+    output = tmp_path_factory.mktemp("open_bandit")
+    killed = output / "dt=2019-11-26/data/20191127T020000-aaaaaaaa/train"
+    killed.mkdir(parents=True)
+    (killed / "part-00000-0-00000001.tfrecord").write_bytes(b"half a day")
+    os.utime(killed / "part-00000-0-00000001.tfrecord", (0, 0))
+    return output, job.run(spark, open_bandit(output), TUESDAY).manifest
+
+
+@pytest.mark.slow
+def test_a_week_of_real_logs_has_exactly_38_clicks_in_10000_impressions(
+    spark: SparkSession, tuesday: tuple[Path, Manifest]
+) -> None:
+    output, _ = tuesday
+    week = [job.run(spark, open_bandit(output), date(2019, 11, day)).manifest for day in range(24, 31)]
+    assert sum(m.accounting["impressions"] for m in week) == 10_000
+    assert sum(m.records for m in week) == 10_000
+    assert sum(m.label_sum("clicked") for m in week) == 38
+    assert [m.label_sum("clicked") for m in week] == [4, 3, 6, 10, 6, 8, 1]
+
+
+def test_the_published_bytes_are_what_the_manifest_says(tuesday: tuple[Path, Manifest]) -> None:
+    output, manifest = tuesday
+    assert list(damage_of(open_storage(output), manifest.shards)) == []
+    assert latest_manifest(open_storage(output), TUESDAY) == manifest
+    assert (output / "dt=2019-11-26/_SUCCESS").exists()
+    assert manifest.accounting == {"impressions": 1300, "samples": 1300, "no_time": 0, "no_article": 0, "repeated": 0}
+    assert manifest.label_mature
+
+
+def test_a_manifest_follows_its_published_schema(tuesday: tuple[Path, Manifest]) -> None:
+    schema = json.loads((PROJECT / "ctr_samples/shards/manifest.schema.json").read_text())
+    validate(json.loads(tuesday[1].to_json()), schema)
+
+
+def test_the_metrics_of_a_run_follow_their_published_schema(tuesday: tuple[Path, Manifest]) -> None:
+    output, manifest = tuesday
+    schema = json.loads((PROJECT / "ctr_samples/quality/metrics.schema.json").read_text())
+    validate(json.loads((output / f"dt=2019-11-26/data/{manifest.run_id}/metrics.json").read_text()), schema)
+
+
+@pytest.mark.slow
+def test_what_a_killed_run_left_behind_is_gone_after_the_next_run(tuesday: tuple[Path, Manifest]) -> None:
+    output, manifest = tuesday
+    assert [path.name for path in (output / "dt=2019-11-26/data").iterdir()] == [manifest.run_id]
+
+
+def test_another_sample_set_is_not_put_behind_the_generations_of_this_one(
+    spark: SparkSession, tuesday: tuple[Path, Manifest]
+) -> None:
+    output, _ = tuesday
+    with pytest.raises(UsageError) as caught:
+        job.run(spark, open_bandit(output, "name=another"), TUESDAY)
+    assert str(caught.value) == (
+        f"{output} holds the samples of 'open_bandit' on 2019-11-26, and this configuration is 'another'; "
+        "give each sample set an `output.path` of its own."
+    )
+
+
+def test_a_store_that_lets_nothing_be_removed_is_a_warning_and_no_reason_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cannot_be_listed(storage: LocalStorage, directory: str) -> list[StoredFile]:
+        raise StorageError("Cannot read it: Permission denied.")
+
+    warnings: list[str] = []
+    monkeypatch.setattr(LocalStorage, "files", cannot_be_listed)
+    DayOutput.open(open_storage(tmp_path), TUESDAY, "open_bandit", Retention(), warnings.append)
+    assert warnings == ["Could not clean up after earlier runs of 2019-11-26: Cannot read it: Permission denied."]
+
+
+def test_the_click_rate_of_an_item_counts_only_the_days_before(tuesday: tuple[Path, Manifest]) -> None:
+    output, manifest = tuesday
+    found = examples(output, manifest)
+    log = pd.read_parquet(PROJECT / "data/open_bandit/log.parquet")
+    items = pd.read_parquet(PROJECT / "data/open_bandit/items.parquet")
+    day = log[log.timestamp.dt.strftime("%F") == "2019-11-26"].copy()
+    # In the first hour of Tuesday Monday's counts are not ready yet.
+    early = day.timestamp < pd.Timestamp("2019-11-26 01:00", tz="UTC")
+    rates = {}
+    for name, last in (("early", "2019-11-24"), ("late", "2019-11-25")):
+        past = log[log.timestamp.dt.strftime("%F") <= last].groupby("item_id").click.agg(["sum", "count"])
+        rates[name] = (past["sum"] + 0.0038 * 200) / (past["count"] + 200)
+    day["rate"] = day.item_id.map(rates["late"]).where(~early, day.item_id.map(rates["early"])).astype("float32")
+    day = day.merge(items, on="item_id")
+    assert sorted(found.item_click_rate.round(6)) == pytest.approx(sorted(day.rate.round(6)), abs=2e-6)
+    assert found.item_feature_0.sum() == pytest.approx(day.item_feature_0.sum(), rel=1e-5)
+    assert sorted(found.position) == sorted(day.position)
+
+
+def test_the_same_inputs_and_config_are_published_once(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:
+    output, manifest = tuesday
+    again = job.run(spark, open_bandit(output), TUESDAY)
+    assert not again.published
+    assert again.manifest.run_id == manifest.run_id
+
+
+def test_a_forced_run_publishes_the_next_generation_with_the_same_bytes(
+    spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path
+) -> None:
+    output, first = tuesday
+    copy = shutil.copytree(output, tmp_path / "copy")
+    again = job.run(spark, open_bandit(copy), TUESDAY, force=True)
+    assert again.published
+    assert again.manifest.generation == 2
+    contents = [[(s.split, s.partition, s.records, s.crc32c) for s in m.shards] for m in (first, again.manifest)]
+    assert contents[0] == contents[1]
+
+
+def test_a_run_after_a_rollback_has_nothing_to_do_if_it_would_make_the_same_samples(
+    spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path
+) -> None:
+    output, first = tuesday
+    storage = open_storage(shutil.copytree(output, tmp_path / "copy"))
+    bad = replace(first, generation=2, run_id="20191127T020000-0000bad0", fingerprint="0" * 64, shards=())
+    publish(storage, replace(bad, accounting={"impressions": 0, "samples": 0}, views={}))
+    back = rollback(storage, TUESDAY, 1, datetime.now(UTC), "0000600d")
+    again = job.run(spark, open_bandit(tmp_path / "copy"), TUESDAY)
+    assert (again.published, again.manifest) == (False, back)
+
+
+@pytest.mark.slow
+def test_a_run_that_took_longer_than_its_files_are_kept_publishes_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_store = day_output.check_store
+    monkeypatch.setattr(day_output, "check_store", lambda *place: check_store(*place) - timedelta(days=2))
+    with pytest.raises(ConfigError, match="longer than `output.retention.longest_run: 1 day, 0:00:00`"):
+        job.run(spark, open_bandit(tmp_path), TUESDAY)
+    assert latest_manifest(open_storage(tmp_path), TUESDAY) is None
+
+
+@pytest.mark.slow
+def test_another_config_is_another_generation(spark: SparkSession, tmp_path: Path) -> None:
+    job.run(spark, open_bandit(tmp_path), TUESDAY)
+    other = job.run(spark, open_bandit(tmp_path, "split.eval=0"), TUESDAY).manifest
+    assert other.generation == 2
+    assert other.splits == ["train"]
+
+
+@pytest.mark.slow
+def test_shards_roll_once_they_have_the_target_size(spark: SparkSession, tmp_path: Path) -> None:
+    small = open_bandit(tmp_path, "output.shard_size=64KiB", "output.partitions=1")
+    manifest = job.run(spark, small, TUESDAY).manifest
+    assert [s.records for s in manifest.of_split("train")] == [90] * 11 + [66]
+    assert list(damage_of(open_storage(tmp_path), manifest.shards)) == []
+    assert len(examples(tmp_path, manifest)) == 1300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("compression", "suffix"), [("gzip", ".tfrecord.gz"), ("zlib", ".tfrecord.zlib")])
+def test_shards_may_be_compressed(spark: SparkSession, tmp_path: Path, compression: str, suffix: str) -> None:
+    loaded = open_bandit(tmp_path, f"output.compression={compression}")
+    manifest = job.run(spark, loaded, TUESDAY).manifest
+    assert all(s.path.endswith(suffix) for s in manifest.shards)
+    assert list(damage_of(open_storage(tmp_path), manifest.shards)) == []
+    assert examples(tmp_path, manifest).clicked.sum() == 6
+
+
+@pytest.mark.slow
+def test_the_engine_of_tensorflow_writes_the_same_bytes(
+    spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path
+) -> None:
+    manifest = job.run(spark, open_bandit(tmp_path, "output.engine=tensorflow"), TUESDAY).manifest
+    assert [(s.split, s.records, s.crc32c) for s in manifest.shards] == [
+        (s.split, s.records, s.crc32c) for s in tuesday[1].shards
+    ]
+
+
+@pytest.mark.slow
+def test_more_partitions_than_samples_give_no_empty_shard(spark: SparkSession, tmp_path: Path) -> None:
+    few = open_bandit(
+        tmp_path, "impressions.where=row < 1490 and row >= 1484", "output.partitions=8", "labels.clicked.where=false"
+    )
+    manifest = job.run(spark, few, date(2019, 11, 25)).manifest
+    assert manifest.records == 6
+    assert all(shard.records > 0 for shard in manifest.shards)
+
+
+def nothing_published(output: Path) -> bool:
+    return not list(output.rglob("manifests/*")) and not list(output.rglob("_SUCCESS"))
+
+
+@pytest.mark.slow
+def test_a_day_without_impressions_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="sources.log has no impressions on 2019-12-24; check the date, the time zone"):
+        job.run(spark, open_bandit(tmp_path), date(2019, 12, 24))
+    assert nothing_published(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_day_whose_impressions_cannot_be_read_is_refused_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
+    nothing = open_bandit(tmp_path, "impressions.time='concat(position, timestamp)'")
+    with pytest.raises(InputError, match=r"10,?000 have no readable time and 0 no readable article, more than"):
+        job.run(spark, nothing, TUESDAY)
+    some = open_bandit(tmp_path, "impressions.article='nullif(item_id, 7)'")
+    with pytest.raises(
+        InputError, match=r"1300 impressions on 2019-11-26, of which 0 have no readable time and \d+ no"
+    ):
+        job.run(spark, some, TUESDAY)
+    assert nothing_published(tmp_path)
+    tolerant = open_bandit(tmp_path, "impressions.article='nullif(item_id, 7)'", "sources.log.bad_records.max_rate=0.1")
+    manifest = job.run(spark, tolerant, TUESDAY).manifest
+    assert manifest.accounting["no_article"] > 0
+    assert manifest.records + manifest.accounting["no_article"] == 1300
+
+
+@pytest.mark.slow
+def test_malformed_lines_of_a_table_without_times_are_refused_too(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "items.json").write_text("garbage\nmore garbage\n")
+    items = (
+        f"sources.items={{format: json, path: '{tmp_path}/items.json', schema: 'item_id INT, item_feature_0 DOUBLE'}}"
+    )
+    loaded = open_bandit(
+        tmp_path / "out", items, *[f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
+    )
+    with pytest.raises(InputError, match="sources.items: 2 of 2 lines are malformed"):
+        job.run(spark, loaded, TUESDAY)
+    assert nothing_published(tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_a_csv_header_without_a_column_of_the_schema_is_refused_and_not_read_by_position(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "items.csv").write_text("item_feature_0,item\n0.5,1\n")
+    items = (
+        f"sources.items={{format: csv, header: true, path: '{tmp_path}/items.csv', "
+        "schema: 'item_id INT, item_feature_0 DOUBLE'}"
+    )
+    loaded = open_bandit(
+        tmp_path / "out", items, *[f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
+    )
+    with pytest.raises(InputError, match=r"sources\.items: .*item_id"):
+        job.run(spark, loaded, TUESDAY)
+
+
+def test_a_label_cannot_be_a_feature(spark: SparkSession, tmp_path: Path) -> None:
+    cheat = open_bandit(tmp_path, "features.cheat={expr: clicked, dtype: int64}")
+    with pytest.raises(InputError, match="features.cheat: there is no column 'clicked'"):
+        job.run(spark, cheat, TUESDAY)
+
+
+@pytest.mark.slow
+def test_an_expression_that_fails_on_a_value_is_one_sentence_without_a_stack_trace(
+    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for expression, said in (
+        ("impression.position / 0", "Division by zero."),
+        ("cast(impression.user_feature_0 as int)", "cannot be cast to"),
+        ("array(1)[impression.position + 5]", "out of bounds"),
+    ):
+        loaded = open_bandit(tmp_path, f"features.bad={{expr: '{expression}', dtype: float32}}")
+        with pytest.raises(InputError, match=f"fails on a value in the data: .*{said}") as caught:
+            job.run(spark, loaded, TUESDAY)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(InputError):
+        job.run(spark, open_bandit(tmp_path, "features.hour.expr='impression.affinity + 1'"), TUESDAY)
+    assert "at org.apache" not in "".join(capfd.readouterr())
+    assert nothing_published(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_day_whose_shards_are_gone_is_made_again(spark: SparkSession, tmp_path: Path) -> None:
+    first = job.run(spark, open_bandit(tmp_path), TUESDAY).manifest
+    (tmp_path / first.shards[0].path).unlink()
+    again = job.run(spark, open_bandit(tmp_path), TUESDAY)
+    assert again.published
+    assert again.manifest.generation == 2
+
+
+def test_settings_that_would_hide_damage_are_not_taken_from_the_cluster(spark: SparkSession) -> None:
+    own = spark.newSession()
+    own.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    own.conf.set("spark.sql.ansi.enabled", "false")
+    session = run_session(own, "Asia/Shanghai")
+    assert session.conf.get("spark.sql.files.ignoreCorruptFiles") == "false"
+    assert session.conf.get("spark.sql.ansi.enabled") == "true"
+    assert session.conf.get("spark.sql.session.timeZone") == "Asia/Shanghai"
+
+
+def test_a_vector_of_another_length_is_refused_by_the_task_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    wrong = open_bandit(tmp_path, "features.affinity.shape=[81]")
+    with pytest.raises(EncodeError, match="'affinity'") as caught:
+        job.run(spark, wrong, TUESDAY)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 3
+    assert nothing_published(tmp_path)
+
+
+def test_a_damaged_input_file_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    data = (PROJECT / "data/open_bandit/log.parquet").read_bytes()
+    damaged = tmp_path / "log.parquet"
+    damaged.write_bytes(data[:5000] + b"\0" * 100_000 + data[105_000:])
+    with pytest.raises(InputError, match=r"log\.parquet cannot be read"):
+        job.run(spark, open_bandit(tmp_path / "out", f"sources.log.path={damaged}"), TUESDAY)
+    assert nothing_published(tmp_path)
+
+
+SIMULATED_DAY = date(2019, 6, 5)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two simulated days of 4,000 impressions, with a few malformed lines."""
+    root = tmp_path_factory.mktemp("world")
+    simulate(
+        SimulationSpec(days=2, start=date(2019, 6, 4), impressions=4_000, users=400, malformed_rate=0.005, seed=3), root
+    )
+    return root
+
+
+def simulated(world: Path, output: Path, *overrides: str) -> LoadedConfig:
+    places = {
+        "actions": "user_action/dt={date}",
+        "profiles": "user_profile/dt={date}",
+        "vectors": "article_vector/dt={date}",
+        "articles": "article_profile",
+    }
+    inputs = [f"sources.{name}.path='{world}/{path}'" for name, path in places.items()]
+    return load_config(PROJECT / "conf/simulated.yaml", [*inputs, f"output.path={output}", *overrides])
+
+
+@pytest.fixture(scope="module")
+def simulated_day(spark: SparkSession, world: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
+    output = tmp_path_factory.mktemp("simulated")
+    return output, job.run(spark, simulated(world, output), SIMULATED_DAY).manifest
+
+
+def truth_of(world: Path) -> pd.DataFrame:
+    return pd.read_parquet(world / "truth/dt=2019-06-05")
+
+
+def test_samples_of_simulated_logs_have_exactly_the_true_impressions_and_clicks(
+    world: Path, simulated_day: tuple[Path, Manifest]
+) -> None:
+    output, manifest = simulated_day
+    truth = truth_of(world)
+    shown = truth[~truth["repeat"]]
+    clicked = shown[shown.clicked & (shown.click_delay_s <= 1800)]
+    assert manifest.accounting["impressions"] == len(truth)
+    assert manifest.accounting["repeated"] == truth["repeat"].sum()
+    assert manifest.records == len(shown)
+    assert manifest.label_sum("clicked") == len(clicked)
+    found = examples(output, manifest)
+    assert found.groupby("position").clicked.sum().to_dict() == (
+        clicked.groupby("position").size().reindex(sorted(found.position.unique()), fill_value=0).to_dict()
+    )
+
+
+def test_the_accounting_counts_malformed_lines_and_actions_without_an_impression(
+    world: Path, simulated_day: tuple[Path, Manifest]
+) -> None:
+    _, manifest = simulated_day
+    malformed = 0
+    for file in world.glob("user_action/dt=2019-06-0[456]/*.json"):
+        for line in file.read_text().splitlines():
+            try:
+                json.loads(line)
+            except ValueError:
+                malformed += 1
+    assert malformed > 0
+    assert manifest.inputs["actions"]["malformed"] == malformed
+    assert manifest.labels["clicked"]["orphans"] > 0
+
+
+def test_a_profile_is_joined_as_of_the_impression_and_not_as_of_today(
+    world: Path, simulated_day: tuple[Path, Manifest]
+) -> None:
+    output, manifest = simulated_day
+    found = examples(output, manifest)
+    cold = truth_of(world).merge(
+        pd.concat([pd.read_parquet(f) for f in world.glob("user_profile/dt=2019-06-0[345]/*")])[
+            ["user_id", "updated_at"]
+        ],
+        on="user_id",
+        how="left",
+    )
+    cold = cold[~cold["repeat"]]
+    cold["known"] = cold.updated_at + timedelta(minutes=10) <= cold.impression_time
+    known = cold.groupby(["user_id", "article_id", "impression_time"]).known.any()
+    assert found.user_known.sum() == known.sum() == manifest.views["user"]["matched"]
+
+
+@pytest.mark.slow
+def test_too_many_malformed_lines_are_refused(spark: SparkSession, world: Path, tmp_path: Path) -> None:
+    strict = simulated(world, tmp_path, "sources.actions.bad_records.max_rate=0.0001")
+    with pytest.raises(
+        InputError, match=r"sources.actions: \d+ of [\d,]+ lines are malformed .* Look at the file, or raise"
+    ):
+        job.run(spark, strict, SIMULATED_DAY)
+    assert nothing_published(tmp_path)
+
+
+def test_a_day_whose_label_windows_reach_into_missing_logs_is_not_mature(
+    spark: SparkSession, world: Path, tmp_path: Path
+) -> None:
+    def missing_tomorrow(loaded: LoadedConfig, now: datetime) -> bool:
+        inputs = Inputs.read(spark, loaded.config, SIMULATED_DAY)
+        return job.labels_are_mature(inputs, SIMULATED_DAY, now)
+
+    later = datetime(2019, 7, 1, tzinfo=UTC)
+    assert missing_tomorrow(simulated(world, tmp_path), later)
+    assert not missing_tomorrow(simulated(world, tmp_path, "sources.actions.days_after=2"), later)
+    # 2019-06-05 ends at 16:00 UTC and the longest window takes two hours.
+    assert not missing_tomorrow(simulated(world, tmp_path), datetime(2019, 6, 5, 17, 59, tzinfo=UTC))
+    assert missing_tomorrow(simulated(world, tmp_path), datetime(2019, 6, 5, 18, 0, tzinfo=UTC))
+
+
+def test_a_missing_column_is_refused_before_anything_is_written(spark: SparkSession, tmp_path: Path) -> None:
+    wrong = open_bandit(tmp_path, "impressions.article=item")
+    with pytest.raises(InputError, match="impressions.article: there is no column 'item'; did you mean 'item_id'?"):
+        job.run(spark, wrong, TUESDAY)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_names_of_a_configuration_never_meet_names_of_the_job(spark: SparkSession, tmp_path: Path) -> None:
+    names = ["action", "dropped", "is_action", "key", "moment", "alone", "left", "row", "best", "payload"]
+    columns = [f"impressions.columns.{name}=position" for name in names]
+    features = [f"features.{name}={{from: impression.{name}, dtype: int64}}" for name in names]
+    features += ["features.split={from: impression.position, dtype: int64}"]
+    manifest = job.run(spark, open_bandit(tmp_path, *columns, *features), TUESDAY).manifest
+    found = examples(tmp_path, manifest)
+    assert all((found[name] == found.position).all() for name in [*names, "split"])
+
+
+def test_the_callers_session_is_the_active_one_after_a_run(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:
+    output, _ = tuesday
+    job.run(spark, open_bandit(output), TUESDAY)
+    assert SparkSession.getActiveSession() is spark
+
+
+def test_the_callers_session_keeps_its_settings(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.caseSensitive") == "false"
+
+
+@pytest.mark.slow
+def test_tables_of_the_catalog_are_read_and_never_taken_for_unchanged(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql("create database if not exists shop")
+    rows = {"at": [datetime(2019, 11, 26, 10, tzinfo=UTC)] * 2, "who": ["u1", "u2"], "what": [7, 7], "click": [1, 0]}
+    pq.write_table(pa.table(rows), tmp_path / "t.parquet")
+    spark.sql("drop table if exists shop.log")
+    spark.read.parquet(str(tmp_path / "t.parquet")).write.saveAsTable("shop.log")
+    text = """
+name: catalog
+timezone: UTC
+sources: {log: {format: table, table: shop.log}}
+impressions: {source: log, time: at, user: who, article: what}
+labels: {clicked: {source: log, where: click = 1, window: 1m}}
+features: {position: {from: impression.position, dtype: int64}}
+output: {path: OUT, partitions: 1}
+"""
+    (tmp_path / "c.yaml").write_text(text.replace("OUT", str(tmp_path / "out")))
+    loaded = load_config(tmp_path / "c.yaml")
+    runs = [job.run(spark, loaded, TUESDAY) for _ in range(2)]
+    assert [run.published for run in runs] == [True, True]
+    assert runs[1].manifest.label_sum("clicked") == 1
+
+
+TUTORIAL_LOGS = PROJECT.parent / "shared/data/toutiao_logs"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TUTORIAL_LOGS.is_dir(), reason="the tutorial's logs are not part of the project")
+def test_every_exposure_of_the_tutorials_logs_is_accounted_for(spark: SparkSession, tmp_path: Path) -> None:
+    loaded = load_config(
+        PROJECT / "conf/toutiao.yaml", [f"output.path={tmp_path}"], {"TOUTIAO_LOGS": str(TUTORIAL_LOGS)}
+    )
+    week = [job.run(spark, loaded, date(2019, 3, day)).manifest for day in range(12, 18)]
+    assert sum(m.accounting["impressions"] for m in week) == 2_536
+    for m in week:  # no exposure is repeated, and none has a time or a list that cannot be read
+        assert m.accounting["impressions"] == m.accounting["samples"] == m.records
+    # Each run reads three days before its own and one after: two lines are torn on the 16th and two on the 17th.
+    assert [m.inputs["actions"]["lines"] for m in week] == [1000, 1500, 2000, 2500, 2500, 2000]
+    assert [m.inputs["actions"]["malformed"] for m in week] == [0, 0, 0, 2, 4, 4]
+    # These logs have no feature tables.
+    absent = {name for m in week for name, counted in m.inputs.items() if counted.get("absent")}
+    assert absent == {"article_vector", "article_profile", "ctr_feature_user"}
+    assert [m.views["article"]["match_rate"] for m in week] == [1.0] * 6
+    assert [m.views["trained"]["match_rate"] for m in week] == [0.0] * 6
+    # Of 720 clicks 12 follow an exposure of the same user and article, and one of them within two hours; nothing is invented
+    # for the others.
+    assert [m.labels["clicked"]["actions"] for m in week] == [120] * 6
+    assert [m.labels["clicked"]["orphans"] for m in week] == [120, 120, 120, 120, 120, 119]
+    assert [m.label_sum("clicked") for m in week] == [0, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize(("enabled", "expected"), [("true", 1), ("false", 0)])
+def test_a_value_of_the_environment_that_spark_would_log_is_warned_of_by_name(enabled: str, expected: int) -> None:
+    inputs = ["sources.log.path='${LOGS}'", "impressions.where=token = '${WORD}'"]
+    loaded = load_config(PROJECT / "conf/open_bandit.yaml", inputs, {"LOGS": "logs", "WORD": "hush"})
+    session = MagicMock()
+    session.sparkContext.getConf().get.side_effect = lambda key, default: {"spark.eventLog.enabled": enabled}[key]
+    told = MagicMock()
+    job.warn_of_event_log(session, loaded, told)
+    assert told.warn.call_count == expected
+    if expected:
+        (warning,) = told.warn.call_args.args
+        assert "will hold what ${LOGS}, ${WORD} was filled with" in warning
+        assert "hush" not in warning
+
+
+def test_headers_and_columns_of_any_name_become_features(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(
+        ",item:token,user:token,when it was\n0,7,u1,2019-06-05 10:00:00\n1,8,u2,2019-06-05 11:00:00\n"
+    )
+    users = pd.DataFrame({"user:token": ["u1", "u2"], "age:token": [31, 32], "a`b.c": [5, 6]}, index=[3, 4])
+    for day in ("2019-06-04", "2019-06-05"):
+        (tmp_path / f"users/dt={day}").mkdir(parents=True)
+        users.to_parquet(tmp_path / f"users/dt={day}/x.parquet")
+    (tmp_path / "c.yaml").write_text(f"""
+name: names
+timezone: UTC
+sources:
+  log:
+    {{format: csv, path: "{tmp_path}/log.csv", header: true, schema: "at STRING, who STRING, what INT",
+      rename: {{"user:token": who, "item:token": what, "when it was": at}}}}
+  users: {{format: parquet, path: "{tmp_path}/users/dt={{date}}", days_before: 2}}
+impressions: {{source: log, time: at, user: who, article: what}}
+labels: {{clicked: {{source: log, where: "false", window: 0s}}}}
+views: {{user: {{source: users, entity: user, key: "`user:token`", snapshot: dt, ttl: 1d}}}}
+features:
+  age: {{from: "user.`age:token`", dtype: int64}}
+  odd: {{expr: "user.`a``b.c` + 1", dtype: int64}}
+  row: {{from: user.__index_level_0__, dtype: int64}}
+output: {{path: {tmp_path}/out, partitions: 1}}
+""")
+    manifest = job.run(spark, load_config(tmp_path / "c.yaml"), date(2019, 6, 5)).manifest
+    found = examples(tmp_path / "out", manifest)
+    assert sorted(map(tuple, found[["age", "odd", "row"]].to_numpy().tolist())) == [(31, 6, 3), (32, 7, 4)]
+
+
+def test_a_malformed_value_is_named_when_a_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("item_id,item_feature_0\n1,0.5\n10000169349117863715,1.5\nx,2.5\n")
+    schema = "item_id BIGINT, item_feature_0 DOUBLE"
+    items = f"sources.items={{format: csv, path: '{tmp_path}/items.csv', header: true, schema: '{schema}'}}"
+    rest = [f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
+    with pytest.raises(InputError) as caught:
+        job.run(spark, open_bandit(tmp_path / "out", items, *rest), TUESDAY)
+    assert str(caught.value) == (
+        "sources.items: 2 of 3 lines are malformed (66.67%), more than `bad_records.max_rate: 0` allows: `item_id` = "
+        "'10000169349117863715' is not a BIGINT in 2 of 3 lines; use STRING. Look at the file, or raise the rate."
+    )
+    assert nothing_published(tmp_path / "out")

@@ -1,0 +1,365 @@
+"""Aggregates over sliding windows: what each impression sees, to the instant, and against the definition in plain Python."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ctr_samples.config import Aggregates, JobConfig, WindowView
+from ctr_samples.config.references import check_references
+from ctr_samples.config.units import format_duration
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.views.aggregates import filled, in_reach, reach
+from ctr_samples.samples.views.as_of import AsOf, Join
+from ctr_samples.samples.views.as_of.intervals import join_by_intervals
+from ctr_samples.samples.views.as_of.union import join_by_union
+from ctr_samples.samples.views.rows import usable, view_rows, within_reach
+from ctr_samples.sparksql.columns import pair_key
+
+Frame = Callable[..., DataFrame]
+Log = Sequence[tuple[Any, ...]]
+DAY = Day.of(date(2019, 6, 5), "UTC")
+RATE = {"count": "clicks", "of": "shown", "prior": 0.01, "strength": 20}
+
+
+def view(step: str, *windows: str, delay: str | None = None, **more: Any) -> WindowView:
+    aggregates = {
+        "step": step,
+        "windows": list(windows),
+        "counts": {"clicks": "click = 1", "shown": "true"},
+        "sums": {"ms": "read_ms"},
+        "distinct": {"users": "user_id"},
+        "rates": {"ctr": RATE},
+    }
+    base = {"source": "log", "entity": "article", "key": "item", "event_time": "at", "aggregates": aggregates}
+    return WindowView.model_validate({**base, "available_after": delay, **more})
+
+
+def moment(text: str) -> str:
+    return text if " " in text else f"2019-06-05 {text}"
+
+
+def log(frame: Frame, rows: Log) -> DataFrame:
+    """Rows of (item, time, click, read_ms, user_id)."""
+    schema = "item bigint, at timestamp, click int, read_ms double, user_id string"
+    return frame(schema, [(item, time and moment(time), *rest) for item, time, *rest in rows])
+
+
+def seen(
+    frame: Frame, rows: Log, shown: Sequence[tuple[str, int | None]], how: WindowView, by: Any = join_by_union
+) -> list[Any]:
+    """What the impressions (time, article) see, in order."""
+    flat = frame("id bigint, time timestamp, article bigint", [(n, moment(t), a) for n, (t, a) in enumerate(shown)])
+    left = flat.select(
+        F.struct(F.col("id").alias("impression_id"), F.col("time").alias("impression_time"), "article").alias(
+            "impression"
+        )
+    )
+    source = in_reach(log(frame, rows), how, DAY, "views.v")
+    features = within_reach(usable(view_rows(source, "v", how, how.aggregates.column_names)), DAY, reach(how))
+    join = Join(AsOf("v", "impression.article", None), features)
+    joined = by(left, [join]) if by is join_by_union else by(left, join)
+    whole = joined.withColumn("v", filled(joined, "v", how.aggregates))
+    # The types of features are known before the views are joined.
+    assert whole.schema["v"].dataType.simpleString() == joined.schema["v"].dataType.simpleString()
+    result = whole.collect()
+    assert len(result) == len(shown), "an impression was lost or doubled"
+    return [row.v for row in sorted(result, key=lambda row: row.impression.impression_id)]
+
+
+def clicks(frame: Frame, times: Sequence[str], shown: str, how: WindowView) -> tuple[int, bool]:
+    (found,) = seen(frame, [(7, time, 1, 1.0, "u") for time in times], [(shown, 7)], how)
+    return found[how.aggregates.column_names[0]], found.matched
+
+
+MILLIS = view("1ms", "1h")
+
+
+@pytest.mark.parametrize(
+    ("time", "counted"),
+    [
+        ("08:59:59.999999", 0),
+        ("09:00:00", 1),
+        ("09:59:59.999", 1),
+        ("09:59:59.999999", 1),  # its millisecond is over
+        ("10:00:00", 0),  # the impression's own instant
+        ("10:00:00.001", 0),
+    ],
+)
+def test_a_window_begins_exactly_its_length_before_and_ends_before_the_impression(
+    frame: Frame, time: str, counted: int
+) -> None:
+    assert clicks(frame, [time], "10:00:00", MILLIS) == (counted, counted == 1)
+
+
+def test_an_action_counts_once_its_step_is_over(frame: Frame) -> None:
+    hourly = view("1h", "1h", "1d")
+    rows = [(7, "09:20:00", 1, 500.0, "u")]
+    shown = [
+        ("09:59:59.999999", 7),
+        ("10:00:00", 7),
+        ("10:59:59.999999", 7),
+        ("11:00:00", 7),
+        ("2019-06-05 23:59:59", 7),
+    ]
+    found = seen(frame, rows, shown, hourly)
+    assert [(v.clicks_1h, v.clicks_1d) for v in found] == [(0, 0), (1, 1), (1, 1), (0, 1), (0, 1)]
+    assert [v.matched for v in found] == [False, True, True, True, True]
+
+
+def test_an_action_counts_once_it_is_known(frame: Frame) -> None:
+    late = view("1m", "1h", delay="5m")
+    shown = [("10:05:59.999999", 7), ("10:06:00", 7), ("11:05:59.999999", 7), ("11:06:00", 7)]
+    found = seen(frame, [(7, "10:00:30", 1, 500.0, "u")], shown, late)
+    assert [v.clicks_1h for v in found] == [0, 1, 1, 0]
+
+
+def test_an_empty_window_gives_zeros_and_the_prior(frame: Frame) -> None:
+    rows = [
+        (7, "08:00:00", 1, 0.1, "u"),
+        (7, "08:00:01", 0, 0.2, "v"),
+        (None, "09:59:00", 1, 1.0, "u"),
+        (7, None, 1, 1.0, "u"),
+    ]
+    nothing = (0, 0, 0.0, 0, 0.01, False)
+    for v in seen(
+        frame, rows, [("10:00:00", 7), ("10:00:00", 8), ("10:00:00", None), ("07:00:00", 7)], view("1m", "1h")
+    ):
+        assert (v.clicks_1h, v.shown_1h, v.ms_1h, v.users_1h, v.ctr_1h, v.matched) == nothing
+
+
+def test_each_measure_is_that_of_its_window(frame: Frame) -> None:
+    rows = [
+        (7, "08:30:00", 1, 100.25, "u1"),
+        (7, "09:30:00", 0, 7.5, "u1"),
+        (7, "09:40:00", 1, None, "u2"),
+        (7, "09:40:00", 1, 0.25, None),
+        (8, "09:40:00", 1, 5.0, "u9"),
+    ]
+    (v,) = seen(frame, rows, [("10:00:00", 7)], view("1m", "1h", "7d"))
+    assert (v.clicks_1h, v.shown_1h, v.ms_1h, v.users_1h) == (2, 3, 7.75, 2)
+    assert (v.clicks_7d, v.shown_7d, v.ms_7d, v.users_7d) == (3, 4, 108.0, 2)
+    assert (v.ctr_1h, v.ctr_7d) == ((2 + 0.01 * 20) / (3 + 20), (3 + 0.01 * 20) / (4 + 20))
+
+
+def test_a_sum_leaves_nothing_behind(frame: Frame) -> None:
+    rows = [
+        (7, "08:00:00", 1, 0.1, "u"),
+        (7, "08:30:00", 1, 1e18, "u"),
+        (7, "09:50:00", 1, 0.3, "u"),
+        (7, "09:50:00", 1, float("nan"), "u"),
+    ]
+    assert [v.ms_1h for v in seen(frame, rows, [("10:00:00", 7)], view("1m", "1h"))] == [0.3]
+
+
+def test_a_value_is_told_apart_as_long_as_one_of_its_actions_lies_in_the_window(frame: Frame) -> None:
+    # u1 comes at 8:00, again 60 minutes later, when the first has just left, and 61 minutes after that.
+    rows = [(7, time, 0, 0.0, "u1") for time in ("08:00:30", "09:00:30", "10:01:30")]
+    shown = [(f"{time}:00", 7) for time in ("08:01", "09:00", "09:01", "10:00", "10:01", "10:02", "11:01", "11:02")]
+    assert [v.users_1h for v in seen(frame, rows, shown, view("1m", "1h"))] == [1, 1, 1, 1, 0, 1, 1, 0]
+
+
+def test_a_calendar_day_is_a_step_also_when_the_clocks_change(frame: Frame, spark: SparkSession) -> None:
+    # In Stockholm 2019-03-31 has 23 hours: it ends at 22:00 UTC.
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    rows = log(frame, [(7, "2019-03-31 21:59:59", 1, 0.0, "u"), (7, "2019-03-31 22:00:00", 1, 0.0, "u")])
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Stockholm")
+    try:
+        days = view_rows(rows, "v", view("1d", "1d"), ["clicks_1d"])
+        known = F.date_format(F.to_utc_timestamp("available_time", "Europe/Stockholm"), "MM-dd HH:mm")
+        assert [
+            tuple(r) for r in days.select(known, "payload.clicks_1d", "gone").orderBy("available_time").collect()
+        ] == [
+            ("03-31 22:00", 1, False),
+            ("04-01 22:00", 1, False),
+            ("04-02 22:00", 0, True),
+        ]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_the_longest_window_is_read_whole_also_over_a_day_of_25_hours(frame: Frame, spark: SparkSession) -> None:
+    # At midnight of October 28 in Stockholm, 23:00 UTC, the 27th is over but not yet known, so the window is the 26th. It began
+    # at 22:00 UTC on the 25th: 49 hours before.
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    times = ["2019-10-25 21:59:59", "2019-10-25 22:00:00", "2019-10-26 21:59:59", "2019-10-26 22:00:00"]
+    rows = log(frame, [(7, time, 1, 0.0, "u") for time in times])
+    own, how = Day.of(date(2019, 10, 28), "Europe/Stockholm"), view("1d", "1d", delay="1m")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Stockholm")
+    try:
+        counted = view_rows(in_reach(rows, how, own, "views.v"), "v", how, ["clicks_1d"])
+        known = usable(counted).where(F.col("available_time") <= F.lit(own.start))
+        assert [r.payload.clicks_1d for r in known.orderBy(F.desc("event_time")).collect()][:1] == [2]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_what_is_read_reaches_back_for_window_delay_and_the_step_that_is_not_over() -> None:
+    assert reach(view("1m", "1h", "7d", delay="5m")) == timedelta(days=7, minutes=6)
+    assert reach(view("1h", "1h")) == timedelta(hours=2)
+    assert reach(view("1d", "30d")) == timedelta(days=31, hours=2)
+
+
+def test_a_key_has_at_most_one_row_for_each_step_however_hot_it_is(frame: Frame) -> None:
+    rows = [(7, f"09:{n % 60:02}:{n % 59:02}", 1, 1.0, f"u{n}") for n in range(2000)]
+    assert view_rows(log(frame, rows), "v", view("1h", "1h", "1d"), ["users_1h"]).count() == 3
+
+
+def test_names_of_measures_cannot_meet_the_names_of_columns(frame: Frame) -> None:
+    names = ["key", "_step", "_at", "event_time", "payload"]
+    how = view("1m", "1h")
+    odd = how.aggregates.model_copy(
+        update={"counts": dict.fromkeys(names, "true"), "sums": {}, "distinct": {}, "rates": {}}
+    )
+    (v,) = seen(frame, [(7, "09:30:00", 1, 1.0, "u")], [("10:00:00", 7)], how.model_copy(update={"aggregates": odd}))
+    assert [v[f"{name}_1h"] for name in names] == [1] * 5
+
+
+def test_user_and_article_together_are_one_key(frame: Frame) -> None:
+    rows = frame(
+        "u string, a bigint, at timestamp", [("1", 23, "2019-06-05 09:00:00"), ("12", 3, "2019-06-05 09:00:00")]
+    )
+    how = WindowView.model_validate(
+        {
+            "source": "log",
+            "entity": "user_article",
+            "key": "u",
+            "article_key": "a",
+            "event_time": "at",
+            "aggregates": {"windows": ["1h"], "counts": {"n": "true"}},
+        }
+    )
+    keys = view_rows(rows, "v", how, ["n_1h"]).where(~F.col("gone")).select("key", "payload.n_1h").collect()
+    ours = frame("u string, a bigint", [("1", 23), ("12", 3), (None, 3), ("1", None)])
+    assert sorted(tuple(row) for row in keys) == [("1:123", 1), ("2:123", 1)]
+    assert [row[0] for row in ours.select(pair_key(F.col("u"), F.col("a"))).collect()] == ["1:123", "2:123", None, None]
+
+
+def oracle(rows: Log, shown: Sequence[tuple[str, int | None]], how: WindowView) -> list[tuple[Any, ...]]:
+    """The definition, read aloud in plain Python."""
+    aggregates = how.aggregates
+    result = []
+    for time, article in shown:
+        known = datetime.fromisoformat(time).replace(tzinfo=UTC) - how.delay
+        midnight = known.replace(hour=0, minute=0, second=0, microsecond=0)
+        end = midnight + (known - midnight) // aggregates.step * aggregates.step
+        values: list[Any] = []
+        for window in aggregates.windows:
+            inside = [
+                (click, ms, user)
+                for item, at, click, ms, user in rows
+                if article is not None
+                and item == article
+                and at is not None
+                and end - window <= datetime.fromisoformat(at).replace(tzinfo=UTC) < end
+            ]
+            clicked = sum(click == 1 for click, _, _ in inside)
+            users = {user for _, _, user in inside if user is not None}
+            values += [clicked, len(inside), sum(ms or 0 for _, ms, _ in inside), len(users)]
+            values.append((clicked + 0.01 * 20) / (len(inside) + 20))
+        result.append((*values, any(values[1::5])))
+    return result
+
+
+@pytest.mark.parametrize("method", [join_by_union, join_by_intervals])
+@pytest.mark.parametrize(
+    "how", [view("1m", "5m", "1h", "2h", delay="3m"), view("15m", "1h", "6h"), view("30s", "1m", delay="45s")]
+)
+def test_random_logs_agree_with_the_definition(frame: Frame, how: WindowView, method: Any) -> None:
+    rng = random.Random(20190605)
+
+    def stamp(low: int, high: int) -> str:
+        return (datetime(2019, 6, 5, tzinfo=UTC) + timedelta(seconds=15 * rng.randrange(low, high))).strftime(
+            "%Y-%m-%d %H:%M:%S"
+        )
+
+    rows = [
+        (
+            rng.choice([1, 2, 3, None]),
+            stamp(-1500, 600),
+            rng.choice([0, 1, None]),
+            rng.choice([None, 1.5, 8.0]),
+            rng.choice(["a", "b", "c", None]),
+        )
+        for _ in range(400)
+    ]
+    shown = [(stamp(0, 900), rng.choice([1, 2, 3, 4, None])) for _ in range(300)]
+    names = [
+        f"{n}_{w}"
+        for w in (format_duration(w) for w in how.aggregates.windows)
+        for n in ("clicks", "shown", "ms", "users", "ctr")
+    ]
+    found = [tuple(v[name] for name in [*names, "matched"]) for v in seen(frame, rows, shown, how, method)]
+    assert found == oracle(rows, shown, how)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"step": "7m"}, "`step: 7m` does not divide a day"),
+        ({"windows": ["90s"]}, "the window 90s is not a whole number of steps of 1m"),
+        ({"windows": ["1h", "60m"]}, "a window is listed twice"),
+        ({"windows": []}, "at least 1 item"),
+        ({"counts": {}, "rates": {}}, "needs `counts`, `sums` or `distinct`"),
+    ],
+)
+def test_windows_must_be_whole_steps(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Aggregates.model_validate({"windows": ["1h"], "counts": {"n": "true"}, **changed})
+
+
+@pytest.mark.parametrize("other", [{"ttl": "7d"}, {"inclusive": True}, {"sequence": "v"}, {"available_time": "known"}])
+def test_a_view_of_aggregates_has_no_other_clock(other: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match=f"{next(iter(other))}\n  Extra inputs are not permitted"):
+        view("1m", "1h", **other)
+
+
+def problems(zone: str, days_before: int, how: WindowView) -> list[str]:
+    dated = {"format": "parquet", "path": "log/{date}", "days_before": days_before, "days_after": 1}
+    config = {
+        "name": "n",
+        "timezone": zone,
+        "sources": {"log": dated},
+        "impressions": {"source": "log", "time": "t", "user": "u", "article": "a"},
+        "labels": {"clicked": {"source": "log", "window": "1h"}},
+        "views": {"v": how},
+        "features": {"f": {"from": "v.matched", "dtype": "int64"}},
+        "output": {"path": "out"},
+    }
+    return [f"{'.'.join(where)}: {what}" for where, what in check_references(JobConfig.model_validate(config))]
+
+
+@pytest.mark.parametrize(
+    ("zone", "how", "needed"),
+    [
+        ("UTC", view("1h", "1d"), 1),
+        ("Asia/Kolkata", view("30m", "1d"), 1),
+        ("Asia/Kolkata", view("1h", "1d"), 2),  # its midnights lie in the middle of an hour of UTC
+        ("Asia/Kolkata", view("1d", "1d"), 1),
+        ("UTC", view("1m", "1d", delay="1s"), 2),
+        ("UTC", view("1d", "2d", delay="1h"), 3),
+    ],
+)
+def test_days_that_a_window_reaches_must_be_read(zone: str, how: WindowView, needed: int) -> None:
+    assert problems(zone, needed, how) == []
+    (problem,) = problems(zone, needed - 1, how)
+    assert problem.startswith("views.v.aggregates.windows: found ")
+    assert f"set `sources.log.days_before: {needed}`, or shorter windows" in problem
+
+
+def test_names_of_a_view_of_aggregates_must_differ() -> None:
+    rates = {"r": {**RATE, "count": "m", "of": "n"}, "n": {**RATE, "count": "n", "of": "n"}}
+    aggregates = {"windows": ["1h"], "counts": {"n": "true"}, "sums": {"n": "x"}, "rates": rates}
+    how = {"source": "log", "entity": "article", "key": "item", "event_time": "at", "aggregates": aggregates}
+    assert problems("UTC", 1, WindowView.model_validate(how)) == [
+        "views.v.aggregates.rates.r.count: there is no count 'm'; expected one of n",
+        "views.v.aggregates.rates.n: 'n' is a count too; rename one",
+        "views.v.aggregates.sums.n: 'n' is also one of `counts`; rename one",
+    ]

@@ -1,0 +1,421 @@
+"""The as-of join, case by case and by every method: who is visible, who wins, and that no impression is lost or doubled."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.samples.views.as_of import AsOf, Join, join_static, view_type
+from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
+from ctr_samples.samples.views.as_of.intervals import join_by_intervals
+from ctr_samples.samples.views.as_of.snapshots import join_snapshots
+from ctr_samples.samples.views.as_of.union import join_by_union
+
+Frame = Callable[..., DataFrame]
+DAY = timedelta(days=1)
+NOTHING = (None, None, False)
+START = datetime(2019, 6, 5, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A feature row, known when it became true unless told otherwise."""
+
+    at: str
+    value: str | None
+    known: str = ""
+    sequence: int | None = None
+    gone: bool | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One key: its rows, and for the time of each impression what is found (value, age in seconds, matched)."""
+
+    rows: Sequence[Row] = ()
+    found: dict[str, tuple[Any, Any, bool]] = field(default_factory=dict)
+
+
+def case(*rows: Row, **found: tuple[Any, Any, bool]) -> Case:
+    return Case(rows, {time.removeprefix("at_").replace("_", ":", 2).replace("_", "."): f for time, f in found.items()})
+
+
+NINE = Row("09:00:00", "v")
+TEN = "10:00:00"
+
+STRICT = {
+    "a row of a millisecond before is visible": case(Row("09:59:59.999", "v"), at_10_00_00=("v", 0.001, True)),
+    "a row of a microsecond before is visible": case(Row("09:59:59.999999", "v"), at_10_00_00=("v", 0.000001, True)),
+    "a row of the same instant is not": case(Row(TEN, "v"), at_10_00_00=NOTHING),
+    "a row of a millisecond later is not": case(Row("10:00:00.001", "v"), at_10_00_00=NOTHING),
+    "a row that becomes known at the instant is visible": case(
+        Row("09:00:00", "v", known=TEN), at_10_00_00=("v", 3600.0, True)
+    ),
+    "a row that was true but not yet known is invisible": case(
+        Row("09:00:00", "v", known="10:00:00.000001"), at_10_00_00=NOTHING
+    ),
+    "the ttl includes its end": case(Row("2019-06-04 10:00:00", "v"), at_10_00_00=("v", 86400.0, True)),
+    "a row a microsecond past its ttl is no match": case(Row("2019-06-04 09:59:59.999999", "v"), at_10_00_00=NOTHING),
+    "each impression sees its own past": case(
+        Row("08:00:00", "first"),
+        Row("09:00:00", "second"),
+        Row("11:00:00", "third"),
+        at_10_00_00=("second", 3600.0, True),
+        at_12_00_00=("third", 3600.0, True),
+    ),
+    "a late correction of an old fact does not hide a newer one": case(
+        Row("08:00:00", "old, corrected late", known="09:50:00"),
+        Row("09:00:00", "newer", known="09:10:00"),
+        at_10_00_00=("newer", 3600.0, True),
+    ),
+    "a correction of the same fact wins once it is known": case(
+        Row("09:00:00", "first version", known="09:10:00"),
+        Row("09:00:00", "corrected", known="09:50:00"),
+        at_09_30_00=("first version", 1800.0, True),
+        at_10_00_00=("corrected", 3600.0, True),
+    ),
+    "of rows with equal times the sequence decides": case(
+        Row("09:00:00", "second", sequence=2),
+        Row("09:00:00", "last", sequence=10),
+        Row("09:00:00", "without", sequence=None),
+        at_10_00_00=("last", 3600.0, True),
+    ),
+    "the event's time comes before the sequence": case(
+        Row("08:00:00", "old", sequence=9), Row("09:00:00", "new", sequence=1), at_10_00_00=("new", 3600.0, True)
+    ),
+    "exact duplicates do not double the impression": case(NINE, NINE, NINE, at_10_00_00=("v", 3600.0, True)),
+    "a match is a whole row even if its value is null": case(
+        Row("08:00:00", "older"), Row("09:00:00", None), at_10_00_00=(None, 3600.0, True)
+    ),
+    "a tombstone ends validity until the next row": case(
+        Row("08:00:00", "v"),
+        Row("09:00:00", None, gone=True),
+        Row("11:00:00", "again"),
+        at_08_30_00=("v", 1800.0, True),
+        at_10_00_00=NOTHING,
+        at_11_30_00=("again", 1800.0, True),
+    ),
+    "a tombstone that is not yet known ends nothing": case(
+        Row("08:00:00", "v"), Row("09:00:00", None, known="10:30:00", gone=True), at_10_00_00=("v", 7200.0, True)
+    ),
+    "a key that has no rows matches nothing": case(at_10_00_00=NOTHING),
+    "a key that no impression has adds nothing": case(NINE),
+    "an impression before all rows matches nothing": case(NINE, at_00_00_00=NOTHING),
+}
+
+INCLUSIVE = {
+    "a row of the same instant is visible if it is asked for": case(Row(TEN, "v"), at_10_00_00=("v", 0.0, True)),
+    "a row of a microsecond later is not": case(Row("10:00:00.000001", "v"), at_10_00_00=NOTHING),
+    "a row of the same instant that is not yet known is invisible": case(
+        Row(TEN, "v", known="10:00:00.000001"), at_10_00_00=NOTHING
+    ),
+}
+
+SNAPSHOT = {
+    "the latest snapshot that is known counts": case(
+        Row("2019-06-04 00:00:00", "old", known="2019-06-04 02:00:00"),
+        Row("2019-06-05 00:00:00", "new", known="2019-06-05 02:00:00"),
+        at_01_59_59=("old", 93599.0, True),
+        at_02_00_00=("new", 7200.0, True),
+    ),
+    "an entity that is not in it has no features, whatever an older one says": case(
+        Row("2019-06-04 00:00:00", "old", known="2019-06-04 02:00:00"),
+        at_01_59_59=("old", 93599.0, True),
+        at_02_00_00=NOTHING,
+    ),
+    "of two rows of an entity in one snapshot the sequence decides": case(
+        Row("2019-06-05 00:00:00", "a", known="2019-06-05 02:00:00", sequence=1),
+        Row("2019-06-05 00:00:00", "b", known="2019-06-05 02:00:00", sequence=2),
+        at_03_00_00=("b", 10800.0, True),
+    ),
+    "an entity that comes with a snapshot is there from then on": case(
+        Row("2019-06-05 00:00:00", "new", known="2019-06-05 02:00:00"),
+        at_01_59_59=NOTHING,
+        at_02_00_00=("new", 7200.0, True),
+    ),
+}
+
+SLICES = HotKeys(tuple(f"key{i:02}" for i in range(0, 40, 2)), START, timedelta(minutes=30), 30)
+"""Every second key is hot, and its day is cut into half hours."""
+
+METHODS: dict[str, Callable[[DataFrame, Join], DataFrame]] = {
+    "union": lambda left, join: join_by_union(left, [join]),
+    "union with hot keys": lambda left, join: join_by_union(left, [join], SLICES),
+    "intervals": join_by_intervals,
+    "snapshots": join_snapshots,
+}
+OF_ROWS = pytest.mark.parametrize("method", ["union", "union with hot keys", "intervals"])
+
+
+def moment(text: str) -> str:
+    return text if " " in text else f"2019-06-05 {text}"
+
+
+def impressions(frame: Frame, rows: Sequence[tuple[int, str, str | None]]) -> DataFrame:
+    """Rows of (id, time, user)."""
+    flat = frame("id bigint, time timestamp, user string", list(rows))
+    return flat.select(
+        F.struct(F.col("id").alias("impression_id"), F.col("time").alias("impression_time"), "user").alias(
+            "impression"
+        ),
+        F.lit(7).alias("label"),
+    )
+
+
+FEATURES = "key string, event_time timestamp, available_time timestamp, sequence bigint, gone boolean, value string"
+
+
+def features(frame: Frame, rows: Sequence[tuple[str, Row]]) -> DataFrame:
+    flat = frame(
+        FEATURES, [(key, moment(r.at), moment(r.known or r.at), r.sequence, r.gone, r.value) for key, r in rows]
+    )
+    return flat.select("key", "event_time", "available_time", "sequence", "gone", F.struct("value").alias("payload"))
+
+
+def found(joined: DataFrame) -> dict[int, tuple[Any, Any, bool]]:
+    """Impression id -> (value, age in seconds, matched); no impression may come out twice."""
+    rows = joined.collect()
+    assert joined.columns[:2] == ["impression", "label"]
+    result = {r.impression.impression_id: (r.profile.value, r.profile.age_s, r.profile.matched) for r in rows}
+    assert len(result) == len(rows), "an impression came out twice"
+    return result
+
+
+def types_of(kind: Any) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in kind.fields}
+
+
+def check(frame: Frame, cases: dict[str, Case], how: AsOf, method: str) -> None:
+    """All cases in one join, each with a key of its own."""
+    shown, known, expected = [], [], {}
+    for number, (name, one) in enumerate(cases.items()):
+        key = f"key{number:02}"
+        known += [(key, row) for row in one.rows]
+        for time, value in one.found.items():
+            expected[len(shown)] = (name, time, value)
+            shown.append((len(shown), moment(time), key))
+    join = Join(how, features(frame, known))
+    joined = METHODS[method](impressions(frame, shown), join)
+    assert types_of(joined.schema["profile"].dataType) == types_of(view_type(join))
+    result = found(joined)
+    assert {i: (name, time, result[i]) for i, (name, time, _) in expected.items()} == expected
+
+
+HOW = AsOf("profile", "impression.user", DAY)
+
+
+@OF_ROWS
+def test_each_method_finds_the_row_that_was_known_before(frame: Frame, method: str) -> None:
+    check(frame, STRICT, HOW, method)
+
+
+@OF_ROWS
+def test_each_method_takes_rows_of_the_same_instant_if_asked_to(frame: Frame, method: str) -> None:
+    check(frame, INCLUSIVE, replace(HOW, inclusive=True), method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_each_method_finds_the_latest_snapshot_that_was_known(frame: Frame, method: str) -> None:
+    check(frame, SNAPSHOT, replace(HOW, ttl=timedelta(days=3), snapshot=True), method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_snapshot_past_its_ttl_and_one_never_published_are_no_match(frame: Frame, method: str) -> None:
+    old = {"too old": case(Row("2019-06-03 00:00:00", "v"), at_10_00_00=NOTHING)}
+    check(frame, old, replace(HOW, snapshot=True), method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_day_whose_snapshot_is_missing_is_served_by_the_one_before_it(frame: Frame, method: str) -> None:
+    # There is no snapshot of June 4, thus none that is true as of the midnight after it.
+    before = {"missing": case(Row("2019-06-04 00:00:00", "v"), at_10_00_00=("v", 34 * 3600.0, True))}
+    check(frame, before, replace(HOW, ttl=timedelta(hours=34), snapshot=True), method)
+
+
+@OF_ROWS
+def test_without_a_ttl_a_row_never_grows_too_old(frame: Frame, method: str) -> None:
+    old = {"old": case(Row("2009-06-05 10:00:00", "v"), at_10_00_00=("v", 3652 * 86400.0, True))}
+    check(frame, old, replace(HOW, ttl=None), method)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_impressions_without_a_key_and_with_an_empty_view_are_kept(frame: Frame, method: str) -> None:
+    left = impressions(frame, [(1, moment(TEN), None), (2, moment(TEN), None), (3, moment(TEN), "key00")])
+    how = replace(HOW, snapshot=method == "snapshots")
+    assert found(METHODS[method](left, Join(how, features(frame, [])))) == {1: NOTHING, 2: NOTHING, 3: NOTHING}
+
+
+@OF_ROWS
+def test_a_full_tie_gives_one_row_and_the_same_one_in_any_input_order(frame: Frame, method: str) -> None:
+    left = impressions(frame, [(1, moment(TEN), "key00")])
+    tied = [("key00", Row("09:00:00", value)) for value in ("a", "b", "c")]
+    winners = {found(METHODS[method](left, Join(HOW, features(frame, order))))[1][0] for order in (tied, tied[::-1])}
+    assert len(winners) == 1
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_number_and_its_text_are_one_key_also_above_2_to_the_53(frame: Frame, method: str) -> None:
+    left = impressions(frame, [(1, moment(TEN), "9007199254740993")])
+    flat = features(
+        frame, [("9007199254740993", Row("09:00:00", "mine")), ("9007199254740992", Row("09:00:00", "not"))]
+    )
+    how = replace(HOW, snapshot=method == "snapshots")
+    numbers = flat.withColumn("key", F.col("key").cast("bigint"))
+    assert found(METHODS[method](left, Join(how, numbers)))[1] == ("mine", 3600.0, True)
+
+
+@OF_ROWS
+def test_a_payload_may_hold_maps_lists_and_structs(frame: Frame, method: str) -> None:
+    left = impressions(frame, [(1, moment(TEN), "u1")])
+    flat = frame(
+        "time timestamp, tags map<string, double>, ids array<bigint>, place struct<city: string>",
+        [("2019-06-05 09:00:00", {"a": 0.5}, [1, 2], ("Lund",)), ("2019-06-05 09:00:00", {"b": 0.5}, [3], ("Oslo",))],
+    )
+    right = flat.select(
+        F.lit("u1").alias("key"),
+        F.col("time").alias("event_time"),
+        F.col("time").alias("available_time"),
+        F.struct("tags", "ids", "place").alias("payload"),
+    )
+    row = METHODS[method](left, Join(HOW, right)).first()
+    assert row is not None
+    whole = (row.profile.tags, row.profile.ids, row.profile.place.city)
+    assert whole in [({"a": 0.5}, [1, 2], "Lund"), ({"b": 0.5}, [3], "Oslo")]
+
+
+def test_views_of_one_entity_share_one_shuffle_and_none_sees_the_rows_of_another(frame: Frame) -> None:
+    left = impressions(frame, [(1, moment(TEN), "u1"), (2, moment(TEN), "2"), (3, moment(TEN), None)])
+    profile = features(frame, [("u1", NINE), ("2", Row("08:00:00", "two"))])
+    numbers = features(frame, [("2", Row("09:30:00", "number"))]).withColumn("key", F.col("key").cast("bigint"))
+    daily = features(frame, [("u1", Row("2019-06-04 00:00:00", "daily"))])
+    joins = [
+        Join(HOW, profile),
+        Join(replace(HOW, name="counts", ttl=timedelta(hours=1), inclusive=True), numbers),
+        Join(replace(HOW, name="daily", ttl=timedelta(days=9), snapshot=True), daily),
+    ]
+    joined = join_by_union(left, joins)
+    plan = joined._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("hashpartitioning(key") == 1, plan
+    rows = {r.impression.impression_id: (r.profile.value, r["counts"].value, r.daily.value) for r in joined.collect()}
+    assert rows == {1: ("v", None, "daily"), 2: ("two", "number", None), 3: (None, None, None)}
+
+
+def test_small_views_shuffle_no_impression(frame: Frame) -> None:
+    left = impressions(frame, [(1, moment(TEN), "u1")])
+    plan = join_by_intervals(left, Join(HOW, features(frame, [("u1", NINE)])))._jdf.queryExecution().executedPlan()
+    (shuffle,) = [line for line in plan.toString().splitlines() if "hashpartitioning" in line]
+    assert "BroadcastHashJoin" in plan.toString()
+    assert "impression" not in shuffle
+
+
+def test_hot_keys_are_those_with_many_rows_on_both_sides_together(frame: Frame) -> None:
+    left = frame("user string", [("a",)] * 3 + [("b",)] * 2 + [(None,)] * 9)
+    right = frame("key bigint", [(7,)] * 4).unionByName(frame("key bigint", [(None,)] * 9))
+    texts = frame("key string", [("b",)] * 2)
+    frames = [(left, "user"), (right, "key"), (texts, "key")]
+    assert measure_hot_keys(frames, 4) == ("7", "b")
+    assert measure_hot_keys(frames, 3) == ("7", "b", "a")
+    assert measure_hot_keys(frames, 3, most_keys=1) == ("7",)
+
+
+def oracle(shown: Sequence[Any], known: Sequence[tuple[str, Row]], how: AsOf) -> dict[int, tuple[Any, bool]]:
+    """The definition, read aloud in plain Python: (value, matched) for each impression."""
+
+    def instant(text: str) -> datetime:
+        return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+    result: dict[int, tuple[Any, bool]] = {}
+    for number, time, user in shown:
+        t = instant(time)
+
+        def visible(row: Row, t: datetime = t) -> bool:
+            event = instant(row.at)
+            return (event <= t if how.inclusive else event < t) and instant(row.known) <= t
+
+        latest = max((instant(row.at) for _, row in known if visible(row)), default=None)
+        mine = [row for key, row in known if key == user and visible(row)]
+        best = max(
+            mine,
+            key=lambda r: (instant(r.at), instant(r.known), -1 if r.sequence is None else r.sequence),
+            default=None,
+        )
+        valid = best is not None and not best.gone
+        if valid and how.ttl is not None:
+            valid = instant(best.at) >= t - how.ttl
+        if valid and how.snapshot:
+            valid = instant(best.at) == latest
+        result[number] = (best.value, True) if valid else (None, False)
+    return result
+
+
+def stamp(minutes: int) -> str:
+    return (START + timedelta(minutes=minutes)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("inclusive", [False, True])
+def test_random_tables_agree_with_the_definition(frame: Frame, method: str, inclusive: bool) -> None:
+    rng = random.Random(20190605)
+    # A coarse clock, so that equal times, boundaries and ties of one of the clocks are common; every row differs in its rank.
+    keys = [f"key{i:02}" for i in range(6)]
+    shown = [(n, stamp(rng.randrange(60)), rng.choice([*keys, "nobody", None])) for n in range(400)]
+    snapshot = method == "snapshots"
+    delays = {event: rng.randrange(30) for event in range(-40, 61)}
+    ranks = {
+        (rng.choice(keys), rng.randrange(-40, 60, 7 if snapshot else 1), rng.randrange(30), rng.choice([None, 1, 2, 3]))
+        for _ in range(300)
+    }
+    known = []
+    for key, event, delay, sequence in sorted(ranks, key=str):
+        late = delays[event] if snapshot else delay  # all rows of a snapshot become known at once
+        gone = rng.random() < 0.1
+        row = Row(stamp(event), f"{key}{event}+{late}#{sequence}", stamp(event + late), sequence, gone)
+        if (key, event, late, sequence) not in {(k, r.at, r.known, r.sequence) for k, r in known}:
+            known.append((key, row))
+    unique = {(key, row.at, row.known, row.sequence): (key, row) for key, row in known}
+    known = list(unique.values())
+    hows = [replace(HOW, ttl=timedelta(minutes=25), inclusive=inclusive, snapshot=snapshot)]
+    for how in hows:
+        left, join = impressions(frame, shown), Join(how, features(frame, known))
+        result = {n: (value, matched) for n, (value, _, matched) in found(METHODS[method](left, join)).items()}
+        assert result == oracle(shown, known, how)
+
+
+IN_ORDER = [name for name in METHODS if name != "snapshots"]
+
+
+@pytest.mark.parametrize("method", IN_ORDER)
+def test_views_whose_rows_come_in_order_agree_with_the_definition_too(frame: Frame, method: str) -> None:
+    rng = random.Random(5)
+    keys = [f"key{i:02}" for i in range(6)]
+    shown = [(n, stamp(rng.randrange(60)), rng.choice([*keys, "nobody", None])) for n in range(400)]
+    unique = {(rng.choice(keys), rng.randrange(-40, 60), rng.choice([None, 1, 2, 3])) for _ in range(300)}
+    known = [
+        (key, Row(stamp(event), f"{key}{event}#{sequence}", stamp(event + 4), sequence, rng.random() < 0.1))
+        for key, event, sequence in sorted(unique, key=str)
+    ]
+    how = replace(HOW, ttl=timedelta(minutes=25), in_order=True)
+    left, join = impressions(frame, shown), Join(how, features(frame, known))
+    result = {n: (value, matched) for n, (value, _, matched) in found(METHODS[method](left, join)).items()}
+    assert result == oracle(shown, known, how)
+
+
+def test_a_table_without_times_gives_one_row_for_each_key(frame: Frame) -> None:
+    left = impressions(frame, [(1, moment(TEN), "u1"), (2, moment(TEN), "u2"), (3, moment(TEN), None)])
+    rows = [("u1", "a"), ("u1", "b"), ("u9", "c")]
+    seen = set()
+    for order in (rows, rows[::-1]):
+        right = frame("key string, value string", order).select("key", F.struct("value").alias("payload"))
+        joined = join_static(left, right, "profile", "impression.user")
+        assert types_of(joined.schema["profile"].dataType) == types_of(view_type(Join(HOW, right)))
+        result = found(joined)
+        assert [result[i][2] for i in (1, 2, 3)] == [True, False, False]
+        seen.add(result[1][0])
+    assert len(seen) == 1

@@ -1,0 +1,188 @@
+"""The leak canary: silent on every planned join that is right, loud on one that sees the future or nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from ctr_samples.config import JobConfig, load_config
+from ctr_samples.errors import AccountingError
+from ctr_samples.job import run as job
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, AsOf, JoinStep
+from ctr_samples.samples.views.as_of import ranked_rows as rows
+from ctr_samples.samples.watches.leak_canary import MOST, Canary, LeakCanary, apart, check_canaries
+from ctr_samples.sparksql.releases import MOST_SAMPLED
+
+PROJECT = Path(__file__).parent.parent.parent
+DAY = Day.of(date(2019, 6, 5), "UTC")
+TEN = 1_559_728_800_000_000
+"""2019-06-05 10:00 UTC in microseconds."""
+
+CONFIG = """
+name: canaries
+timezone: UTC
+sources: {log: {format: parquet, path: a}, table: {format: parquet, path: b}}
+impressions: {source: log, time: t, user: who, article: what}
+labels: {clicked: {source: log, window: 1m}}
+views:
+  one: {source: table, entity: user, key: who, event_time: at, available_after: 2h, ttl: 30d}
+  two: {source: table, entity: user, key: who, event_time: at, ttl: unbounded, inclusive: true}
+  small: {source: table, entity: article, key: what, event_time: at, ttl: 1d}
+  daily: {source: table, entity: user, key: who, snapshot: ds, ttl: 3d}
+  pair: {source: table, entity: user_article, key: who, article_key: what, event_time: at, ttl: 1h}
+  fixed: {source: table, entity: user, key: who, static: true}
+features:
+  x: {expr: one.x + two.x + small.x + daily.x + pair.x + fixed.x, dtype: float32}
+output: {path: out, partitions: 1}
+"""
+STEPS = [
+    JoinStep("intervals", ("small",), "article", ""),
+    JoinStep("static", ("fixed",), "user", ""),
+    JoinStep("snapshots", ("daily",), "user", ""),
+    JoinStep("union", ("one", "two"), "user", ""),
+    JoinStep("union", ("pair",), "user_article", ""),
+]
+SHARED = [JoinStep("union", ("one", "two", "daily"), "user", ""), JoinStep("intervals", ("small",), "article", "")]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> JobConfig:
+    (tmp_path / "c.yaml").write_text(CONFIG)
+    return load_config(tmp_path / "c.yaml").config
+
+
+def seen_by(spark: SparkSession, shown: Sequence[tuple[int, int, Any, Any]]) -> LeakCanary:
+    """A canary that has seen these impressions: id, microseconds after ten, user, article."""
+    canary = LeakCanary()
+    flat = spark.createDataFrame(list(shown), "id bigint, micros bigint, user string, article bigint")
+    time = F.timestamp_micros(F.col("micros") + TEN).alias("impression_time")
+    row = F.struct(F.col("id").alias("impression_id"), time, "user", "article")
+    canary.on(flat.select(row.alias("impression"))).collect()
+    return canary
+
+
+MINUTE = 60_000_000
+SHOWN = [(1, 0, "a", 7), (2, MINUTE, "b", 8), (3, 2 * MINUTE, None, 9), (4, 3 * MINUTE, "c", None)]
+
+
+@pytest.mark.slow
+def test_no_canary_is_seen_by_any_planned_join(spark: SparkSession, config: JobConfig) -> None:
+    counts = check_canaries(spark, config, DAY, STEPS, seen_by(spark, SHOWN))
+    assert counts == {name: {"canaries": 3} for name in ("small", "daily", "one", "two")} | {"pair": {"canaries": 2}}
+    del counts["pair"]
+    assert check_canaries(spark, config, DAY, SHARED, seen_by(spark, SHOWN)) == counts
+
+
+def of_the_same_instant(how: AsOf) -> Column:
+    return F.greatest(EVENT_TIME, AVAILABLE_TIME)
+
+
+def true_but_not_yet_known(how: AsOf) -> Column:
+    return F.col(EVENT_TIME) + F.lit(timedelta(microseconds=1))
+
+
+def a_microsecond_too_early(how: AsOf) -> Column:
+    return F.greatest(EVENT_TIME, AVAILABLE_TIME) - F.lit(timedelta(microseconds=1))
+
+
+@pytest.mark.parametrize(
+    ("clock", "steps", "view"),
+    [
+        (of_the_same_instant, STEPS, "small"),
+        pytest.param(of_the_same_instant, STEPS[2:3], "daily", marks=pytest.mark.slow),
+        (of_the_same_instant, STEPS[3:4], "one"),
+        pytest.param(of_the_same_instant, STEPS[4:], "pair", marks=pytest.mark.slow),
+        pytest.param(true_but_not_yet_known, STEPS, "small", marks=pytest.mark.slow),
+        pytest.param(true_but_not_yet_known, STEPS[2:3], "daily", marks=pytest.mark.slow),
+        (true_but_not_yet_known, STEPS[3:], "one"),
+        (a_microsecond_too_early, STEPS[3:], "one"),
+        (of_the_same_instant, SHARED[:1], "one"),
+    ],
+)
+def test_a_clock_that_lets_the_future_through_is_found(
+    spark: SparkSession, config: JobConfig, monkeypatch: pytest.MonkeyPatch, clock: Any, steps: Any, view: str
+) -> None:
+    monkeypatch.setattr(rows, "effective_from", clock)
+    seen = 2 if view == "pair" else 3
+    with pytest.raises(AccountingError) as caught:
+        check_canaries(spark, config, DAY, steps, seen_by(spark, SHOWN))
+    assert str(caught.value) == (
+        f"views.{view}: {seen} of {seen} impressions saw a row that only the future knew, so features may hold what happened "
+        "after the impression. Nothing was published; report it."
+    )
+
+
+def test_a_join_that_finds_nothing_is_found_too(
+    spark: SparkSession, config: JobConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "effective_from", lambda how: F.col(EVENT_TIME) + F.lit(timedelta(days=1)))
+    with pytest.raises(
+        AccountingError,
+        match="views.one: 0 of 3 impressions saw a row that was true before them and known by then, so the",
+    ):
+        check_canaries(spark, config, DAY, STEPS[3:], seen_by(spark, SHOWN))
+
+
+def test_a_day_without_impressions_or_without_times_has_no_canaries(spark: SparkSession, config: JobConfig) -> None:
+    assert check_canaries(spark, config, DAY, STEPS, seen_by(spark, [])) == {}
+    assert check_canaries(spark, config, DAY, STEPS[1:2], seen_by(spark, SHOWN)) == {}
+
+
+def test_the_sample_of_impressions_is_small_and_the_same_however_rows_arrive(spark: SparkSession) -> None:
+    flat = spark.range(2000).select(
+        F.struct(
+            F.col("id").alias("impression_id"),
+            F.timestamp_micros(F.col("id") + TEN).alias("impression_time"),
+            F.lit("a").alias("user"),
+            F.lit(7).alias("article"),
+        ).alias("impression")
+    )
+    samples = []
+    for frame in (flat, flat.repartition(5)):
+        found = LeakCanary()
+        found.on(frame).write.format("noop").mode("overwrite").save()
+        samples.append(sorted(one.id for one in found.sample()[0]))
+    assert len(samples[0]) == min(MOST, MOST_SAMPLED)
+    assert samples[0] == samples[1]
+
+
+def test_impressions_that_could_see_each_others_canaries_are_left_out() -> None:
+    first, same_user, same_article, soon, nobody, last = (
+        Canary(1, 0, "a", 7),
+        Canary(2, 5_000, "a", 8),
+        Canary(3, 6_000, "b", 7),
+        Canary(4, 999, "c", 9),
+        Canary(5, 7_000, None, 10),
+        Canary(6, 8_000, None, None),
+    )
+    everyone = [last, nobody, soon, same_article, same_user, first]
+    assert apart(everyone, {"user", "article"}) == [first, nobody, last]
+    assert apart(everyone, {"user"}) == [first, same_article, nobody, last]
+    assert apart(everyone, {"article"}) == [first, same_user, nobody, last]
+
+
+@pytest.mark.slow
+def test_a_run_whose_joins_leak_publishes_nothing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = PROJECT / "data/open_bandit"
+    inputs = [f"sources.log.path={data / 'log.parquet'}", f"sources.items.path={data / 'items.parquet'}"]
+    loaded = load_config(PROJECT / "conf/open_bandit.yaml", [*inputs, f"output.path={tmp_path}"])
+    clicks = job.run(spark, loaded, date(2019, 11, 26)).manifest.views["item_clicks"]
+    assert clicks["canaries"] > 20
+    assert clicks["match_rate"] == round(clicks["matched"] / 1300, 6)
+    # Counts of a day are known an hour after midnight; before that those of the day before count.
+    assert (
+        3600 <= clicks["age_s_min"] <= clicks["age_s_median"] <= clicks["age_s_p90"] <= clicks["age_s_max"] < 25 * 3600
+    )
+    monkeypatch.setattr(rows, "effective_from", of_the_same_instant)
+    with pytest.raises(AccountingError, match="views.item_clicks: .* saw a row that only the future knew"):
+        job.run(spark, loaded, date(2019, 11, 25))
+    assert not list(tmp_path.glob("dt=2019-11-25/manifests/*"))

@@ -1,0 +1,251 @@
+"""Durations are elapsed time, also on the days on which the clocks change; days are those of the configuration's zone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from ctr_samples.config import ColumnarSource, Impressions, JobConfig, SnapshotView, load_config
+from ctr_samples.explain.gather import Sought, Witness
+from ctr_samples.explain.rules import judge_actions, judge_history, judge_rows
+from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.impressions import DROPPED, cut_impressions
+from ctr_samples.samples.inputs.sources import SourceFrame, days_needed
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.views.rows import view_rows
+from ctr_samples.samples.watches.all import Watches
+from ctr_samples.sparksql.session import run_session
+
+CHANGES = {
+    "America/New_York": ("2024-11-03 06:00", "2024-03-10 07:00"),
+    "Europe/Stockholm": ("2024-10-27 01:00", "2024-03-31 01:00"),
+    "Australia/Lord_Howe": ("2024-04-06 15:00", "2024-10-05 15:30"),  # by half an hour
+}
+"""The instants (UTC) at which the clocks go back and forward."""
+
+EACH = [(zone, change) for zone, both in CHANGES.items() for change in both]
+SOME = [
+    pytest.param(zone, change, marks=() if zone == "America/New_York" else pytest.mark.slow) for zone, change in EACH
+]
+
+CONFIG = """
+name: clocks
+timezone: ZONE
+sources:
+  log: {format: parquet, path: log}
+  scores: {format: parquet, path: scores}
+impressions: {source: log, where: "action = 'shown'", time: at, user: user, article: article, dedup: 30s}
+labels:
+  clicked: {source: log, where: "action = 'click'", window: 30m}
+views:
+  young: {source: scores, entity: user, key: user, event_time: at, ttl: 1d, method: union}
+  young_small: {source: scores, entity: user, key: user, event_time: at, ttl: 1d, method: intervals}
+  late: {source: scores, entity: user, key: user, event_time: at, available_after: 1d, ttl: 3d, method: union}
+  late_small: {source: scores, entity: user, key: user, event_time: at, available_after: 1d, ttl: 3d, method: intervals}
+  counted:
+    source: log
+    entity: user
+    key: user
+    event_time: at
+    aggregates: {windows: [1d], step: 30m, counts: {clicks: "action = 'click'"}}
+    available_after: 1h
+histories:
+  recent: {source: log, where: "action = 'click'", last: 9, within: 1d}
+  known: {source: log, where: "action = 'click'", last: 9, within: 3d, available_after: 1d}
+features:
+  young: {from: young.score, dtype: int64}
+  young_small: {from: young_small.score, dtype: int64}
+  late: {from: late.score, dtype: int64}
+  late_small: {from: late_small.score, dtype: int64}
+  clicks: {from: counted.clicks_1d, dtype: int64}
+  recent: {expr: "array_join(recent.items, ' ')", dtype: string}
+  known: {expr: "array_join(known.items, ' ')", dtype: string}
+output: {path: out}
+"""
+
+# All times are minutes after the change.
+LOG = [
+    ("u", "a", "shown", -30.0),
+    ("u", "a", "shown", 30.0),  # the same local time once more where the clocks go back by an hour
+    ("u", "b", "shown", -14.5),
+    ("u", "b", "shown", 4.5),  # earlier than the one before by the clock on the wall
+    ("u", "c", "shown", -0.1),
+    ("u", "c", "shown", 0.1),  # twelve seconds later
+    ("u", "d", "shown", 61.0),
+    ("v", "d", "shown", 61.0),
+    ("u", "b", "click", 15.5),  # half an hour after the first, eleven minutes after the second
+    ("u", "a", "click", -5.0),
+    ("u", "x", "click", -24 * 60 + 30.0),
+    ("u", "y", "click", -24 * 60 - 14.5),
+    ("u", "z", "click", -24 * 60 - 14.6),
+]
+SCORES = [("u", -24 * 60 + 4.5, 1), ("u", -24 * 60 + 30.5, 2)]
+
+#  (article, minute): clicked, young, late, clicks of a day before the last known half hour, recent, known
+SAMPLES = {
+    ("a", -30.0): (1, 2, 0, 3, "x y z", ""),
+    ("b", -14.5): (0, 2, 0, 3, "x y", "y z"),
+    ("c", -0.1): (0, 2, 0, 3, "a x", "y z"),
+    ("b", 4.5): (1, 2, 1, 3, "a x", "y z"),
+    ("a", 30.0): (0, 2, 1, 3, "b a x", "x y z"),
+    ("d", 61.0): (0, 0, 2, 2, "b a", "x y z"),
+}
+
+Frame = Callable[[str, list[tuple[Any, ...]]], DataFrame]
+
+
+def instant(change: str, minutes: float) -> datetime:
+    return datetime.fromisoformat(change).replace(tzinfo=UTC) + timedelta(minutes=minutes)
+
+
+def table(session: SparkSession, schema: str, change: str, rows: list[tuple[Any, ...]]) -> DataFrame:
+    """Rows whose column ``at`` is given in minutes after the change."""
+    place = StructType.fromDDL(schema).names.index("at")
+    micros = [(*row[:place], round(instant(change, row[place]).timestamp() * 1e6), *row[place + 1 :]) for row in rows]
+    return session.createDataFrame(micros, schema).withColumn("at", F.timestamp_micros("at"))
+
+
+def day_of(change: str, zone: str) -> Day:
+    """The day on which the clocks change; where they change at an hour before, so far from UTC, the date is another."""
+    return Day.of((instant(change, 0) + timedelta(hours=10 if "Australia" in zone else 0)).date(), zone)
+
+
+def config_of(tmp_path: Path, zone: str) -> JobConfig:
+    path = tmp_path / "clocks.yaml"
+    path.write_text(CONFIG.replace("ZONE", zone))
+    return load_config(path).config
+
+
+def sources_of(session: SparkSession, change: str) -> dict[str, SourceFrame]:
+    frames = {
+        "log": table(session, "user string, article string, action string, at bigint", change, LOG),
+        "scores": table(session, "user string, at bigint, score bigint", change, SCORES),
+    }
+    return {name: SourceFrame(name, frame, (), None) for name, frame in frames.items()}
+
+
+def witness_of(spark: SparkSession, tmp_path: Path, zone: str, change: str) -> Witness:
+    session = run_session(spark, zone)
+    config, day = config_of(tmp_path, zone), day_of(change, zone)
+    return Witness(Inputs(config, day, sources_of(session, change), Watches.of(config, day, active=False)))
+
+
+def samples_of(witness: Witness, change: str) -> dict[tuple[str, float], Mapping[str, Any]]:
+    """(article, minutes after the change) -> the sample and its impression's id, for user u."""
+    builder = SampleBuilder(witness.inputs)
+    shown = builder.labelled_impressions().select(
+        "impression.*", F.unix_micros("impression.impression_time").alias("m")
+    )
+    ids = {r.impression_id: r for r in shown.where("user = 'u'").collect()}
+    zero = instant(change, 0).timestamp() * 1e6
+    made = builder.build().samples.collect()
+    return {
+        (ids[r.impression_id].article, round((ids[r.impression_id].m - zero) / 60e6, 3)): r.asDict()
+        for r in made
+        if r.impression_id in ids
+    }
+
+
+@pytest.mark.parametrize(("zone", "change"), SOME)
+def test_a_sample_is_the_same_whether_the_clocks_change_or_not(
+    spark: SparkSession, tmp_path: Path, zone: str, change: str
+) -> None:
+    samples = samples_of(witness_of(spark, tmp_path, zone, change), change)
+    names = ("clicked", "young", "late", "clicks", "recent", "known")
+    assert {key: tuple(row[name] for name in names) for key, row in samples.items()} == SAMPLES
+    small = {key: (row["young_small"], row["late_small"]) for key, row in samples.items()}
+    assert small == {key: (young, late) for key, (_, young, late, *_) in SAMPLES.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("zone", "change"), EACH[::2])
+def test_an_explanation_agrees_with_the_samples_where_the_clocks_change(
+    spark: SparkSession, tmp_path: Path, zone: str, change: str
+) -> None:
+    witness = witness_of(spark, tmp_path, zone, change)
+    for row in samples_of(witness, change).values():
+        evidence = witness.gather(Sought(row["impression_id"]))
+        at, label = evidence.shown.time, evidence.labels["clicked"]
+        assert row["clicked"] == any(
+            v.taken for v in judge_actions(evidence.shown, label.others, label.actions, label.rules)
+        )
+        for name in ("young", "late"):
+            view = evidence.views[name]
+            assert view.rules is not None
+            assert [v.what.values["score"] for v in judge_rows(at, view.rows, view.rules) if v.taken] in (
+                [row[name]],
+                [],
+            )
+        for name in ("recent", "known"):
+            history = evidence.histories[name]
+            taken = [v.what.item for v in judge_history(at, history.actions, history.rules) if v.taken]
+            assert " ".join(taken) == row[name]
+
+
+@pytest.mark.parametrize(("zone", "change"), EACH)
+def test_without_an_interval_only_what_was_logged_twice_is_a_repeat(
+    spark: SparkSession, zone: str, change: str
+) -> None:
+    rows = [("u", "a", "shown", minutes) for minutes in (-45.5, -30.0, -14.5, 0.0, 0.0, 0.001, 4.5, 15.5, 30.0)]
+    log = table(run_session(spark, zone), "user string, article string, action string, at bigint", change, rows)
+    shown = Impressions(source="log", time="at", user="user", article="article")
+    cut = cut_impressions(log, shown, day_of(change, zone), timedelta())
+    assert [r[DROPPED] for r in cut.orderBy("impression_time", F.col(DROPPED)).collect()] == [
+        None, None, None, None, "repeated", None, None, None, None,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("zone", "change"), EACH)
+def test_a_snapshot_is_known_its_delay_of_elapsed_time_after_midnight(
+    spark: SparkSession, zone: str, change: str
+) -> None:
+    day = day_of(change, zone)
+    view = SnapshotView(
+        source="scores",
+        entity="user",
+        key="user",
+        snapshot="ds",
+        publish_delay=timedelta(hours=26),
+        ttl=timedelta(days=3),
+    )
+    # The midnight before the change ends the snapshot of the day before.
+    before = (instant(change, 0) + timedelta(hours=10 if "Australia" in zone else 0)).date() - timedelta(days=1)
+    session = run_session(spark, zone)
+    rows = view_rows(session.createDataFrame([("u", before)], "user string, ds date"), "scores", view, [])
+    micros = rows.select(F.unix_micros("event_time"), F.unix_micros("available_time")).collect()
+    start = round(day.start.timestamp() * 1e6)
+    assert [tuple(row) for row in micros] == [(start, start + 26 * 3_600_000_000)]
+
+
+def test_no_plan_adds_an_interval_to_a_time_or_subtracts_two_times(spark: SparkSession, tmp_path: Path) -> None:
+    witness = witness_of(spark, tmp_path, "America/New_York", "2024-11-03 06:00")
+    builder = SampleBuilder(witness.inputs)
+    samples = builder.build().samples
+    assert "INTERVAL" not in samples._jdf.queryExecution().analyzed().toString().upper()
+
+
+DATED = ColumnarSource(format="parquet", path="log/dt={date}", days_before=1, days_after=1)
+
+
+@pytest.mark.parametrize(
+    ("zone", "day", "first", "last"),
+    [
+        ("UTC", "2024-03-11", "2024-03-10", "2024-03-12"),
+        ("America/New_York", "2024-03-11", "2024-03-09", "2024-03-12"),  # the day before had 23 hours
+        ("America/New_York", "2024-03-09", "2024-03-08", "2024-03-11"),  # the day after has 23
+        ("America/New_York", "2024-11-04", "2024-11-03", "2024-11-05"),  # 25 hours are more than enough
+        ("Australia/Lord_Howe", "2024-10-07", "2024-10-05", "2024-10-08"),
+    ],
+)
+def test_a_day_of_logs_is_24_hours_where_a_neighbour_is_shorter(zone: str, day: str, first: str, last: str) -> None:
+    days = days_needed(DATED, date.fromisoformat(day), zone)
+    assert (str(days[0]), str(days[-1])) == (first, last)
+    assert days == [days[0] + timedelta(days=n) for n in range(len(days))]

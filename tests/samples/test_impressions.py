@@ -1,0 +1,181 @@
+"""Cutting impressions out of a log: lists, repeats, the day in its zone, and reasons for what is dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.config import Impressions
+from ctr_samples.samples.impressions import DROPPED, ImpressionCounts, ImpressionsWatch, cut_impressions
+from ctr_samples.samples.period import Day
+
+Frame = Callable[..., DataFrame]
+DAY = Day.of(date(2019, 6, 5), "UTC")
+LOG = "at timestamp, user_id string, article_id string, action string"
+SHOWN = Impressions(source="log", time="at", user="user_id", article="article_id", where="action = 'exposure'")
+
+
+def cut(log: DataFrame, shown: Impressions, day: Day = DAY, reach: timedelta = timedelta()) -> list[tuple[Any, ...]]:
+    """(time, user, article, position, why it is dropped), in the order of the log."""
+    rows = cut_impressions(log, shown, day, reach)
+    rows = rows.orderBy("impression_time", "user", "position").withColumn(
+        "time", F.date_format("impression_time", "HH:mm:ss")
+    )
+    return [(r.time, r.user, r.article, r.position, r[DROPPED]) for r in rows.collect()]
+
+
+def test_only_rows_of_the_action_and_the_day_are_impressions(frame: Frame) -> None:
+    log = frame(
+        LOG,
+        [
+            ("2019-06-04 23:59:59.999999", "u1", "a", "exposure"),
+            ("2019-06-05 00:00:00", "u1", "b", "exposure"),
+            ("2019-06-05 12:00:00", "u1", "b", "click"),
+            ("2019-06-05 23:59:59", "u1", "c", "exposure"),
+            ("2019-06-06 00:00:00", "u1", "d", "exposure"),
+        ],
+    )
+    assert cut(log, SHOWN) == [("00:00:00", "u1", "b", 0, None), ("23:59:59", "u1", "c", 0, None)]
+
+
+def test_a_list_becomes_one_impression_for_each_article_with_its_position(frame: Frame) -> None:
+    log = frame(
+        LOG,
+        [
+            ("2019-06-05 10:00:00", "u1", "[18577, 14299]", "exposure"),
+            ("2019-06-05 11:00:00", "u1", "7", "exposure"),
+            ("2019-06-05 12:00:00", "u1", "[]", "exposure"),
+            ("2019-06-05 13:00:00", "u1", "[1, 2", "exposure"),
+        ],
+    )
+    assert cut(log, SHOWN.model_copy(update={"explode": "article"})) == [
+        ("10:00:00", "u1", "18577", 0, None),
+        ("10:00:00", "u1", "14299", 1, None),
+        ("11:00:00", "u1", "7", 0, None),
+        ("13:00:00", "u1", None, 0, "no_article"),
+    ]
+
+
+def test_an_article_twice_in_one_list_is_a_repeat(frame: Frame) -> None:
+    log = frame(LOG, [("2019-06-05 10:00:00", "u1", "[7, 8, 7]", "exposure")])
+    assert [row[2:] for row in cut(log, SHOWN.model_copy(update={"explode": "article"}))] == [
+        ("7", 0, None),
+        ("8", 1, None),
+        ("7", 2, "repeated"),
+    ]
+
+
+def test_a_repeat_is_the_same_user_and_article_within_the_interval_after_the_one_before(frame: Frame) -> None:
+    log = frame(
+        LOG,
+        [
+            ("2019-06-05 10:00:00", "u1", "a", "exposure"),
+            ("2019-06-05 10:00:10", "u2", "a", "exposure"),
+            ("2019-06-05 10:00:20", "u1", "b", "exposure"),
+            ("2019-06-05 10:00:30", "u1", "a", "exposure"),
+            ("2019-06-05 10:01:00", "u1", "a", "exposure"),
+            ("2019-06-05 10:01:30.001", "u1", "a", "exposure"),
+        ],
+    )
+    shown = SHOWN.model_copy(update={"dedup": timedelta(seconds=30)})
+    assert [row[4] for row in cut(log, shown)] == [None, None, None, "repeated", "repeated", None]
+
+
+def test_a_repeat_across_midnight_is_seen(frame: Frame) -> None:
+    log = frame(LOG, [("2019-06-04 23:59:50", "u1", "a", "exposure"), ("2019-06-05 00:00:10", "u1", "a", "exposure")])
+    shown = SHOWN.model_copy(update={"dedup": timedelta(seconds=30)})
+    assert cut(log, shown, reach=timedelta(seconds=30))[1] == ("00:00:10", "u1", "a", 0, "repeated")
+
+
+def test_without_an_interval_only_the_same_moment_is_a_repeat(frame: Frame) -> None:
+    row = ("2019-06-05 10:00:00", "u1", "a", "exposure")
+    log = frame(LOG, [row, row, ("2019-06-05 10:00:00.001", "u1", "a", "exposure")])
+    assert sorted(str(row[4]) for row in cut(log, SHOWN)) == ["None", "None", "repeated"]
+
+
+def test_within_a_request_the_same_article_is_a_repeat_whatever_the_time(frame: Frame) -> None:
+    log = frame(
+        "at timestamp, request_id string, user_id string, article_id string",
+        [
+            ("2019-06-05 10:00:00", "r1", "u1", "a"),
+            ("2019-06-05 11:00:00", "r1", "u1", "a"),
+            ("2019-06-05 11:00:01", "r2", "u1", "a"),
+        ],
+    )
+    shown = Impressions(source="log", time="at", user="user_id", article="article_id", request="request_id")
+    assert [row[4] for row in cut(log, shown)] == [None, "repeated", None]
+
+
+def test_of_two_rows_of_one_moment_the_same_one_is_kept_whatever_their_order(frame: Frame) -> None:
+    rows = [("2019-06-05 10:00:00", "u1", "a", "phone"), ("2019-06-05 10:00:00", "u1", "a", "tablet")]
+    shown = SHOWN.model_copy(update={"where": None, "columns": {"device": "action"}})
+    kept = {
+        row["device"]
+        for order in (rows, rows[::-1])
+        for row in cut_impressions(frame(LOG, order), shown, DAY, timedelta()).where(F.col(DROPPED).isNull()).collect()
+    }
+    assert len(kept) == 1
+
+
+def test_within_a_request_an_unknown_user_is_one_person(frame: Frame) -> None:
+    log = frame(
+        "at timestamp, request_id string, user_id string, article_id string",
+        [("2019-06-05 10:00:00", "r1", None, "a"), ("2019-06-05 10:05:00", "r1", None, "a")],
+    )
+    shown = Impressions(source="log", time="at", user="user_id", article="article_id", request="request_id")
+    assert [row[4] for row in cut(log, shown)] == [None, "repeated"]
+
+
+def test_two_unknown_users_are_two_people(frame: Frame) -> None:
+    log = frame(LOG, [("2019-06-05 10:00:00", None, "a", "exposure"), ("2019-06-05 10:00:10", None, "a", "exposure")])
+    shown = SHOWN.model_copy(update={"dedup": timedelta(seconds=30)})
+    assert [row[4] for row in cut(log, shown)] == [None, None]
+
+
+def test_a_row_without_a_readable_time_is_dropped_and_counted(frame: Frame) -> None:
+    log = frame(
+        "at string, user_id string, article_id string, action string",
+        [("not yet", "u1", "a", "exposure"), ("2019-06-05 10:00:00", "u1", "b", "exposure")],
+    )
+    watch = ImpressionsWatch(DAY)
+    watch.on(cut_impressions(log, SHOWN, DAY, timedelta())).collect()
+    assert watch.result() == ImpressionCounts(2, {"no_time": 1, "no_article": 0, "repeated": 0})
+
+
+@pytest.mark.parametrize(
+    ("timezone", "hours", "first"),
+    [
+        ("UTC", 24, "2019-06-05 00:00:00"),
+        ("Asia/Shanghai", 24, "2019-06-04 16:00:00"),
+        ("America/New_York", 24, "2019-06-05 04:00:00"),
+    ],
+)
+def test_a_day_begins_at_midnight_of_its_zone(timezone: str, hours: int, first: str) -> None:
+    day = Day.of(date(2019, 6, 5), timezone)
+    assert day.start.strftime("%F %T") == first
+    assert day.end - day.start == timedelta(hours=hours)
+
+
+def test_a_day_on_which_the_clocks_change_has_23_or_25_hours() -> None:
+    spring, autumn = (Day.of(day, "Europe/Paris") for day in (date(2019, 3, 31), date(2019, 10, 27)))
+    assert spring.end - spring.start == timedelta(hours=23)
+    assert autumn.end - autumn.start == timedelta(hours=25)
+
+
+def test_ids_are_stable_and_differ_for_keys_that_read_alike(frame: Frame) -> None:
+    log = frame(
+        LOG,
+        [
+            ("2019-06-05 10:00:00", "1", "23", "exposure"),
+            ("2019-06-05 10:00:00", "12", "3", "exposure"),
+            ("2019-06-05 10:00:01", "1", "23", "exposure"),
+        ],
+    )
+    ids = [[r.impression_id for r in cut_impressions(log, SHOWN, DAY, timedelta()).collect()] for _ in range(2)]
+    assert len(set(ids[0])) == 3
+    assert sorted(ids[0]) == sorted(ids[1])

@@ -1,0 +1,61 @@
+"""Which method joins which view: facts in, steps out."""
+
+from __future__ import annotations
+
+import pytest
+
+from ctr_samples.samples.views.as_of import JoinStep, Limits, ViewFacts, described, plan_joins
+
+LIMITS = Limits(broadcast_bytes=1000, rows_of_a_key=10)
+
+
+def plan(*views: ViewFacts) -> list[tuple[str, tuple[str, ...]]]:
+    return [(step.method, step.views) for step in plan_joins(views, LIMITS)]
+
+
+@pytest.mark.parametrize(
+    ("view", "method"),
+    [
+        (ViewFacts("v", "user"), "union"),
+        (ViewFacts("v", "user", "static", bytes=10**9), "static"),
+        (ViewFacts("v", "user", "snapshot", bytes=10**9), "snapshots"),
+        (ViewFacts("v", "user", bytes=1000, rows_of_a_key=10), "intervals"),
+        (ViewFacts("v", "user", "snapshot", bytes=1000, rows_of_a_key=10), "intervals"),
+        (ViewFacts("v", "user", bytes=1001, rows_of_a_key=10), "union"),
+        (ViewFacts("v", "user", bytes=1000, rows_of_a_key=11), "union"),
+        (ViewFacts("v", "user", bytes=1000), "union"),
+        (ViewFacts("v", "user", bytes=1, rows_of_a_key=1, method="union"), "union"),
+        (ViewFacts("v", "user", "snapshot", bytes=10**9, method="union"), "union"),
+    ],
+)
+def test_size_and_kind_of_a_view_choose_its_method(view: ViewFacts, method: str) -> None:
+    assert plan(view) == [(method, ("v",))]
+
+
+def test_views_of_one_entity_share_a_shuffle_and_small_ones_come_first() -> None:
+    views = [
+        ViewFacts("profile", "user"),
+        ViewFacts("vector", "article"),
+        ViewFacts("daily", "user", "snapshot"),
+        ViewFacts("static", "article", "static"),
+        ViewFacts("counts", "user"),
+        ViewFacts("small", "article", bytes=1, rows_of_a_key=1),
+    ]
+    assert plan(*views) == [
+        ("intervals", ("small",)),
+        ("static", ("static",)),
+        ("snapshots", ("daily",)),
+        ("union", ("vector",)),
+        ("union", ("profile", "counts")),
+    ]
+
+
+def test_a_plan_reads_like_a_sentence() -> None:
+    steps = [
+        JoinStep("intervals", ("small",), "article", "it is small (1,000 bytes, at most 3 row(s) of a key)"),
+        *plan_joins([ViewFacts("profile", "user"), ViewFacts("counts", "user")]),
+    ]
+    assert list(described(steps)) == [
+        "1. small by broadcast intervals on the article: it is small (1,000 bytes, at most 3 row(s) of a key)",
+        "2. profile, counts by union and window on the user: one shuffle for all of them",
+    ]

@@ -1,0 +1,279 @@
+"""Which action labels which impression, by request, by user and with clocks that disagree: cases, and random logs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, Row
+
+from ctr_samples.config import Impressions, Label
+from ctr_samples.samples.labels import DELAY, IS_ACTION, ORPHAN, actions_by_key, attribute, plan_label
+from ctr_samples.samples.period import Day
+
+Frame = Callable[..., DataFrame]
+DAY = Day.of(date(2019, 6, 5), "UTC")
+SHOWN = Impressions(source="log", time="at", request="request_id", user="user_id", article="article_id")
+CLICKED = Label(source="log", window="30m", skew="2s", where="action = 'click'")
+ORPHANED = "orphan"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An impression; those of a case have one user and article unless told otherwise."""
+
+    at: str
+    request: str | None = None
+    user: str | None = "u"
+    article: str | None = "a"
+
+
+@dataclass(frozen=True)
+class Click:
+    """A click, and the impression that it belongs to, by its place in the case."""
+
+    at: str | None
+    to: int | str
+    request: str | None = None
+    user: str | None = "u"
+    article: str | None = "a"
+
+
+@dataclass(frozen=True)
+class Case:
+    shown: Sequence[Shown]
+    clicks: Sequence[Click] = field(default_factory=tuple)
+
+
+TEN = "10:00:00"
+
+BY_USER = {
+    "a click at the moment of its impression": Case([Shown(TEN)], [Click(TEN, 0)]),
+    "a click at the end of the window": Case([Shown(TEN)], [Click("10:30:00", 0)]),
+    "a click a millisecond after the window": Case([Shown(TEN)], [Click("10:30:00.001", ORPHANED)]),
+    "one click after two impressions": Case([Shown(TEN), Shown("10:10:00")], [Click("10:15:00", 1)]),
+    "many clicks after one impression": Case([Shown(TEN)], [Click("10:01:00", 0), Click("10:02:00", 0)]),
+    "shown again after the click": Case([Shown(TEN), Shown("10:05:00")], [Click("10:04:59.999", 0)]),
+    "shown again and clicked again": Case(
+        [Shown(TEN), Shown("10:05:00")], [Click("10:04:00", 0), Click("10:06:00", 1)]
+    ),
+    "a click after midnight": Case([Shown("23:50:00")], [Click("2019-06-06 00:10:00", 0)]),
+    "a click of the day before midnight's impression": Case(
+        [Shown("2019-06-04 23:50:00"), Shown("00:00:01")], [Click("2019-06-04 23:59:59.999", 0)]
+    ),
+    "two articles of one moment": Case(
+        [Shown(TEN, article="a"), Shown(TEN, article="b")], [Click("10:01:00", 1, article="b")]
+    ),
+    "nothing shown at all": Case([], [Click(TEN, ORPHANED)]),
+    "another user": Case([Shown(TEN)], [Click("10:01:00", ORPHANED, user="v")]),
+    "a click without a user": Case([Shown(TEN, user=None)], [Click("10:01:00", ORPHANED, user=None)]),
+    "a click without an article": Case([Shown(TEN)], [Click("10:01:00", ORPHANED, article=None)]),
+    "a click without a time": Case([Shown(TEN)], [Click(None, ORPHANED)]),
+    "a click without anything": Case([Shown(TEN)], [Click(None, ORPHANED, user=None, article=None)]),
+}
+
+BY_REQUEST = {
+    "the request beats the clock": Case(
+        [Shown(TEN, "r1"), Shown("10:10:00", "r2")], [Click("10:11:00", 0, "r1"), Click("10:11:00", 1, "r2")]
+    ),
+    "the request finds the impression of an unknown user": Case(
+        [Shown(TEN, "r1", user=None)], [Click("10:01:00", 0, "r1", user=None)]
+    ),
+    "a click without a request id falls back to the user": Case(
+        [Shown(TEN, "r1"), Shown("10:10:00", "r2")], [Click("10:11:00", 1)]
+    ),
+    "a click whose request showed nothing falls back to the user": Case(
+        [Shown(TEN, "r1")], [Click("10:01:00", 0, "a detail page")]
+    ),
+    "a click whose request showed another article falls back to the user": Case(
+        [Shown(TEN, "r1", article="b"), Shown("10:05:00", "r2")], [Click("10:06:00", 1, "r1")]
+    ),
+    "a click too late for its request falls back to what was shown since": Case(
+        [Shown(TEN, "r1"), Shown("10:20:00", "r2")], [Click("10:30:00.001", 1, "r1")]
+    ),
+    "a click too late for its request and for its user": Case(
+        [Shown(TEN, "r1")], [Click("10:30:00.001", ORPHANED, "r1")]
+    ),
+    "a request without an id and another without one are not the same": Case(
+        [Shown(TEN, user="v")], [Click("10:01:00", ORPHANED)]
+    ),
+    "one click by request and one by user, of one impression": Case(
+        [Shown(TEN, "r1")], [Click("10:01:00", 0, "r1"), Click("10:02:00", 0)]
+    ),
+}
+
+BY_SKEW = {
+    "a click as early as clocks may disagree": Case([Shown(TEN)], [Click("09:59:58", 0)]),
+    "a click a millisecond earlier": Case([Shown(TEN)], [Click("09:59:57.999", ORPHANED)]),
+    "an early click belongs to what was shown before it": Case([Shown("09:40:00"), Shown(TEN)], [Click("09:59:59", 0)]),
+    "an early click goes on if the window before is over": Case(
+        [Shown("09:29:58.999"), Shown(TEN)], [Click("09:59:59", 1)]
+    ),
+    "an early click belongs to the first of two that follow": Case(
+        [Shown(TEN), Shown("10:00:01")], [Click("09:59:59.5", 0)]
+    ),
+    "an early click by request passes over the earlier one of the user": Case(
+        [Shown("09:59:00", "r1"), Shown(TEN, "r2")], [Click("09:59:59", 1, "r2")]
+    ),
+    "an early click without a request belongs to the next of the user": Case(
+        [Shown(TEN, "r1")], [Click("09:59:59", 0)]
+    ),
+    "too early by request, yet the user saw it before": Case(
+        [Shown("09:50:00", "r1"), Shown(TEN, "r2")], [Click("09:59:00", 0, "r2")]
+    ),
+    "a click the second before the day of its impression": Case(
+        [Shown("00:00:00.5")], [Click("2019-06-04 23:59:59", 0)]
+    ),
+}
+
+CASES = {**BY_USER, **BY_REQUEST, **BY_SKEW}
+
+
+def dated(time: str | None) -> str | None:
+    return time if time is None or len(time) > 15 else f"2019-06-05 {time}"
+
+
+def own(name: str, key: str | None) -> str | None:
+    """A key that no other case has."""
+    return key and f"{name}: {key}"
+
+
+def labelled(frame: Frame, impressions: list[tuple[Any, ...]], log: list[tuple[Any, ...]], label: Label) -> list[Row]:
+    shown = frame(
+        "impression_id bigint, impression_time timestamp, request string, user string, article string", impressions
+    )
+    actions = frame("at string, request_id string, user_id string, article_id string, action string", log)
+    plans = [plan_label("clicked", label, SHOWN)]
+    return attribute(shown, actions_by_key(plans, DAY, lambda _: actions), plans).collect()
+
+
+def test_every_case(frame: Frame) -> None:
+    impressions, log, expected, orphans = [], [], {}, 0
+    for name, case in CASES.items():
+        for place, one in enumerate(case.shown):
+            number = len(impressions)
+            impressions.append(
+                (number, dated(one.at), own(name, one.request), own(name, one.user), own(name, one.article))
+            )
+            expected[name, place] = int(any(click.to == place for click in case.clicks))
+        for click in case.clicks:
+            keys = own(name, click.request), own(name, click.user), own(name, click.article)
+            log.append((dated(click.at), *keys, "click"))
+            orphans += click.to == ORPHANED
+    rows = labelled(frame, impressions, log, CLICKED)
+    places = list(expected)
+    assert {places[r.impression_id]: r.clicked for r in rows if not r[IS_ACTION]} == expected
+    assert sum(r[ORPHAN] for r in rows) == orphans
+    assert sum(r[IS_ACTION] for r in rows) == len(log)
+
+
+def test_without_a_tolerance_no_click_before_its_impression_counts(frame: Frame) -> None:
+    strict = CLICKED.model_copy(update={"skew": timedelta()})
+    rows = labelled(
+        frame, [(1, dated(TEN), "r", "u", "a")], [(dated("09:59:59.999999"), "r", "u", "a", "click")], strict
+    )
+    assert [r.clicked for r in rows if not r[IS_ACTION]] == [0]
+
+
+def test_a_delay_is_negative_for_an_early_click(frame: Frame) -> None:
+    log = [(dated(time), "r", "u", "a", "click") for time in ("09:59:59.5", "10:00:00", "10:29:00", "10:31:00")]
+    rows = labelled(frame, [(1, dated(TEN), "r", "u", "a")], log, CLICKED)
+    delays = [r[DELAY] for r in rows if r[IS_ACTION]]
+    assert sorted(delays, key=str) == sorted([-500_000, 0, 29 * 60_000_000, None], key=str)
+
+
+def test_of_impressions_of_one_moment_the_greatest_id_takes_the_click_whatever_the_order_of_the_log(
+    frame: Frame,
+) -> None:
+    # By user alone: looking by request first would bring the rows into an order.
+    by_user = Impressions(source="log", time="at", user="user_id", article="article_id")
+    plans = [plan_label("clicked", CLICKED, by_user)]
+    log = frame("at string, user_id string, article_id string, action string", [(dated("10:01:00"), "u", "a", "click")])
+    for order in ((7, 9, 8), (9, 8, 7)):
+        shown = frame(
+            "impression_id bigint, impression_time timestamp, user string, article string",
+            [(number, dated(TEN), "u", "a") for number in order],
+        )
+        rows = attribute(shown, actions_by_key(plans, DAY, lambda _: log), plans).collect()
+        assert {r.impression_id: r.clicked for r in rows if not r[IS_ACTION]} == {7: 0, 8: 0, 9: 1}
+
+
+def test_whole_numbers_and_text_are_the_same_key(frame: Frame) -> None:
+    shown = frame(
+        "impression_id bigint, impression_time timestamp, request bigint, user bigint, article string",
+        [(1, dated(TEN), 5, 70, "9007199254740993"), (2, dated(TEN), 6, 71, "9007199254740993"), (3, None, 7, 71, "x")],
+    )
+    log = frame(
+        "at string, request_id string, user_id bigint, article_id bigint",
+        [(dated("10:01:00"), "5", None, 9007199254740993), (dated("10:01:00"), "six", 71, 9007199254740993)],
+    )
+    plans = [plan_label("clicked", CLICKED.model_copy(update={"where": None}), SHOWN)]
+    rows = attribute(shown, actions_by_key(plans, DAY, lambda _: log), plans).collect()
+    assert {r.impression_id: r.clicked for r in rows if not r[IS_ACTION]} == {1: 1, 2: 1, 3: 0}
+
+
+def test_labels_with_other_keys_and_logs_meet_on_one_impression(frame: Frame) -> None:
+    shown = frame(
+        "impression_id bigint, impression_time timestamp, request string, user string, article string",
+        [(1, dated(TEN), "r1", "u", "a"), (2, dated(TEN), "r2", "v", "a")],
+    )
+    logs = {
+        "clicks": frame("t timestamp, rid string, item string", [(dated("10:01:00"), "r1", "a")]),
+        "carts": frame(
+            "t timestamp, who string, item string", [(dated("10:50:00"), "v", "a"), (dated("10:59:00"), "u", "a")]
+        ),
+    }
+    labels = {
+        "clicked": Label(source="clicks", time="t", request="rid", article="item", window="30m"),
+        "bought": Label(source="carts", time="t", user="who", article="item", window="55m"),
+    }
+    plans = [plan_label(name, label, SHOWN) for name, label in labels.items()]
+    rows = attribute(shown, actions_by_key(plans, DAY, logs.__getitem__), plans).collect()
+    assert {r.impression_id: (r.clicked, r.bought) for r in rows if not r[IS_ACTION]} == {1: (1, 0), 2: (0, 1)}
+    assert sum(r[ORPHAN] for r in rows) == 1
+
+
+Rows = list[tuple[int, int, str | None, str]]
+
+
+def oracle(shown: Rows, clicks: Rows, window: int, skew: int) -> dict[int, int]:
+    """The rule in plain Python: seconds, requests and users; each click goes to one impression or none."""
+    found = {number: 0 for number, *_ in shown}
+    for _, time, *keys in clicks:
+        for which, key in enumerate(keys):
+            alike = [(t, n) for n, t, *k in shown if key is not None and k[which] == key]
+            before = [one for one in alike if one[0] <= time]
+            after = [one for one in alike if one[0] > time]
+            if before and time - max(before)[0] <= window:
+                found[max(before)[1]] += 1
+                break
+            if after and min(after)[0] - time <= skew:
+                found[min(after)[1]] += 1
+                break
+    return found
+
+
+def test_random_logs_agree_with_the_rule_in_plain_python(frame: Frame) -> None:
+    rng = random.Random(11)
+
+    def rows(count: int) -> Rows:
+        keys = [(rng.choice(["r1", "r2", "r3", None]), rng.choice("uv")) for _ in range(count)]
+        return [(n, rng.randrange(900), *key) for n, key in enumerate(keys)]
+
+    shown, clicks = rows(70), rows(150)
+
+    def clock(second: int) -> str:
+        return f"2019-06-05 10:{second // 60:02d}:{second % 60:02d}"
+
+    counted = Label(source="log", window="20s", skew="7s", value="1", reduce="sum")
+    impressions = [(n, clock(t), request, user, "a") for n, t, request, user in shown]
+    log = [(clock(t), request, user, "a", "click") for _, t, request, user in clicks]
+    rows_found = labelled(frame, impressions, log, counted)
+    found = {r.impression_id: int(r.clicked) for r in rows_found if not r[IS_ACTION]}
+    expected = oracle(shown, clicks, 20, 7)
+    assert found == expected
+    assert sum(r[ORPHAN] for r in rows_found) == len(clicks) - sum(expected.values())
+    assert 0 < sum(expected.values()) < len(clicks)

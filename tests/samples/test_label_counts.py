@@ -1,0 +1,111 @@
+"""What the manifest says of the actions of a day: how many, orphans, and how long after the impression they came."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+
+from pyspark.sql import DataFrame
+
+from ctr_samples.config import Impressions, Label
+from ctr_samples.samples.labels import (
+    LabelsWatch,
+    actions_by_key,
+    attribute,
+    delay_ends,
+    plan_label,
+)
+from ctr_samples.samples.period import Day
+from ctr_samples.sparksql.releases import MOST_SAMPLED
+
+Frame = Callable[..., DataFrame]
+DAY = Day.of(date(2019, 6, 5), "UTC")
+SHOWN = Impressions(source="log", time="at", user="user_id", article="article_id")
+CLICKED = Label(source="log", where="action = 'click'", window="30m")
+READ = Label(
+    source="log", where="action = 'read'", window="2d", value="read_ms", reduce="sum", skew="2s", orphans="drop"
+)
+
+
+def test_delays_are_told_apart_up_to_the_window() -> None:
+    ends = {
+        w: list(delay_ends(plan_label("l", Label(source="log", window=w), SHOWN))) for w in ("0s", "1m", "30m", "7d")
+    }
+    assert ends == {
+        "0s": ["0s"],
+        "1m": ["1s", "10s", "1m"],
+        "30m": ["1s", "10s", "1m", "10m", "30m"],
+        "7d": ["1s", "10s", "1m", "10m", "1h", "6h", "1d", "7d"],
+    }
+
+
+def test_each_action_of_the_day_is_counted_once_by_its_delay_or_as_an_orphan(frame: Frame) -> None:
+    shown = frame(
+        "impression_id bigint, impression_time timestamp, user string, article string",
+        [
+            (1, "2019-06-05 10:00:00", "u", "a"),
+            (2, "2019-06-04 23:59:59", "v", "a"),
+            (3, "2019-06-05 23:59:59", "w", "a"),
+        ],
+    )
+    clicks = [
+        "10:00:00",
+        "10:00:01",
+        "10:00:01.000001",
+        "10:00:10",
+        "10:01:00",
+        "10:01:00.001",
+        "10:30:00",
+        "10:30:00.001",
+    ]
+    log = [(f"2019-06-05 {time}", "u", "a", "click", None) for time in clicks]
+    log += [
+        ("2019-06-05 00:00:30", "v", "a", "click", None),  # of an impression of the day before
+        ("2019-06-06 00:00:30", "w", "a", "click", None),  # of the day's impression, yet on the next day
+        ("not a time", "w", "a", "click", None),
+        ("2019-06-05 09:59:59", "u", "a", "read", "1"),
+        ("2019-06-05 11:00:00", "u", "a", "read", ""),
+        ("2019-06-05 11:00:00.001", "u", "a", "read", "1"),
+        ("2019-06-05 23:00:00", "x", "a", "read", ""),
+    ]
+    actions = frame("at string, user_id string, article_id string, action string, read_ms string", log)
+    plans = [plan_label(name, label, SHOWN) for name, label in (("clicked", CLICKED), ("read", READ))]
+    watch = LabelsWatch(plans, DAY)
+    watch.on(attribute(shown, actions_by_key(plans, DAY, lambda _: actions), plans)).collect()
+    zeros = dict.fromkeys(["before", "1s", "10s", "1m", "10m", "1h", "6h", "1d", "2d"], 0)
+    late = {"request": None, "user": "u", "article": "a"}
+    assert watch.result() == {
+        "clicked": {
+            "actions": 10,
+            "orphans": 2,
+            "without_value": 0,
+            "delays": {"1s": 2, "10s": 2, "1m": 2, "10m": 1, "30m": 1},
+            "orphan_sample": [
+                {"time": None, "request": None, "user": "w", "article": "a"},
+                {"time": "2019-06-05T10:30:00.001000+00:00", **late},
+            ],
+        },
+        "read": {"actions": 4, "orphans": 1, "without_value": 2, "delays": {**zeros, "before": 1, "1h": 1, "6h": 1}},
+    }
+
+
+def test_a_part_of_the_plan_that_never_ran_counts_zero() -> None:
+    plans = [plan_label("clicked", CLICKED.model_copy(update={"window": timedelta(seconds=1)}), SHOWN)]
+    assert LabelsWatch(plans, DAY).result() == {
+        "clicked": {"actions": 0, "orphans": 0, "without_value": 0, "delays": {"1s": 0}, "orphan_sample": []}
+    }
+
+
+def test_of_many_orphans_the_same_hundred_are_kept_whatever_the_order_of_the_log(frame: Frame) -> None:
+    shown = frame("impression_id bigint, impression_time timestamp, user string, article string", [])
+    log = [(f"2019-06-05 10:{n // 60:02d}:{n % 60:02d}", "u", f"a{n}", "click", None) for n in range(150)]
+    plans = [plan_label("clicked", CLICKED, SHOWN)]
+    kept = []
+    for order in (log, log[::-1]):
+        actions = frame("at string, user_id string, article_id string, action string, read_ms string", order)
+        watch = LabelsWatch(plans, DAY)
+        watch.on(attribute(shown, actions_by_key(plans, DAY, lambda _, a=actions: a), plans)).collect()
+        kept.append(watch.result()["clicked"])
+    assert kept[0] == kept[1]
+    assert kept[0]["orphans"] == 150
+    assert len({orphan["article"] for orphan in kept[0]["orphan_sample"]}) == min(100, MOST_SAMPLED)

@@ -1,0 +1,203 @@
+"""Splits and down-sampling: what goes where, what stays, and that neither depends on the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ctr_samples.config import JobConfig, Sampling, Split, load_config
+from ctr_samples.contract import ExampleContract
+from ctr_samples.job import run as job
+from ctr_samples.records.read import first_examples
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.sampling import SamplingCounts, SamplingWatch, sampling_facts, split_column, weight_column
+from ctr_samples.shards import Manifest, open_storage
+from ctr_samples.sparksql.session import run_session
+
+Frame = Callable[..., DataFrame]
+PROJECT = Path(__file__).parent.parent.parent
+TUESDAY = date(2019, 11, 26)
+DAY = Day.of(TUESDAY, "UTC")
+
+
+def config(**sections: Any) -> JobConfig:
+    data = PROJECT / "data/open_bandit"
+    inputs = [f"sources.log.path={data / 'log.parquet'}", f"sources.items.path={data / 'items.parquet'}"]
+    return load_config(PROJECT / "conf/open_bandit.yaml", inputs).config.model_copy(update=sections)
+
+
+def shown(frame: Frame, rows: int, label: str = "id % 10 = 0") -> DataFrame:
+    """Impressions of the ids 0 to ``rows``, a minute apart, of 50 users; ``label`` says which are clicked."""
+    spark = frame("a int", []).sparkSession
+    time = F.timestamp_seconds(F.lit(int(DAY.start.timestamp())) + F.col("id") * 60)
+    user = F.when(F.col("id") % 50 != 0, F.concat(F.lit("u"), F.col("id") % 50))
+    struct = F.struct(F.col("id").alias("impression_id"), time.alias("impression_time"), user.alias("user"))
+    return spark.range(rows).select(struct.alias("impression"), F.expr(f"cast({label} as bigint) clicked"))
+
+
+def splits_of(rows: DataFrame, split: Split, day: Day = DAY, **more: Any) -> pd.DataFrame:
+    column = split_column(config(split=split, **more), day)
+    return rows.select("impression.*", column.alias("split")).toPandas()
+
+
+def test_a_third_split_takes_its_share_and_leaves_the_others_where_they_were(frame: Frame) -> None:
+    two = splits_of(shown(frame, 4000), Split(eval=0.2))
+    three = splits_of(shown(frame, 4000), Split(eval=0.2, test=0.05))
+    assert ((two.split == "eval") == (three.split == "eval")).all()
+    share = three.split.value_counts(normalize=True)
+    assert share["eval"] == pytest.approx(0.2, abs=0.02)
+    assert share["test"] == pytest.approx(0.05, abs=0.01)
+    assert two[two.split == "eval"].impression_id[:6].tolist() == FIRST_OF_EVAL
+
+
+FIRST_OF_EVAL = [2, 25, 26, 32, 37, 42]  # a change here moves every sample to another split
+
+
+def test_samples_of_one_user_stay_together_and_those_of_nobody_do_not(frame: Frame) -> None:
+    found = splits_of(shown(frame, 4000), Split(by="user", eval=0.3, test=0.3))
+    assert found[found.user.notna()].groupby("user").split.nunique().max() == 1
+    assert set(found[found.user.isna()].split) == {"train", "eval", "test"}
+
+
+def test_the_last_hours_of_the_day_go_to_eval(spark: SparkSession) -> None:
+    session = run_session(spark, "Europe/Stockholm")
+    # On 2019-10-27 the clocks go back from 03:00 to 02:00: 20:00 is 19:00 UTC, and 02:30 comes at 00:30 UTC first.
+    day = Day.of(date(2019, 10, 27), "Europe/Stockholm")
+    times = ["00:29:59", "00:30:00", "18:59:59", "19:00:00"]
+    rows = session.createDataFrame([(i, f"2019-10-27 {t}Z") for i, t in enumerate(times)], "id int, at string")
+    struct = F.struct(F.col("id").alias("impression_id"), F.col("at").cast("timestamp").alias("impression_time"))
+    impressions = rows.select(struct.alias("impression"))
+    for start, expected in (
+        ("20:00", ["train", "train", "train", "eval"]),
+        ("02:30", ["train", "eval", "eval", "eval"]),
+        ("00:00", ["eval"] * 4),
+    ):
+        split = Split(by="time", eval_from=start)
+        found = splits_of(impressions, split, day, timezone="Europe/Stockholm")
+        assert found.sort_values("impression_id").split.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("split", "message"),
+    [
+        ({"by": "time"}, "`by: time` needs `eval_from`, such as `eval_from: '20:00'`"),
+        ({"eval_from": "20:00"}, "`by: time` needs `eval_from`"),
+        ({"by": "time", "eval_from": "20:00", "eval": 0.1}, "`by: time` takes no shares"),
+        ({"by": "time", "eval_from": "8 pm"}, "String should match pattern"),
+        ({"by": "time", "eval_from": "24:00"}, "String should match pattern"),
+        ({"eval": 0.6, "test": 0.4}, "leave nothing to train on"),
+    ],
+)
+def test_a_split_that_says_two_things_is_refused(split: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Split.model_validate(split)
+
+
+@pytest.mark.parametrize("rate", [0, -0.1, 1.1])
+def test_a_share_of_negatives_is_more_than_none_and_at_most_all(rate: float) -> None:
+    with pytest.raises(ValidationError):
+        Sampling(negatives=rate)
+
+
+TENTH = config(sampling=Sampling(negatives=0.1, salt="a"), split=Split(eval=0.25))
+
+
+def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, SamplingCounts]:
+    """What stays, with split and weight, and what was counted."""
+    watch = SamplingWatch(job, DAY)
+    columns = [split_column(job, DAY).alias("split"), weight_column(job, DAY).alias("weight")]
+    left = watch.on(rows).select("impression.*", "clicked", *columns)
+    samples = left.toPandas()
+    counts = watch.result()
+    assert counts is not None
+    return samples, counts
+
+
+def test_only_negatives_of_train_are_left_out_and_those_that_stay_weigh_more(frame: Frame) -> None:
+    found, counts = kept(shown(frame, 8000))
+    everything = splits_of(shown(frame, 8000), TENTH.split)
+    of_train = found[found.split == "train"]
+    # Every positive stays, every sample of eval stays, and each of them counts once.
+    assert found.clicked.sum() == 800
+    assert (found.split == "eval").sum() == (everything.split == "eval").sum()
+    assert set(found[(found.clicked == 1) | (found.split == "eval")].weight) == {1.0}
+    negatives = of_train[of_train.clicked == 0]
+    assert set(negatives.weight) == {10.0}
+    # 5,400 negatives of train: a tenth stays, give or take four standard deviations.
+    assert counts.negatives == (everything.split == "train").sum() - of_train.clicked.sum()
+    assert len(negatives) == pytest.approx(counts.negatives / 10, abs=4 * (counts.negatives * 0.09) ** 0.5)
+    assert len(found) + counts.dropped == 8000
+    # So the weights say how many there were.
+    assert negatives.weight.sum() == pytest.approx(counts.negatives, rel=0.2)
+    assert sampling_facts(TENTH, counts) == {
+        "rate": 0.1,
+        "salt": "a",
+        "negatives": counts.negatives,
+        "kept": len(negatives),
+        "expected": round(counts.negatives * 0.1, 1),
+        "formulas": {
+            "weight": "1 / rate for a negative of train, else 1",
+            "probability": "p / (p + (1 - p) / rate)",
+            "source": "He et al. 2014, Practical Lessons from Predicting Clicks on Ads at Facebook, section 6.3",
+        },
+    }
+
+
+def test_the_choice_depends_on_id_and_salt_alone(frame: Frame) -> None:
+    rows = shown(frame, 2000)
+    first = set(kept(rows)[0].impression_id)
+    assert (
+        set(kept(rows.repartition(7).sortWithinPartitions(F.desc("impression.impression_time")))[0].impression_id)
+        == first
+    )
+    other = TENTH.model_copy(update={"sampling": Sampling(negatives=0.1, salt="b")})
+    assert set(kept(rows, other)[0].impression_id) != first
+    more = TENTH.model_copy(update={"sampling": Sampling(negatives=0.2, salt="a")})
+    assert set(kept(rows, more)[0].impression_id) > first, "a greater share keeps what a smaller one kept"
+    # The salt of the configuration may be any text, also one that another hash of the job uses.
+    alike = TENTH.model_copy(update={"sampling": Sampling(negatives=0.25, salt="split")})
+    found, counts = kept(rows, alike)
+    stayed = ((found.split == "train") & (found.clicked == 0)).sum()
+    assert stayed == pytest.approx(counts.negatives / 4, rel=0.2)
+
+
+def test_a_sample_is_negative_only_if_all_its_labels_are_0(frame: Frame) -> None:
+    labels = {"clicked": TENTH.labels["clicked"], "read": TENTH.labels["clicked"]}
+    job = TENTH.model_copy(update={"labels": labels})
+    rows = shown(frame, 2000, "false").withColumn("read", (F.col("impression.impression_id") % 2).cast("float"))
+    found, _ = kept(rows, job)
+    odd = found[found.impression_id % 2 == 1]
+    assert len(odd) == 1000
+    assert set(odd.weight) == {1.0}
+
+
+def run_tuesday(spark: SparkSession, output: Path, *overrides: str) -> tuple[Manifest, pd.DataFrame]:
+    data = PROJECT / "data/open_bandit"
+    inputs = [f"sources.log.path={data / 'log.parquet'}", f"sources.items.path={data / 'items.parquet'}"]
+    loaded = load_config(PROJECT / "conf/open_bandit.yaml", [*inputs, f"output.path={output}", *overrides])
+    manifest = job.run(spark, loaded, TUESDAY).manifest
+    contract = ExampleContract.from_dict(dict(manifest.contract))
+    return manifest, pd.DataFrame(first_examples(open_storage(output), manifest.shards, contract, 10**6))
+
+
+@pytest.mark.slow
+def test_a_run_accounts_for_what_it_left_out_and_weighs_the_rest(spark: SparkSession, tmp_path: Path) -> None:
+    options = ["sampling={negatives: 0.2, salt: a}", "split={eval: 0.2, test: 0.1}"]
+    manifest, found = run_tuesday(spark, tmp_path, *options)
+    counts = manifest.accounting
+    assert counts["impressions"] == 1300 == counts["samples"] + counts.dropped
+    assert manifest.splits == ["train", "eval", "test"]
+    assert manifest.label_sum("clicked") == 6
+    assert manifest.sampling["negatives"] - counts.dropped == manifest.sampling["kept"]
+    assert sorted(found.sample_weight.unique()) == [1.0, 5.0]
+    assert (found.sample_weight == 5.0).sum() == manifest.sampling["kept"]
+    spec = ExampleContract.from_dict(dict(manifest.contract))["sample_weight"]
+    assert (spec.role, spec.dtype, spec.nonfinite) == ("weight", "float32", False)

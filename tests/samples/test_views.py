@@ -1,0 +1,186 @@
+"""Feature views: rows of a table with their two clocks, and tables counted from a log by day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ctr_samples.config import DailyCounts, DailyCountView, EventView, SnapshotView
+from ctr_samples.errors import InputError
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.views.rows import usable, view_rows, within_reach
+
+Frame = Callable[..., DataFrame]
+CLOCKS = ("event_time", "available_time")
+
+COUNTS = DailyCounts(
+    days=2,
+    counts={"impressions": "true", "clicks": "click = 1"},
+    rates={"click_rate": {"count": "clicks", "of": "impressions", "prior": 0.1, "strength": 10}},
+)
+ITEM = DailyCountView(
+    source="log", entity="article", key="item", event_time="at", available_after="1h", ttl="2d", daily_counts=COUNTS
+)
+PROFILE = EventView(source="profiles", entity="user", key="user_id", event_time="at", available_after="2h", ttl="30d")
+
+
+def written(rows: DataFrame) -> list[tuple[Any, ...]]:
+    text = [F.date_format(c, "MM-dd HH:mm") for c in ("event_time", "available_time")]
+    return sorted(tuple(r) for r in rows.select("key", *text, "payload.*").collect())
+
+
+def test_days_are_counted_over_the_window_that_ends_with_them(frame: Frame) -> None:
+    log = frame(
+        "item int, at timestamp, click int",
+        [
+            (7, "2019-06-01 00:00:00", 0),
+            (7, "2019-06-01 23:59:59", 1),
+            (7, "2019-06-03 12:00:00", 0),
+            (8, "2019-06-03 12:00:00", 1),
+        ],
+    )
+    rows = view_rows(log, "item", ITEM, ["impressions", "clicks", "click_rate"])
+    assert written(rows) == [
+        (7, "06-02 00:00", "06-02 01:00", 2, 1, (1 + 0.1 * 10) / (2 + 10)),
+        (7, "06-03 00:00", "06-03 01:00", 2, 1, (1 + 0.1 * 10) / (2 + 10)),
+        (7, "06-04 00:00", "06-04 01:00", 1, 0, (0 + 0.1 * 10) / (1 + 10)),
+        (7, "06-05 00:00", "06-05 01:00", 1, 0, (0 + 0.1 * 10) / (1 + 10)),
+        (7, "06-06 00:00", "06-06 01:00", 0, 0, 0.1),
+        (8, "06-04 00:00", "06-04 01:00", 1, 1, (1 + 0.1 * 10) / (1 + 10)),
+        (8, "06-05 00:00", "06-05 01:00", 1, 1, (1 + 0.1 * 10) / (1 + 10)),
+        (8, "06-06 00:00", "06-06 01:00", 0, 0, 0.1),
+    ]
+
+
+def test_a_key_whose_window_is_empty_has_zeros_and_not_its_last_counts(frame: Frame) -> None:
+    log = frame("item int, at timestamp, click int", [(7, "2019-06-01 12:00:00", 1)])
+    view = ITEM.model_copy(update={"ttl": "unbounded"})
+    rows = view_rows(log, "item", view, ["impressions", "clicks"])
+    assert [row[3:] for row in written(rows)] == [(1, 1), (1, 1), (0, 0)]
+
+
+def test_a_date_as_event_time_must_say_when_its_row_is_known(frame: Frame) -> None:
+    table = frame("user_id string, ds date, city string", [("u1", "2019-06-01", "Lund")])
+    snapshot = PROFILE.model_copy(update={"event_time": "ds", "available_after": None})
+    with pytest.raises(
+        InputError, match="views.user.event_time: ds is a date, which would be known at its first moment"
+    ):
+        view_rows(table, "user", snapshot, ["city"])
+    short = snapshot.model_copy(update={"available_after": timedelta(hours=26), "ttl": timedelta(days=2)})
+    with pytest.raises(InputError, match="the newest row is 50h old when the next day's becomes known"):
+        view_rows(table, "user", short, ["city"])
+    later = snapshot.model_copy(update={"available_after": timedelta(hours=26)})
+    assert written(view_rows(table, "user", later, ["city"])) == [("u1", "06-01 00:00", "06-02 02:00", "Lund")]
+
+
+def test_rows_without_key_or_time_are_not_counted(frame: Frame) -> None:
+    log = frame("item int, at timestamp, click int", [(None, "2019-06-01 00:00:00", 0), (7, None, 0)])
+    assert written(view_rows(log, "item", ITEM, ["impressions"])) == []
+
+
+def test_a_row_is_available_some_time_after_it_became_true(frame: Frame) -> None:
+    table = frame("user_id string, at timestamp, city string", [("u1", "2019-06-01 10:00:00", "Lund")])
+    assert written(view_rows(table, "user", PROFILE, ["city"])) == [("u1", "06-01 10:00", "06-01 12:00", "Lund")]
+
+
+def test_an_available_time_may_be_a_column(frame: Frame) -> None:
+    table = frame(
+        "user_id string, at timestamp, loaded timestamp, city string",
+        [("u1", "2019-06-01 10:00:00", "2019-06-01 10:30:00", "Lund")],
+    )
+    view = PROFILE.model_copy(update={"available_after": None, "available_time": "loaded"})
+    assert written(view_rows(table, "user", view, ["city"])) == [("u1", "06-01 10:00", "06-01 10:30", "Lund")]
+
+
+def test_rows_without_key_or_times_cannot_be_used(frame: Frame) -> None:
+    table = frame(
+        "user_id string, at timestamp, city string",
+        [("u1", "2019-06-01 10:00:00", "a"), (None, "2019-06-01 10:00:00", "b"), ("u1", None, "c")],
+    )
+    assert [r.payload.city for r in usable(view_rows(table, "user", PROFILE, ["city"])).collect()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("at", "kept"),
+    [
+        ("2019-06-03 23:59:59.999999", False),
+        ("2019-06-04 00:00:00", True),
+        ("2019-06-05 23:59:59", True),
+        ("2019-06-06 00:00:00", False),
+    ],
+)
+def test_only_rows_that_some_impression_of_the_day_can_see_are_read(frame: Frame, at: str, kept: bool) -> None:
+    table = frame("user_id string, at timestamp, city string", [("u1", at, "a")])
+    rows = within_reach(view_rows(table, "user", PROFILE, ["city"]), Day.of(date(2019, 6, 5), "UTC"), timedelta(days=1))
+    assert rows.count() == kept
+
+
+def test_a_column_that_the_table_does_not_have_is_named(frame: Frame) -> None:
+    table = frame("user_id string, at timestamp, city string", [])
+    with pytest.raises(InputError, match="views.user: its source has no column 'cty'; did you mean 'city'?"):
+        view_rows(table, "user", PROFILE, ["cty"])
+
+
+SNAPSHOT = SnapshotView(source="t", entity="user", key="user_id", snapshot="ds", publish_delay="2h", ttl="7d")
+
+
+@pytest.mark.parametrize("kind", ["date", "string"])
+def test_a_snapshot_is_true_as_of_the_end_of_its_day_and_known_some_time_later(
+    frame: Frame, spark: SparkSession, kind: str
+) -> None:
+    # In Stockholm the clocks go forward in the night to 2019-03-31: that day has 23 hours.
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Stockholm")
+    try:
+        rows = frame(f"user_id int, ds {kind}, x int", [(1, "2019-03-30", 5), (1, "2019-03-31", 6)])
+        shown = view_rows(rows, "v", SNAPSHOT, ["x"])
+        utc = [F.date_format(F.to_utc_timestamp(c, "Europe/Stockholm"), "MM-dd HH:mm") for c in CLOCKS]
+        assert [tuple(r) for r in shown.select(*utc, "payload.x").orderBy("x").collect()] == [
+            ("03-30 23:00", "03-31 01:00", 5),
+            ("03-31 22:00", "04-01 00:00", 6),
+        ]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_the_day_of_a_snapshot_must_be_a_day(frame: Frame) -> None:
+    rows = frame("user_id int, ds timestamp, x int", [])
+    with pytest.raises(InputError, match="views.v.snapshot: ds is timestamp, expected the day of a snapshot: a date"):
+        view_rows(rows, "v", SNAPSHOT, ["x"])
+
+
+def test_sequences_and_tombstones_are_columns_of_the_view(frame: Frame) -> None:
+    view = PROFILE.model_copy(update={"sequence": "version", "tombstone": "op = 'D'"})
+    rows = frame("user_id int, at timestamp, version int, op string, x int", [(1, "2019-06-01 10:00:00", 3, "D", 5)])
+    assert view_rows(rows, "v", view, ["x"]).select("sequence", "gone").collect() == [(3, True)]
+    with pytest.raises(InputError, match="views.v.sequence: versions is array<int>, expected a number, text or a time"):
+        view_rows(
+            frame("user_id int, at timestamp, versions array<int>", []),
+            "v",
+            view.model_copy(update={"sequence": "versions"}),
+            [],
+        )
+
+
+def test_only_the_days_that_matter_are_read_from_a_partitioned_table(spark: SparkSession, tmp_path: Path) -> None:
+    days = [f"2019-06-{day:02}" for day in range(1, 11)]
+    table = spark.createDataFrame([(1, day, 5) for day in days], "user_id int, ds string, x int")
+    table.select("user_id", "x", F.to_date("ds").alias("ds")).write.partitionBy("ds").parquet(str(tmp_path / "t"))
+    rows = view_rows(spark.read.parquet(str(tmp_path / "t")), "v", SNAPSHOT, ["x"])
+    near = within_reach(usable(rows), Day.of(date(2019, 6, 5), "UTC"), timedelta(days=2))
+    plan = near._jdf.queryExecution().executedPlan()
+    assert "PartitionFilters: [isnotnull" in plan.toString()
+    # Midnights from 2 days before the day to its end: the snapshots of the 2nd, 3rd and 4th.
+    assert sorted(
+        r.day for r in near.select(F.date_format(F.date_sub("event_time", 1), "dd").alias("day")).collect()
+    ) == [
+        "02",
+        "03",
+        "04",
+    ]

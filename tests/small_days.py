@@ -1,0 +1,89 @@
+"""Small published sample sets, made without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.records.write import shard_writer
+from ctr_samples.shards import Manifest, open_storage, publish
+
+RUN = "20190606T020000-aaaaaaaa"
+
+CONTRACT = ExampleContract(
+    (
+        FeatureSpec("number", "float32", nulls="fail"),
+        FeatureSpec("vector", "float32", (2,), nulls="fail"),
+        FeatureSpec("city", "int64", nulls="fail", buckets=4),
+        FeatureSpec("name", "bytes", nulls="fail"),
+        FeatureSpec("clicked", "int64", role="label", nulls="fail"),
+        FeatureSpec("impression_id", "int64", role="key", nulls="fail"),
+    )
+)
+WEIGHTED = ExampleContract(
+    (
+        *CONTRACT.features,
+        FeatureSpec("read_ms", "float32", role="label", nulls="fail"),
+        FeatureSpec("read_ms__mask", "int64", role="mask", nulls="fail"),
+        FeatureSpec("sample_weight", "float32", role="weight", nulls="fail"),
+    )
+)
+
+
+def published(
+    root: Path | str,
+    contract: ExampleContract,
+    batch: Callable[[str, int], pa.RecordBatch],
+    *,
+    day: str = "2019-06-05",
+    compression: Any = "none",
+    **more: Any,
+) -> None:
+    """Publish ten batches as a day, the last two of them for eval."""
+    storage = open_storage(root)
+    writer = shard_writer(storage, f"dt={day}/data/{RUN}", contract, shard_size=8192, compression=compression)
+    for first in range(0, 500, 50):
+        split = "train" if first < 400 else "eval"
+        writer.write(batch(split, first), split)
+    shards = writer.close().shards
+    count = sum(shard.records for shard in shards)
+    manifest = Manifest(
+        name="tiny",
+        run_date=day,
+        generation=1,
+        run_id=RUN,
+        parent=None,
+        created_at="2019-06-06T00:00:00+00:00",
+        fingerprint="",
+        compression=compression,
+        contract={**contract.to_dict(), "fingerprint": contract.fingerprint},
+        config={},
+        inputs={},
+        shards=shards,
+        accounting={"impressions": count, "samples": count},
+        views={},
+        labels={"clicked": {}},
+        label_mature=True,
+        versions={},
+        **more,
+    )
+    publish(storage, manifest)
+
+
+def rows(first: int, count: int) -> pa.RecordBatch:
+    ids = range(first, first + count)
+    numbers = [((i * 37) % 101 - 50) / 50 for i in ids]
+    return pa.RecordBatch.from_pydict(
+        {
+            "number": pa.array(numbers, pa.float32()),
+            "vector": pa.array([[float(i), -float(i)] for i in ids], pa.list_(pa.float32())),
+            "city": pa.array([i % 4 for i in ids], pa.int64()),
+            "name": pa.array([f"n{i}" for i in ids]),
+            "clicked": pa.array([int((x > 0) != (i % 10 == 0)) for i, x in zip(ids, numbers, strict=True)], pa.int64()),
+            "impression_id": pa.array(list(ids), pa.int64()),
+        }
+    )

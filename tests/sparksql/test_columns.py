@@ -1,0 +1,129 @@
+"""Times, keys and lists of keys, as logs really write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.errors import InputError
+from ctr_samples.sparksql.columns import (
+    boolean_column,
+    content_hash,
+    key_column,
+    key_list_column,
+    number_column,
+    stable_hash,
+    time_column,
+)
+
+Frame = Callable[..., DataFrame]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[18577, 14299]", ["18577", "14299"]),
+        ("[18577]", ["18577"]),
+        ("  [ 18577 ,14299 ]  ", ["18577", "14299"]),
+        ('["a-1", "b-2"]', ["a-1", "b-2"]),
+        ("42", ["42"]),
+        ("[7, 7]", ["7", "7"]),
+        ("[]", []),
+        ("[ ]", []),
+        ("[1, 2", None),
+        ("1, 2]", None),
+        ("[1,, 2]", None),
+        ("[1 2]", None),
+        ("", None),
+        ("  ", None),
+        ("[[1], 2]", None),
+        (None, None),
+    ],
+)
+def test_text_that_holds_a_list_is_read_or_refused_whole(frame: Frame, text: str | None, expected: object) -> None:
+    rows = frame("ids string", [(text,)])
+    assert rows.select(key_list_column(rows, "ids", "here")).first()[0] == expected
+
+
+def test_an_array_of_numbers_is_a_list_of_keys(frame: Frame) -> None:
+    rows = frame("ids array<int>", [([3, 4],)])
+    assert (
+        rows.select(key_list_column(rows, "ids", "here").alias("k")).schema["k"].dataType.simpleString()
+        == "array<bigint>"
+    )
+
+
+@pytest.mark.parametrize("kind", ["tinyint", "smallint", "int", "bigint"])
+def test_any_integer_is_a_bigint_key(frame: Frame, kind: str) -> None:
+    rows = frame(f"id {kind}", [(3,)])
+    assert rows.select(key_column(rows, "id", "here").alias("k")).schema["k"].dataType.simpleString() == "bigint"
+
+
+def test_a_fraction_is_no_key(frame: Frame) -> None:
+    with pytest.raises(InputError, match="views.x.key: id is double, expected a key: text or an integer."):
+        key_column(frame("id double", []), "id", "views.x.key")
+
+
+def test_a_list_where_one_key_is_expected_hints_at_explode(frame: Frame) -> None:
+    with pytest.raises(InputError, match="set `explode: article` if it is a list"):
+        key_column(frame("id array<int>", []), "id", "impressions.article")
+
+
+def micros(rows: DataFrame, text: str) -> Any:
+    first = rows.select(F.unix_micros(time_column(rows, text, "here"))).first()
+    assert first is not None
+    return first[0]
+
+
+def test_text_is_a_time_and_text_that_is_none_is_null(frame: Frame) -> None:
+    rows = frame("at string", [("1970-01-01 00:00:01.5",)])
+    assert micros(rows, "at") == 1_500_000
+    assert micros(frame("at string", [("yesterday",)]), "at") is None
+    assert micros(frame("at string", [("",)]), "at") is None
+
+
+def test_a_time_of_day_without_a_date_is_no_time(frame: Frame) -> None:
+    assert micros(frame("at string", [("10:15:35",)]), "at") is None
+    assert micros(frame("at string", [("2019",)]), "at") is None
+
+
+def test_a_condition_must_be_true_or_false(frame: Frame) -> None:
+    with pytest.raises(InputError, match="labels.x.where: click is int, expected a condition, such as `click = 1`."):
+        boolean_column(frame("click int", []), "click", "labels.x.where")
+
+
+def test_a_value_must_be_a_number_or_text_that_may_hold_one(frame: Frame) -> None:
+    rows = frame("ms string, list array<int>", [("12", None), ("12 ms", None), ("", None)])
+    assert [r[0] for r in rows.select(number_column(rows, "ms", "here")).collect()] == [12.0, None, None]
+    with pytest.raises(InputError, match="here: list is array<int>, expected a number."):
+        number_column(rows, "list", "here")
+
+
+def test_a_content_hash_sees_where_a_null_stands(frame: Frame) -> None:
+    rows = frame("a int, b int, m map<string, int>", [(None, 1, None), (1, None, None), (1, None, {"x": 1})])
+    assert len({r[0] for r in rows.select(content_hash(rows)).collect()}) == 3
+
+
+def test_a_number_is_no_time_until_its_unit_is_said(frame: Frame) -> None:
+    rows = frame("at bigint", [(1500,)])
+    with pytest.raises(InputError, match=r"at is bigint, expected a time; say its unit: timestamp_seconds\(at\)"):
+        time_column(rows, "at", "here")
+    assert micros(rows, "timestamp_millis(at)") == 1_500_000
+
+
+def test_composite_keys_do_not_run_into_each_other(frame: Frame) -> None:
+    rows = frame("a string, b string", [("1", "23"), ("12", "3"), (None, "123"), ("123", None), ("", "123")])
+    hashes = [r[0] for r in rows.select(stable_hash("s", [F.col("a"), F.col("b")])).collect()]
+    assert len(set(hashes)) == 5
+
+
+def test_a_hash_is_the_same_for_ever(frame: Frame) -> None:
+    rows = frame("a string", [("42",)])
+    assert rows.select(stable_hash("split", [F.col("a")])).first()[0] == HASH_OF_42
+
+
+HASH_OF_42 = 700954104730259316  # a change here moves every user to another split

@@ -1,0 +1,279 @@
+"""SQL expressions from a configuration: what passes, what never does, and the sentence for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ctr_samples.errors import ExpressionError, InputError
+from ctr_samples.sparksql.expressions import compile_expression, referenced_paths, typed_expression
+
+Frame = Callable[..., DataFrame]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("price * 2", 7.0),
+        ("log1p(price - 3.5)", 0.0),
+        ("coalesce(nothing, 'none')", "none"),
+        ("case when price > 3 then 'dear' else 'cheap' end", "dear"),
+        ("param.action = 'click'", True),
+        ("tags['b']", 2),
+        ("aggregate(transform(list, x -> x + 1), 0, (sum, x) -> sum + x)", 9),
+        ("hour(timestamp_millis(0))", 0),
+        ("price between 1 and 5 and not isnull(price)", True),
+        ("try_cast('x' as int)", None),
+        ("year(timestamp '2019-06-05 10:00:00') + year(date'2018-01-01') + year('2017-02-03')", 6054),
+        ("unix_micros(to_timestamp('2019-06-05 10:00:00'))", 1_559_728_800_000_000),
+        ("cast(cast(null as string) as timestamp)", None),
+    ],
+)
+def test_an_expression_of_allowed_parts_is_computed(frame: Frame, text: str, expected: object) -> None:
+    schema = "price double, nothing string, param struct<action: string>, tags map<string, int>, list array<int>"
+    rows = frame(schema, [(3.5, None, ("click",), {"a": 1, "b": 2}, [1, 2, 3])])
+    assert rows.select(compile_expression(rows, text, "here")).first()[0] == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "reflect('java.lang.System', 'getenv', 'HOME')",
+        "java_method('java.lang.Runtime', 'getRuntime')",
+        "`reflect`('java.lang.System', 'getenv', 'HOME')",
+        "system.builtin.reflect('a', 'b')",
+        "(select first(value) from text.`/etc/hostname`)",
+        "exists(select 1)",
+        "price in (select 1)",
+        "transform(list, x -> reflect('a', 'b'))",
+        "rand()",
+        "current_timestamp()",
+        "input_file_name()",
+        "unix_timestamp()",
+        "timestamp'now'",
+        'date "today"',
+        "timestamp r'now'",
+        r"timestamp '\u006eow'",
+        "timestamp /* a moment */ 'now'",
+        "timestamp_ntz 'tomorrow'",
+        "timestamp '12:30'",
+        "timestamp 'T12:30:01'",
+        "count(*)",
+        "sum(price) over ()",
+        "explode(list)",
+        "*",
+    ],
+)
+def test_what_could_do_harm_or_change_between_runs_is_refused(frame: Frame, text: str) -> None:
+    rows = frame("price double, list array<int>", [(3.5, [1])])
+    with pytest.raises(ExpressionError, match=r"^here: .*not allowed"):
+        compile_expression(rows, text, "here")
+
+
+@pytest.mark.parametrize("text", ["1; drop table x", "price +", "price price price", "'open"])
+def test_text_that_is_no_expression_is_refused(frame: Frame, text: str) -> None:
+    with pytest.raises(ExpressionError, match="is not a Spark SQL expression"):
+        compile_expression(frame("price double", []), text, "here")
+
+
+def test_a_function_name_with_a_slip_is_answered_with_the_right_one(frame: Frame) -> None:
+    with pytest.raises(ExpressionError, match="the function colaesce is not allowed; did you mean 'coalesce'?"):
+        compile_expression(frame("price double", []), "colaesce(price, 1)", "here")
+
+
+def test_a_column_that_is_not_there_is_answered_with_the_nearest(frame: Frame) -> None:
+    with pytest.raises(InputError, match="here: there is no column 'prise'; did you mean 'price'?"):
+        compile_expression(frame("price double", []), "prise + 1", "here")
+
+
+def test_a_name_that_sql_would_read_as_the_user_or_date_is_a_missing_column(frame: Frame) -> None:
+    with pytest.raises(InputError, match="no column 'current_date'"):
+        compile_expression(frame("price double", []), "CURRENT_DATE", "here")
+
+
+def test_types_that_do_not_fit_give_one_sentence(frame: Frame) -> None:
+    with pytest.raises(InputError) as caught:
+        compile_expression(frame("list array<int>", []), "list + 1", "features.x")
+    assert str(caught.value).startswith("features.x: Cannot resolve ")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_names_in_an_expression_are_found(spark: SparkSession) -> None:
+    text = "coalesce(item.price.net, transform(user.tags, t -> t)[0])"
+    assert referenced_paths(spark, text, "here") == [("item", "price", "net"), ("user", "tags")]
+
+
+def test_the_names_inside_a_lambda_are_found_but_for_its_parameters(spark: SparkSession) -> None:
+    text = "transform(item.topics, t -> user.weights[concat(item.channel, T.name)])"
+    names = [("item", "topics"), ("user", "weights"), ("item", "channel")]
+    assert referenced_paths(spark, text, "here") == names
+    assert referenced_paths(spark, "aggregate(a, 0, (sum, w) -> sum + w + user.age)", "here") == [
+        ("a",),
+        ("user", "age"),
+    ]
+    nested = "transform(a, x -> exists(b, y -> y = x AND y > c) OR y)"
+    assert referenced_paths(spark, nested, "here") == [("a",), ("b",), ("c",), ("y",)]
+
+
+def test_a_column_that_is_not_there_is_named_also_inside_a_lambda(frame: Frame) -> None:
+    with pytest.raises(InputError, match="features.x: there is no column 'limit'; did you mean 'limits'?"):
+        compile_expression(frame("list array<int>, limits int", []), "filter(list, x -> x < limit)", "features.x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cast('now' as timestamp)",
+        "date('today')",
+        "to_timestamp('now')",
+        "try_to_timestamp(' NOW ')",
+        "'now'::timestamp",
+        "cast(concat('n', 'ow') as timestamp)",
+        "cast(reverse('yadretsey') as date)",
+        "year('tomorrow')",
+        "extract(year from 'now')",
+        "at > 'now'",
+        "to_timestamp('12:30')",
+        "date_trunc('day', 'T1:2:3')",
+    ],
+)
+def test_constant_text_that_names_no_day_is_no_time(frame: Frame, text: str) -> None:
+    rows = frame("price double, at timestamp", [(3.5, "2019-06-05 10:00:00")])
+    with pytest.raises(ExpressionError, match="depends on when the run is, which is not allowed"):
+        compile_expression(rows, text, "here")
+
+
+@pytest.fixture(params=[False, True], ids=["", "of a table"])
+def aliased(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+TEXTS = ["2019-06-05 10:00:00", "2019-06-05", "12:30", "T12:30", " 7:05:00", "", None, "no time"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "try_to_timestamp(at)",
+        "try_cast(at as timestamp)",
+        "try_to_timestamp(param.at)",
+        "coalesce(try_to_timestamp(at), timestamp '2000-01-01 00:00:00')",
+        "date_trunc('day', try_to_timestamp(concat(at, '')))",
+        "try_to_timestamp(coalesce(param.at, at))",
+    ],
+)
+def test_text_without_a_date_never_becomes_a_time_of_the_day_of_the_run(frame: Frame, text: str, aliased: bool) -> None:
+    rows = frame("at string, param struct<at: string>", [(one, (one,)) for one in TEXTS])
+    if aliased:  # as the columns of a table have its name
+        rows = rows.alias("log")
+    years = rows.select(F.year(compile_expression(rows, text, "here")), "at").collect()
+    assert {year for year, _ in years} <= {2019, 2000, None}
+    assert [year for year, at in years if at and ":" in at and "-" not in at] == [None, None, None]
+    assert [year for year, at in years if at and "-" in at] == [2019, 2019]
+
+
+def test_text_that_is_read_as_a_time_unasked_is_looked_at_too(frame: Frame) -> None:
+    rows = frame("at string", [("2019-06-05 10:00:00",), ("12:30",)])
+    hours = rows.select(compile_expression(rows, "hour(at)", "here")).collect()
+    assert [hour for (hour,) in hours] == [10, None]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cast(list as array<timestamp>)",
+        "cast(array('12:30') as array<timestamp>)",
+        "cast(map('a', at) as map<string, timestamp>)",
+        "cast(named_struct('a', at) as struct<a: timestamp>)",
+        "from_json(at, 'a TIMESTAMP')",
+    ],
+)
+def test_text_inside_of_a_value_needs_a_format_to_become_a_time(frame: Frame, text: str) -> None:
+    rows = frame("list array<string>, at string", [(["12:30"], "12:30")])
+    with pytest.raises(
+        ExpressionError, match="here reads text as a time, and text without a date would be a time of the day"
+    ):
+        compile_expression(rows, text, "here")
+
+
+def test_json_in_a_column_may_hold_times_of_a_format(frame: Frame) -> None:
+    rows = frame("at string", [('{"a": "2019-06-05"}',), ('{"a": "12:30"}',)])
+    text = "year(from_json(at, 'a TIMESTAMP', map('timestampFormat', 'yyyy-MM-dd')).a)"
+    assert [year for (year,) in rows.select(compile_expression(rows, text, "here")).collect()] == [2019, None]
+
+
+def test_text_in_a_list_is_read_as_a_time_with_its_format_only(frame: Frame) -> None:
+    rows = frame("list array<string>", [(["2019-06-05"],)])
+    with pytest.raises(
+        ExpressionError, match=r"here reads text as a time, and text without a date .* give the format, as in to_time"
+    ):
+        compile_expression(rows, "transform(list, x -> to_timestamp(x))", "here")
+    dated = compile_expression(rows, "transform(list, x -> year(to_timestamp(x, 'yyyy-MM-dd')))", "here")
+    assert rows.select(dated).first()[0] == [2019]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rpad(b, 2000000000, 'y')",
+        "lpad(b, 2000000000, 'y')",
+        "RPAD(b, 1 + 2000000000)",
+        "rpad(b, a, 'y')",
+        "array_repeat(a, 1000000000)",
+        "array_repeat(array_repeat(array_repeat(a, 1000), 1000), 1000)",
+        "sequence(1, 1000000000)",
+        "sequence(1, a)",
+        "sequence(-1000000000, 5, 2)",
+        "sequence(date'2019-01-01', date'9999-01-01', interval 1 day)",
+        "transform(sequence(1, 100000), x -> rpad('y', 100000))",
+        "format_string('%2000000000s', b)",
+        "format_string('%-2000000000d', a)",
+        "format_string('%.2000000000f', 1.5D)",
+        "format_string(b, a)",
+        "round(1.5BD, 2000000000)",
+        "ceil(1.5BD, a)",
+    ],
+)
+def test_a_function_that_makes_a_value_of_any_size_is_refused(frame: Frame, text: str) -> None:
+    with pytest.raises(ExpressionError, match=r"^features\.f: .*; expected "):
+        typed_expression(frame("a int, b string", [(1, "x")]), text, "features.f")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("rpad(b, 3, 'y')", "xyy"),
+        ("lpad(b, -1)", ""),
+        ("concat(lpad(a, 2, '0'), lpad(a, 2, '0'), lpad(a, 2, '0'))", "010101"),
+        ("array_join(array_repeat(b, 3), '')", "xxx"),
+        ("array_join(sequence(0, 9, 3), ' ')", "0 3 6 9"),
+        ("array_join(sequence(2, -2), ' ')", "2 1 0 -1 -2"),
+        ("format_string('%05d %s', a, b)", "00001 x"),
+        ("cast(round(1.25D, 1) as string)", "1.3"),
+        ("concat('" + "(" * 64 + "', b)", "(" * 64 + "x"),
+    ],
+)
+def test_sizes_that_stand_there_and_are_small_pass(frame: Frame, text: str, expected: str) -> None:
+    rows = frame("a int, b string", [(1, "x")])
+    column, _ = typed_expression(rows, text, "features.f")
+    assert rows.select(column.alias("v")).collect()[0].v == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(" * 2000 + "a" + ")" * 2000, "2,000 brackets stand in one another, expected at most 50."),
+        ("abs(" * 60 + "a" + ")" * 60, "60 brackets stand in one another, expected at most 50."),
+        ("a" + " + a" * 300, "is nested more than 250 levels deep; split it, or write it with fewer operators."),
+        ("a" + "+a" * 9000, "is nested more than 250 levels deep; split it, or write it with fewer operators."),
+        ("not " * 4000 + "true", "is nested more than 250 levels deep; split it, or write it with fewer operators."),
+        ("a in (" + "1, " * 10_000 + "1)", "has 30,008 characters, expected at most 20,000; make columns"),
+    ],
+)
+def test_an_expression_that_would_overflow_a_stack_is_refused(frame: Frame, text: str, message: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        typed_expression(frame("a int", [(1,)]), text, "features.f")
+    assert message in str(caught.value)

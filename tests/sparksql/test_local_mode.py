@@ -1,0 +1,41 @@
+"""Spark on one machine, as it is shipped: what `spark-submit` and `ctr-samples` start there."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+
+DIES_ONCE = """
+import os, signal, sys
+from pathlib import Path
+from ctr_samples.sparksql.session import session_of_command
+
+def rows(batches):
+    died = Path(sys.argv[1])
+    if not died.exists():
+        died.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield from batches
+
+with session_of_command("dies once") as spark:
+    print("rows:", spark.range(10).mapInArrow(rows, "id long").count())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", ["spark-submit", "ctr-samples"])
+def test_a_python_worker_that_is_killed_costs_a_local_run_one_try(tmp_path: Path, start: str) -> None:
+    program, died = tmp_path / "dies_once.py", tmp_path / "died"
+    program.write_text(DIES_ONCE.replace("sys.argv[1]", repr(str(died))))
+    submit = [str(Path(sys.executable).with_name("spark-submit")), "--properties-file", "conf/spark-local.conf"]
+    command = [*(submit if start == "spark-submit" else [sys.executable]), str(program)]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    assert "rows: 10" in done.stdout, done.stderr
+    assert died.exists()

@@ -1,0 +1,168 @@
+"""Errors of damage say which record of which file it is, whatever the compression and the size of chunks and batches."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tensorflow_files import example, tensorflow_writes
+
+from ctr_samples.errors import ContractError, DamagedFile
+from ctr_samples.tfrecord.source import TfrecordSource
+
+Read = Callable[..., list[dict[str, Any]]]
+
+RECORDS = 25_000
+"""More than two batches of rows, and of these bytes more than one chunk."""
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": lambda data: gzip.compress(data, 1),
+    ".zlib": lambda data: zlib.compress(data, 1),
+}
+every_place = pytest.mark.parametrize("record", [0, 1, 12_345, RECORDS - 1])
+every_compression = pytest.mark.parametrize("suffix", COMPRESS)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[int]]:
+    """The content of a file, and where each of its records begins and the last one ends."""
+    noise = random.Random(1)
+    messages = [example(id=[number], text=[noise.randbytes(180).hex().encode()]) for number in range(RECORDS)]
+    data = tensorflow_writes(tmp_path_factory.mktemp("whole") / "a", *messages).read_bytes()
+    starts = [0]
+    for message in messages:
+        starts.append(starts[-1] + len(message) + 16)
+    assert starts[-1] == len(data) > 9 << 20
+    return data, starts
+
+
+@every_compression
+@every_place
+@pytest.mark.parametrize(
+    ("field", "problem"), [(3, "a record's length does not"), (20, "a record's data do not match")]
+)
+def test_a_flipped_bit_is_found_in_the_record_that_has_it(
+    tmp_path: Path, read: Read, whole: tuple[bytes, list[int]], suffix: str, record: int, field: int, problem: str
+) -> None:
+    data, starts = whole
+    altered = bytearray(data)
+    altered[starts[record] + field] ^= 1
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(COMPRESS[suffix](bytes(altered)))
+    after = f"After {record} record{'' if record == 1 else 's'}, at byte {starts[record]} of the content: {problem}"
+    for schema in (None, "id bigint"):
+        with pytest.raises(DamagedFile, match=f"^{path}: {after}"):
+            read(path, schema)
+
+
+@every_compression
+@every_place
+def test_a_cut_is_found_in_the_record_that_it_goes_through(
+    tmp_path: Path, read: Read, whole: tuple[bytes, list[int]], suffix: str, record: int
+) -> None:
+    data, starts = whole
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(COMPRESS[suffix](data[: starts[record] + 30]))
+    after = f"After {record} records?, at byte {starts[record]} of the content: the bytes end inside a record"
+    with pytest.raises(DamagedFile, match=f"^{path}: {after}"):
+        read(path, "id bigint")
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zlib"])
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.5, 0.97])
+def test_of_a_corrupt_stream_every_record_counts_that_can_be_decompressed(
+    tmp_path: Path, read: Read, whole: tuple[bytes, list[int]], suffix: str, share: float
+) -> None:
+    data, starts = whole[0][: whole[1][3000]], whole[1][:3001]
+    compressed = bytearray(COMPRESS[suffix](data))
+    place = 12 + int(share * (len(compressed) - 12))
+    compressed[place : place + 64] = bytes(64)
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(compressed)
+    sound = decompressed_byte_by_byte(bytes(compressed), 31 if suffix == ".gz" else 15)
+    expected = next(n for n, end in enumerate(starts[1:]) if sound[starts[n] : end] != data[starts[n] : end])
+    after = f"After {expected} records?, at byte {starts[expected]} of the content: "
+    with pytest.raises(DamagedFile, match=f"^{path}: {after}"):
+        read(path, "id bigint")
+
+
+def decompressed_byte_by_byte(compressed: bytes, window: int) -> bytes:
+    """All that comes out before the stream breaks: no call can lose what it had made."""
+    stream, out = zlib.decompressobj(window), bytearray()
+    with suppress(zlib.error):
+        for place in range(len(compressed)):
+            out += stream.decompress(compressed[place : place + 1])
+    return bytes(out)
+
+
+@every_place
+def test_a_record_that_is_no_message_has_its_number_in_the_file(tmp_path: Path, read: Read, record: int) -> None:
+    messages = [example(id=[number], text=[b"x" * 400]) for number in range(RECORDS)]
+    messages[record] = b"\xff"
+    path = tensorflow_writes(tmp_path / "a", *messages)
+    for schema in (None, "id bigint"):
+        with pytest.raises(
+            DamagedFile, match=f"^{path}[:,] [Rr]ecord {record} .*has sound checksums but is not a well"
+        ):
+            read(path, schema)
+
+
+def test_a_negative_row_length_is_found_in_the_record_that_has_it(tmp_path: Path, read: Read) -> None:
+    sound = example(**{"x.values": [1, 2, 3], "x.row_lengths": [1, 2]})
+    wrong = example(**{"x.values": [1, 2, 3], "x.row_lengths": [4, -1]})
+    path = tensorflow_writes(tmp_path / "a", *[sound] * 5, wrong)
+    with pytest.raises(ContractError, match=f"^{path}, record 5: 'x' has a negative row length"):
+        read(path, "x array<array<int>>")
+
+
+# What may be skipped
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """A sound file, one that is cut in its third record, one whose only record is no message, and a sound one."""
+    tensorflow_writes(tmp_path / "lake/a", *[example(id=[number]) for number in (1, 2)])
+    cut = tensorflow_writes(tmp_path / "lake/b", *[example(id=[number]) for number in (3, 4, 5)])
+    cut.write_bytes(cut.read_bytes()[:-3])
+    tensorflow_writes(tmp_path / "lake/c", b"\xff")
+    tensorflow_writes(tmp_path / "lake/d", example(id=[6]))
+    return tmp_path / "lake"
+
+
+def test_the_rest_of_corrupt_files_is_skipped_by_the_option_with_and_without_a_schema(lake: Path, read: Read) -> None:
+    for schema in (None, "id bigint"):
+        rows = read(lake, schema, ignoreCorruptFiles="true")
+        assert [row["id"] for row in rows] == [1, 2, 3, 4, 6]
+    with pytest.raises(DamagedFile, match=f"^{lake}/b: After 2 records"):
+        read(lake, "id bigint", ignoreMissingFiles="true")
+
+
+@pytest.mark.parametrize(("option", "skipped"), [("ignoreMissingFiles", True), ("ignoreCorruptFiles", False)])
+def test_files_that_go_after_planning_are_skipped_by_an_option_of_their_own(
+    tmp_path: Path, ddl: Any, option: str, skipped: bool
+) -> None:
+    path = tensorflow_writes(tmp_path / "one", example(id=[1]))
+    reader = TfrecordSource({"path": str(path), option: "true"}).reader(ddl("id bigint"))
+    (task,) = reader.partitions()
+    path.unlink()
+    if skipped:
+        assert list(reader.read(task)) == []
+    else:
+        with pytest.raises(DamagedFile, match="was there when the query was planned and is gone"):
+            list(reader.read(task))
+
+
+def test_the_session_may_say_that_corrupt_files_are_skipped(tfrecord: SparkSession, lake: Path) -> None:
+    frame = tfrecord.read.format("tfrecord").schema("id bigint").load(str(lake))
+    tfrecord.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    try:
+        assert sorted(row.id for row in frame.collect()) == [1, 2, 3, 4, 6]
+    finally:
+        tfrecord.conf.unset("spark.sql.files.ignoreCorruptFiles")

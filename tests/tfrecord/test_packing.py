@@ -1,0 +1,79 @@
+"""Many small files are read by a few tasks, as many as Spark's own sources would start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tensorflow_files import example, tensorflow_writes
+
+import ctr_samples
+from ctr_samples.shards import open_storage
+from ctr_samples.tfrecord.files import DataFile
+from ctr_samples.tfrecord.settings import Packing, packing_of
+
+
+def sizes_of_tasks(packing: Packing, *sizes: int) -> list[list[int]]:
+    storage = open_storage("/nowhere")
+    files = [DataFile(storage, str(number), size, "none") for number, size in enumerate(sizes)]
+    return [[file.size for file in task] for task in packing.packed(files)]
+
+
+@pytest.mark.parametrize(
+    ("packing", "sizes", "expected"),
+    [
+        (Packing(100, 10, 1), [], []),
+        (Packing(100, 10, 1), [50, 30, 20, 5], [[50, 30], [20, 5]]),  # 50 + 10 + 30 + 10 = 100, and no room for 20
+        (Packing(100, 10, 1), [500, 1, 500], [[500], [1], [500]]),  # files are not split
+        (Packing(100, 10, 1), [0] * 20, [[0] * 10 + [0], [0] * 9]),
+        (Packing(100, 10, 4), [10, 10, 10, 10], [[10], [10], [10], [10]]),  # a task for each core
+        (Packing(100, 10, 2), [10, 10, 10, 10], [[10, 10], [10, 10]]),
+        (Packing(100, 10, 40), [10, 0, 0], [[10], [0, 0]]),  # but none for less than it costs to open a file
+        (Packing(100, 0, 1), [0] * 500, [[0] * 500]),
+    ],
+)
+def test_files_are_packed_up_to_a_size_in_their_order(
+    packing: Packing, sizes: list[int], expected: list[list[int]]
+) -> None:
+    assert sizes_of_tasks(packing, *sizes) == expected
+
+
+def test_four_hundred_small_files_are_a_dozen_tasks() -> None:
+    assert len(sizes_of_tasks(Packing(least_tasks=2), *[200] * 400)) == 13
+
+
+@pytest.fixture
+def small_files(tmp_path: Path) -> Path:
+    for number in range(40):
+        tensorflow_writes(tmp_path / f"part-{number:02}", example(id=[number]))
+    return tmp_path
+
+
+def tasks_of(spark: SparkSession, path: Path, format_name: str = "tfrecord") -> int:
+    return spark.read.format(format_name).load(str(path)).rdd.getNumPartitions()
+
+
+def test_small_files_are_read_in_as_many_tasks_as_by_sparks_own_sources(
+    tfrecord: SparkSession, small_files: Path
+) -> None:
+    assert tasks_of(tfrecord, small_files) == tasks_of(tfrecord, small_files, "binaryFile") == 2
+    rows = tfrecord.read.format("tfrecord").load(str(small_files)).collect()
+    assert [row.id for row in rows] == list(range(40))
+
+
+def test_the_options_of_a_read_win_over_the_session(tfrecord: SparkSession, small_files: Path) -> None:
+    reader = tfrecord.read.format("tfrecord").schema("id int").option("openCostInBytes", "1MiB")
+    assert reader.option("maxPartitionBytes", "4 MiB").load(str(small_files)).rdd.getNumPartitions() == 10
+
+
+def test_a_setting_counts_as_it_was_when_the_format_was_registered(tfrecord: SparkSession, small_files: Path) -> None:
+    tfrecord.conf.set("spark.sql.files.maxPartitionBytes", "20m")
+    try:
+        ctr_samples.register(tfrecord)
+        assert packing_of(tfrecord) == Packing(20 << 20, 4 << 20, 2)
+        assert tasks_of(tfrecord, small_files) == tasks_of(tfrecord, small_files, "binaryFile") == 8
+    finally:
+        tfrecord.conf.unset("spark.sql.files.maxPartitionBytes")
+        ctr_samples.register(tfrecord)
+    assert tasks_of(tfrecord, small_files) == 2

@@ -1,0 +1,180 @@
+"""``key=value`` directories: names that are safe in any path, types as Spark infers them, and files that a query can skip."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+    StringContains,
+    StringEndsWith,
+    StringStartsWith,
+)
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    TimestampType,
+)
+
+from ctr_samples.errors import ContractError, InputError
+from ctr_samples.tfrecord.filters import may_match
+from ctr_samples.tfrecord.partitions import directory_of, inferred_columns, typed, values_of
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("US", "US"),
+        ("a/b", "a%2Fb"),
+        ("..", ".."),
+        ("50%", "50%25"),
+        ("12:30", "12%3A30"),
+        ("a\\b\x01", "a%5Cb%01"),
+        ("München *", "München %2A"),
+        ("", "__HIVE_DEFAULT_PARTITION__"),
+        (None, "__HIVE_DEFAULT_PARTITION__"),
+    ],
+)
+def test_a_value_becomes_a_name_as_spark_writes_it_and_comes_back(text: str | None, name: str) -> None:
+    directory = directory_of(["key=1", "other"], [text, "x"])
+    assert directory == f"key%3D1={name}/other=x"
+    assert values_of(directory) == {"key=1": text or None, "other": "x"}
+
+
+def test_parts_of_a_path_without_a_value_are_no_columns() -> None:
+    assert values_of("data/day=1/run/train") == {"day": "1"}
+    assert values_of("") == {}
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        (["1", "-2", "007"], IntegerType()),
+        (["1", "2147483648"], LongType()),
+        (["1", "2.5", "1e3"], DoubleType()),
+        (["99999999999999999999"], StringType()),
+        (["2019-06-05", "2020-02-29"], DateType()),
+        (["2019-06-05", "2019-02-30"], StringType()),
+        (["2019-06-05", "7"], StringType()),
+        (["US", "DE"], StringType()),
+        (["1", None], IntegerType()),
+        ([None], StringType()),
+    ],
+)
+def test_the_type_of_a_column_is_the_narrowest_that_all_values_have(texts: list[Any], expected: DataType) -> None:
+    schema = inferred_columns([{"key": text} for text in texts])
+    assert schema["key"].dataType == expected
+
+
+def test_files_that_lack_a_partition_column_of_others_are_refused() -> None:
+    with pytest.raises(InputError, match=r"have the partition columns \['a'\], others \[\]"):
+        inferred_columns([{"a": "1"}, {}])
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("7", IntegerType(), 7),
+        ("007", StringType(), "007"),
+        ("true", BooleanType(), True),
+        ("2.50", DecimalType(5, 2), Decimal("2.50")),
+        ("2019-06-05", DateType(), date(2019, 6, 5)),
+        ("-Infinity", DoubleType(), float("-inf")),
+        (None, IntegerType(), None),
+    ],
+)
+def test_a_value_has_the_type_that_the_schema_says(text: str | None, kind: DataType, value: Any) -> None:
+    assert typed("key", text, kind) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("US", IntegerType()),
+        ("300", ByteType()),
+        ("1_0", LongType()),
+        ("x", DecimalType(5, 2)),
+        ("99999.5", DecimalType(5, 2)),
+        ("2019-02-30", DateType()),
+        ("2019-06-05 10:00:00", TimestampType()),
+    ],
+)
+def test_a_value_that_is_none_of_its_type_is_named(text: str, kind: DataType) -> None:
+    with pytest.raises(ContractError, match=f"'key' has the value '{text}', which is no "):
+        typed("key", text, kind)
+
+
+def column(name: str) -> tuple[str, ...]:
+    return (name,)
+
+
+US_ON_THE_FIFTH = {"country": "US", "day": date(2019, 6, 5), "n": 3, "none": None, "ratio": float("nan")}
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (EqualTo(column("country"), "US"), True),
+        (EqualTo(column("country"), "DE"), False),
+        (Not(EqualTo(column("country"), "US")), False),
+        (Not(EqualTo(column("country"), "DE")), True),
+        (In(column("n"), (1, 3)), True),
+        (In(column("n"), (1, 2)), False),
+        (GreaterThan(column("n"), 3), False),
+        (GreaterThanOrEqual(column("n"), 3), True),
+        (LessThan(column("day"), date(2019, 6, 5)), False),
+        (LessThanOrEqual(column("day"), date(2019, 6, 5)), True),
+        (StringStartsWith(column("country"), "U"), True),
+        (StringEndsWith(column("country"), "U"), False),
+        (StringContains(column("country"), "x"), False),
+        (IsNull(column("none")), True),
+        (IsNotNull(column("none")), False),
+        (IsNull(column("n")), False),
+        (EqualNullSafe(column("none"), None), True),
+        (EqualNullSafe(column("n"), None), False),
+        # Null equals nothing, and is unequal to nothing.
+        (EqualTo(column("none"), 1), False),
+        (Not(EqualTo(column("none"), 1)), False),
+    ],
+)
+def test_a_file_is_skipped_only_if_no_row_can_pass(condition: Filter, expected: bool) -> None:
+    assert may_match([condition], US_ON_THE_FIFTH) is expected
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        EqualTo(column("clicked"), 1),
+        EqualTo(("country", "inner"), "x"),
+        GreaterThan(column("country"), 5),
+        EqualTo(column("ratio"), 1.0),
+        Not(StringStartsWith(column("n"), "3")),
+    ],
+)
+def test_a_file_is_read_where_a_filter_cannot_be_decided(condition: Filter) -> None:
+    assert may_match([condition], US_ON_THE_FIFTH) is True
+
+
+def test_all_filters_must_pass() -> None:
+    assert may_match([], US_ON_THE_FIFTH) is True
+    assert may_match([EqualTo(column("n"), 3), EqualTo(column("country"), "DE")], US_ON_THE_FIFTH) is False

@@ -1,0 +1,264 @@
+"""What a path means: directories of others, files, globs, tables and nightly outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from published import publish_day, publish_table
+from pyspark.sql.datasource import EqualTo, GreaterThan, LessThan
+from pyspark.sql.types import StructType
+from tampering import rewrite
+from tensorflow_files import example, tensorflow_writes
+
+from ctr_samples.errors import ContractError, CtrSamplesError, InputError, UsageError
+from ctr_samples.tfrecord.paths import Place, place_of, regex_of
+from ctr_samples.tfrecord.source import TfrecordSource
+
+Ddl = Callable[[str], StructType]
+Read = Callable[..., list[dict[str, Any]]]
+
+
+@pytest.mark.parametrize(
+    ("path", "base", "expected"),
+    [
+        ("/lake/x", None, Place("/lake/x")),
+        ("/lake/x/", None, Place("/lake/x")),
+        ("s3://b/x", None, Place("s3://b/x")),
+        ("/lake/x/*.tfrecord", None, Place("/lake/x", "", "*.tfrecord")),
+        ("s3://b/x/day=2019-06-*/a?", None, Place("s3://b/x", "", "day=2019-06-*/a?")),
+        ("*.tfrecord", None, Place(".", "", "*.tfrecord")),
+        ("/lake/x/day=1", "/lake/x", Place("/lake/x", "day=1")),
+        ("/lake/x/day=1/*", "/lake/x/", Place("/lake/x", "day=1", "day=1/*")),
+    ],
+)
+def test_a_path_is_a_root_with_what_is_fixed_and_a_pattern(path: str, base: str | None, expected: Place) -> None:
+    assert place_of(path, base) == expected
+
+
+def test_a_base_path_must_be_above_the_path() -> None:
+    with pytest.raises(UsageError, match="basePath is /lake/y, which is not above /lake/x"):
+        place_of("/lake/x", "/lake/y")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "other"),
+    [
+        ("*.tfrecord", ["a.tfrecord", "a.tfrecord/b"], ["d/a.tfrecord", "a.tfrecord.gz"]),
+        ("day=?", ["day=1", "day=1/a"], ["day=12", "day="]),
+        ("{a,b*}/x", ["a/x", "bcd/x"], ["c/x"]),
+        ("[ab]x[^0-9]", ["ax-", "bxz"], ["cx-", "ax1"]),
+        ("[!a]", ["b"], ["a"]),
+        ("a+b", ["a+b"], ["aab"]),
+    ],
+)
+def test_globs_are_those_of_hadoop(pattern: str, matching: list[str], other: list[str]) -> None:
+    expression = regex_of(pattern)
+    assert all(expression.match(path) for path in matching)
+    assert not any(expression.match(path) for path in other)
+
+
+def test_a_glob_with_a_bracket_too_few_is_refused() -> None:
+    with pytest.raises(UsageError, match="path pattern '{a' is malformed"):
+        regex_of("{a")
+
+
+def files_planned(path: Path, filters: Sequence[Any] = (), **options: str) -> list[str]:
+    """The files for which Spark would start a task, relative to what was loaded."""
+    source = TfrecordSource({"path": str(path), **options})
+    reader = source.reader(source.schema())
+    assert reader.pushFilters(list(filters)) == list(filters)  # Spark must still filter the rows
+    return [file.path for partition in reader.partitions() for file in partition.files]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Path:
+    """Files of others, as they lie about: two days, compressed or not, and names that Spark passes over."""
+    root = tmp_path / "lake"
+    tensorflow_writes(root / "day=2019-06-05/a.tfrecord", example(x=[1]))
+    tensorflow_writes(root / "day=2019-06-05/b.tfrecord.gz", example(x=[2]), compression="GZIP")
+    tensorflow_writes(root / "day=2019-06-06/c.deflate", example(x=[3]), compression="ZLIB")
+    for hidden in ("_SUCCESS", "day=2019-06-05/.part.crc", "_temporary/0/part", "day=2019-06-06/_committed_1"):
+        (root / hidden).parent.mkdir(parents=True, exist_ok=True)
+        (root / hidden).write_bytes(b"not a record")
+    return root
+
+
+def test_a_directory_of_others_is_read_whole_with_days_as_a_column(lake: Path, read: Read) -> None:
+    fifth, sixth = date(2019, 6, 5), date(2019, 6, 6)
+    assert read(lake) == [{"x": 1, "day": fifth}, {"x": 2, "day": fifth}, {"x": 3, "day": sixth}]
+
+
+def test_a_part_of_a_directory_is_read_by_its_path_a_glob_a_pattern_or_a_file(lake: Path, read: Read) -> None:
+    assert read(lake / "day=2019-06-06") == [{"x": 3}]
+    assert read(lake / "day=2019-06-06", basePath=str(lake)) == [{"x": 3, "day": date(2019, 6, 6)}]
+    assert [row["x"] for row in read(lake / "day=*/*.{gz,deflate}")] == [2, 3]
+    assert [row["x"] for row in read(lake, pathGlobFilter="*.tfrecord")] == [1]
+    assert read(lake / "day=2019-06-05/b.tfrecord.gz") == [{"x": 2}]
+    assert read(lake, recursiveFileLookup="true") == [{"x": 1}, {"x": 2}, {"x": 3}]
+    assert read(f"file:{lake}/day=2019-06-05/a.tfrecord") == [{"x": 1}]
+
+
+def test_several_paths_are_read_as_one(lake: Path, read: Read) -> None:
+    paths = f'["{lake}/day=2019-06-06", "{lake}/day=2019-06-05"]'
+    source = TfrecordSource({"paths": paths})
+    (task,) = source.reader(source.schema()).partitions()
+    assert [Path(file.path).name for file in task.files] == [
+        "c.deflate",
+        "a.tfrecord",
+        "b.tfrecord.gz",
+    ]
+
+
+def test_an_option_decides_the_compression_against_the_name(tmp_path: Path, read: Read) -> None:
+    tensorflow_writes(tmp_path / "x/part-0", example(x=[1]), compression="GZIP")
+    assert read(tmp_path / "x", codec="org.apache.hadoop.io.compress.GzipCodec") == [{"x": 1}]
+    (tmp_path / "x/part-0").rename(tmp_path / "x/part-0.snappy")
+    with pytest.raises(
+        InputError, match=r"part-0.snappy: its compression is unknown; TFRecords are plain, gzip or zlib"
+    ):
+        read(tmp_path / "x")
+
+
+def test_filters_on_days_leave_out_files_of_other_days(lake: Path) -> None:
+    assert files_planned(lake, [EqualTo(("day",), date(2019, 6, 6))]) == ["day=2019-06-06/c.deflate"]
+    assert files_planned(lake, [GreaterThan(("day",), date(2019, 6, 6))]) == []
+    assert len(files_planned(lake, [EqualTo(("x",), 1)])) == 3
+
+
+# Tables
+
+
+@pytest.fixture
+def table(tmp_path: Path, ddl: Ddl) -> Path:
+    """Two writes to a table with partitions, and an orphan that no manifest names."""
+    root = tmp_path / "table"
+    schema = ddl("x bigint, country string, n smallint")
+    by = ("country", "n")
+    publish_table(root, schema, {"country=US/n=1": [1, 2], "country=a%2Fb/n=2": [3]}, by)
+    publish_table(root, schema, {"country=__HIVE_DEFAULT_PARTITION__/n=1": [4]}, by, run_id="20190606T020000-bbbbbbbb")
+    shard = next(root.glob("country=US/n=1/*.tfrecord"))
+    shard.with_name("part-00009-9-0123abcd.tfrecord").write_bytes(shard.read_bytes())
+    return root
+
+
+def test_a_table_is_read_by_its_manifests_and_has_the_types_that_it_was_written_with(table: Path, read: Read) -> None:
+    assert TfrecordSource({"path": str(table)}).schema().simpleString() == "struct<x:bigint,country:string,n:smallint>"
+    assert read(table) == [
+        {"x": 1, "country": "US", "n": 1},
+        {"x": 2, "country": "US", "n": 1},
+        {"x": 3, "country": "a/b", "n": 2},
+        {"x": 4, "country": None, "n": 1},
+    ]
+
+
+def test_a_partition_of_a_table_is_read_by_the_tables_manifests_too(table: Path, read: Read) -> None:
+    for path in (
+        table / "country=US",
+        table / "country=US/n=1",
+        table / "country=U*",
+        table / "country=US/*/*.tfrecord",
+    ):
+        assert [row["x"] for row in read(path)] == [1, 2]
+
+
+def test_a_directory_above_a_table_is_refused_since_it_would_show_orphans(table: Path, read: Read) -> None:
+    with pytest.raises(InputError, match=r"_manifests/00000001.json, whose directory must be read by its manifests"):
+        read(table.parent)
+
+
+def test_columns_may_be_chosen_by_name_or_by_a_schema_in_any_order(table: Path, read: Read) -> None:
+    assert read(table, columns="n, x")[0] == {"n": 1, "x": 1}
+    assert list(read(table, "n int, country string, x int")[2].items()) == [("n", 2), ("country", "a/b"), ("x", 3)]
+    assert read(table, "n int")[2:] == [{"n": 2}, {"n": 1}]
+    assert read(table, "x int, COUNTRY string")[2] == {"x": 3, "COUNTRY": "a/b"}
+    with pytest.raises(ContractError, match="option columns names y; the data have x, country, n"):
+        read(table, columns="x,y")
+
+
+def test_filters_on_partitions_of_a_table_leave_out_files(table: Path) -> None:
+    kept = files_planned(table, [EqualTo(("country",), "a/b"), LessThan(("n",), 5)])
+    assert [path.rpartition("/")[0] for path in kept] == ["country=a%2Fb/n=2"]
+
+
+def test_a_partition_value_that_is_not_of_the_asked_type_fails_before_any_task(table: Path, ddl: Ddl) -> None:
+    with pytest.raises(ContractError, match="'country' has the value 'US', which is no int; read it as string"):
+        TfrecordSource({"path": str(table)}).reader(ddl("country int"))
+    with pytest.raises(ContractError, match="'country' is null by its directory, but the schema says NOT NULL"):
+        TfrecordSource({"path": str(table)}).reader(ddl("country string not null"))
+
+
+def test_a_table_that_was_written_without_spark_has_its_columns_inferred(tmp_path: Path, ddl: Ddl, read: Read) -> None:
+    publish_table(tmp_path, ddl("x bigint, c int"), {"c=3": [1, 2]}, ("c",), schema={})
+    assert read(tmp_path) == [{"x": 1, "c": 3}, {"x": 2, "c": 3}]
+
+
+def test_columns_that_came_later_are_null_before_and_a_change_of_type_is_refused(
+    tmp_path: Path, ddl: Ddl, read: Read
+) -> None:
+    publish_table(tmp_path / "t", ddl("x bigint"), {"": [1]})
+    publish_table(tmp_path / "t", ddl("y string"), {"": ["b"]}, run_id="20190606T020000-bbbbbbbb")
+    assert read(tmp_path / "t") == [{"x": 1, "y": None}, {"x": None, "y": "b"}]
+    publish_table(tmp_path / "t", ddl("x string"), {"": ["c"]}, run_id="20190606T020000-cccccccc")
+    with pytest.raises(ContractError, match="Column 'x' of .* is bigint and then string"):
+        read(tmp_path / "t")
+
+
+def test_a_table_of_one_kind_of_record_is_not_read_as_another(table: Path, read: Read) -> None:
+    assert len(read(table, recordType="Example")) == 4
+    with pytest.raises(ContractError, match="'x' is to be read as string, but its data are bigint; change the schema"):
+        read(table, "x string")
+    with pytest.raises(ContractError, match="holds records of type example, the option recordType asks for byte_array"):
+        read(table, recordType="ByteArray")
+
+
+# Outputs of the nightly job
+
+
+@pytest.fixture
+def nightly(tmp_path: Path) -> Path:
+    """Two days; the first has been run again, and its first generation has other ids."""
+    publish_day(tmp_path / "samples", "2019-06-05", 1, train=[90, 91], evaluation=[92])
+    publish_day(tmp_path / "samples", "2019-06-05", 2, train=[1, 2], evaluation=[3])
+    publish_day(tmp_path / "samples", "2019-06-06", 1, train=[4], evaluation=[5])
+    return tmp_path / "samples"
+
+
+def test_a_nightly_output_is_read_by_the_latest_manifest_of_each_day(nightly: Path, read: Read) -> None:
+    rows = sorted(read(nightly), key=lambda row: row["id"])
+    assert rows[0] == {"id": 1, "vector": [1.5, -1.0], "clicked": 1, "dt": date(2019, 6, 5)}
+    assert [(row["id"], row["dt"].day) for row in rows] == [(1, 5), (2, 5), (3, 5), (4, 6), (5, 6)]
+
+
+def test_a_day_of_it_is_read_by_its_path_or_a_filter_and_a_split_by_its_option(nightly: Path, read: Read) -> None:
+    assert sorted(row["id"] for row in read(nightly / "dt=2019-06-06")) == [4, 5]
+    assert sorted(row["id"] for row in read(nightly / "dt=*-06", "id int")) == [4, 5]
+    assert read(nightly / "dt=2019-06-06", "dt date, id int", split="eval") == [{"dt": date(2019, 6, 6), "id": 5}]
+    assert [row["id"] for row in read(nightly, split="train")] == [1, 2, 4]
+    assert len(files_planned(nightly, [EqualTo(("dt",), date(2019, 6, 6))])) == 2
+
+
+def test_a_split_that_is_not_there_is_named(nightly: Path, lake: Path, read: Read) -> None:
+    with pytest.raises(InputError, match="has no split 'test'; it has train, eval"):
+        read(nightly, split="test")
+    with pytest.raises(InputError, match="is no output of the nightly job, so it has no split 'eval'"):
+        read(lake, split="eval")
+
+
+def test_days_with_other_features_are_not_read_together(nightly: Path, read: Read) -> None:
+    def with_another_default(document: dict[str, Any]) -> None:
+        document["contract"]["features"][0]["default"] = 7
+
+    rewrite(nightly / "dt=2019-06-06/manifests/00000001.json", with_another_default)
+    with pytest.raises(ContractError, match="samples of 2019-06-05 have other features than those of 2019-06-06; load"):
+        read(nightly)
+    assert len(read(nightly / "dt=2019-06-05")) == 3
+
+
+def test_paths_of_different_kinds_are_not_read_together(nightly: Path, table: Path) -> None:
+    for other in (table, nightly / "dt=2019-06-05/data"):
+        with pytest.raises(CtrSamplesError, match="hold different columns or kinds of record; load them apart"):
+            TfrecordSource({"paths": f'["{nightly}", "{other}"]'}).schema()

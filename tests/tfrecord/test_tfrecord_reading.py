@@ -1,0 +1,233 @@
+"""Records that TensorFlow wrote, as rows; and what is said of files and records that are not as they should be."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from published import publish_table
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+from tensorflow_files import example, sequence_example, tensorflow_writes
+
+from ctr_samples.errors import ContractError, DamagedFile
+from ctr_samples.tfrecord.source import TfrecordSource
+
+Ddl = Callable[[str], StructType]
+Read = Callable[..., list[dict[str, Any]]]
+
+
+def inferred(path: Path, **options: str) -> str:
+    return str(TfrecordSource({"path": str(path), **options}).schema().simpleString())
+
+
+def test_spark_reads_what_tensorflow_wrote_plain_and_compressed(tfrecord: SparkSession, tmp_path: Path) -> None:
+    tensorflow_writes(tmp_path / "a.tfrecord", example(id=[1], score=[0.5], name=[b"x"], tags=[b"p"]), example(id=[2]))
+    tensorflow_writes(tmp_path / "b.tfrecord.gz", example(id=[3], tags=[b"q", b"r"]), compression="GZIP")
+    frame = tfrecord.read.format("tfrecord").load(str(tmp_path))
+    assert frame.schema.simpleString() == "struct<id:bigint,name:string,score:float,tags:array<string>>"
+    assert frame.rdd.getNumPartitions() == 2
+    assert sorted(map(tuple, frame.collect())) == [
+        (1, "x", 0.5, ["p"]),
+        (2, None, None, None),
+        (3, None, None, ["q", "r"]),
+    ]
+
+
+def test_a_schema_is_inferred_over_all_records_of_all_files(tmp_path: Path) -> None:
+    tensorflow_writes(tmp_path / "a", example(x=[1], y=[0.5]), example(x=[1], y=[0.5]))
+    assert inferred(tmp_path) == "struct<x:bigint,y:float>"
+    tensorflow_writes(tmp_path / "b", example(x=[1]), example(x=[1, 2], z=[b"late"]))
+    assert inferred(tmp_path) == "struct<x:array<bigint>,y:float,z:string>"
+    tensorflow_writes(tmp_path / "c", example(y=[1]))
+    with pytest.raises(ContractError, match=r"Values of several kinds are stored under 'y' \(float32 and int64\)"):
+        inferred(tmp_path)
+
+
+def test_bytes_of_which_one_is_no_utf8_are_inferred_binary(tmp_path: Path, read: Read) -> None:
+    records = [example(text=[b"a"], image=[b"b"], several=[b"c", b"d"])] * 9_999
+    tensorflow_writes(
+        tmp_path / "a", *records, example(text=["\u00e9".encode()], image=[b"\xff\xd8"], several=[b"\x80"])
+    )
+    assert inferred(tmp_path) == "struct<image:binary,several:array<binary>,text:string>"
+    rows = read(tmp_path)
+    assert rows[-1] == {"image": b"\xff\xd8", "several": [b"\x80"], "text": "\u00e9"}
+    assert len(rows) == 10_000
+
+
+def test_steps_of_a_sequence_that_are_no_utf8_are_inferred_binary(tmp_path: Path, read: Read) -> None:
+    tensorflow_writes(tmp_path / "a", sequence_example({"id": [b"\xff"]}, {"frames": [[b"\xff"], [b"b"]]}))
+    assert read(tmp_path, recordType="SequenceExample") == [{"id": b"\xff", "frames": [[b"\xff"], [b"b"]]}]
+
+
+def test_the_advice_of_the_error_gets_past_a_key_of_two_kinds(tmp_path: Path, read: Read) -> None:
+    tensorflow_writes(tmp_path / "a", example(x=[1], y=[1], z=[b"s"]), example(x=[2], y=[0.5]))
+    with pytest.raises(ContractError) as caught:
+        inferred(tmp_path)
+    assert str(caught.value) == (
+        "Values of several kinds are stored under 'y' (float32 and int64); read the data without these. "
+        "To do so, set the option columns to those to read (x,z), or give a schema of your own."
+    )
+    assert read(tmp_path, columns="x,z") == [{"x": 1, "z": "s"}, {"x": 2, "z": None}]
+    assert read(tmp_path, "x bigint, z string") == [{"x": 1, "z": "s"}, {"x": 2, "z": None}]
+    with pytest.raises(ContractError, match="stored under 'y'"):
+        inferred(tmp_path, columns="x,y")
+    with pytest.raises(ContractError, match="option columns names w; the data have x, y, z"):
+        inferred(tmp_path, columns="w")
+
+
+def test_a_key_of_two_kinds_that_the_directories_name_too_holds_up_nobody(tmp_path: Path, read: Read) -> None:
+    tensorflow_writes(tmp_path / "day=1/a", example(x=[1], day=[1]))
+    tensorflow_writes(tmp_path / "day=2/a", example(x=[2], day=[0.5]))
+    assert read(tmp_path) == [{"x": 1, "day": 1}, {"x": 2, "day": 2}]
+
+
+def test_a_schema_may_be_inferred_from_a_share_of_the_files(tmp_path: Path, read: Read) -> None:
+    for number in range(10):
+        tensorflow_writes(tmp_path / f"day={number}/a", example(**{f"x{number}": [1]}))
+    assert inferred(tmp_path, samplingRatio="0.3") == "struct<x0:bigint,x3:bigint,x6:bigint,day:int>"
+    assert inferred(tmp_path, samplingRatio="0.0001") == "struct<x0:bigint,day:int>"
+    assert len(read(tmp_path, samplingRatio="0.3")) == 10
+
+
+def test_columns_of_directories_alone_need_no_file_to_be_read(tmp_path: Path, read: Read) -> None:
+    (tmp_path / "day=1").mkdir()
+    (tmp_path / "day=1/a").write_bytes(b"damaged")
+    assert inferred(tmp_path, columns="day") == "struct<day:int>"
+
+
+def test_the_path_of_each_rows_file_can_be_a_column(tmp_path: Path, read: Read) -> None:
+    one = tensorflow_writes(tmp_path / "a", example(x=[1]))
+    two = tensorflow_writes(tmp_path / "b", example(x=[2]))
+    assert inferred(tmp_path, fileColumn="file") == "struct<x:bigint,file:string>"
+    assert read(tmp_path, fileColumn="file") == [{"x": 1, "file": str(one)}, {"x": 2, "file": str(two)}]
+    assert read(tmp_path, "file string", fileColumn="file") == [{"file": str(one)}, {"file": str(two)}]
+    assert read(tmp_path, "x int", fileColumn="file") == [{"x": 1}, {"x": 2}]
+    with pytest.raises(ContractError, match="fileColumn is 'x', which is a column of the data; use another name"):
+        inferred(tmp_path, fileColumn="x")
+    with pytest.raises(ContractError, match="'file' is the option fileColumn, which is text; make it a string"):
+        read(tmp_path, "file int", fileColumn="file")
+
+
+def test_sequences_are_arrays_of_arrays_and_byte_arrays_one_column(tmp_path: Path, read: Read) -> None:
+    message = sequence_example({"id": [7]}, {"steps": [[1], [2]], "words": [[b"a", b"b"], [b"c"]]})
+    tensorflow_writes(tmp_path / "s", message)
+    assert inferred(tmp_path, recordType="SequenceExample") == (
+        "struct<id:bigint,steps:array<array<bigint>>,words:array<array<string>>>"
+    )
+    rows = [{"id": 7, "steps": [[1], [2]], "words": [["a", "b"], ["c"]]}]
+    assert read(tmp_path, recordType="SequenceExample") == rows
+    assert read(tmp_path, recordType="ByteArray") == [{"byteArray": message}]
+    assert read(tmp_path, "anything binary", recordType="bytearray") == [{"anything": message}]
+
+
+def test_only_the_columns_of_the_schema_are_decoded(tmp_path: Path, read: Read) -> None:
+    tensorflow_writes(tmp_path / "a", example(x=[1], broken=[b"not a number"]))
+    assert read(tmp_path, "x int, missing string") == [{"x": 1, "missing": None}]
+    assert read(tmp_path, columns="x") == [{"x": 1}]
+
+
+def test_a_second_value_of_a_scalar_is_an_error_that_names_file_and_record(tmp_path: Path, read: Read) -> None:
+    records = [example(x=[1])] * 20_000
+    tensorflow_writes(tmp_path / "a", *records, example(x=[1, 2]))
+    with pytest.raises(
+        ContractError, match=r"/a, record 20000 does not fit: feature 'x' holds 2 values.*an ARRAY where"
+    ):
+        read(tmp_path, "x bigint")
+
+
+@pytest.mark.parametrize(
+    ("column", "problem"),
+    [
+        ("x string", "record 1 does not fit: feature 'x' holds int64 values, but the contract has bytes"),
+        ("x smallint", "record 1: the value 40000 of 'x' does not fit into smallint. Change the schema"),
+        ("y string not null", "record 1 does not fit|record 1: 'y' is absent, but the schema says NOT NULL"),
+        ("z string", "record 1: the value b'.xff' of 'z' is not UTF-8; read the column as binary"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_column_is_an_error_that_names_file_and_record(
+    tmp_path: Path, read: Read, column: str, problem: str
+) -> None:
+    tensorflow_writes(tmp_path / "a", example(y=[b"y"]), example(x=[40_000], z=[b"\xff"]))
+    with pytest.raises(ContractError, match=f"{tmp_path}/a, {problem}"):
+        read(tmp_path, column)
+
+
+def test_a_file_without_features_needs_a_schema(tmp_path: Path, read: Read) -> None:
+    (tmp_path / "a").write_bytes(b"")
+    with pytest.raises(ContractError, match="no feature from which to infer a schema; give one, or set recordType"):
+        read(tmp_path)
+    assert read(tmp_path, "x int") == []
+
+
+def test_a_damaged_file_of_others_is_named_with_the_place_of_the_damage(tmp_path: Path, read: Read) -> None:
+    path = tensorflow_writes(tmp_path / "a", example(x=[1]), example(x=[2]))
+    path.write_bytes(path.read_bytes()[:-1])
+    for schema in (None, "x int"):
+        with pytest.raises(
+            DamagedFile, match=f"^{path}: After .* at byte 30 of the content: the bytes end inside a record"
+        ):
+            read(tmp_path, schema)
+
+
+def test_a_record_that_is_no_message_is_named_by_its_number_though_its_checksums_are_right(
+    tmp_path: Path, read: Read
+) -> None:
+    path = tensorflow_writes(tmp_path / "a", example(x=[1]), b"\xff")
+    for schema in (None, "x int"):
+        with pytest.raises(
+            DamagedFile, match=f"^{path}[:,] [Rr]ecord 1.* has sound checksums but is not a well-formed"
+        ):
+            read(tmp_path, schema)
+
+
+def test_a_file_of_others_that_goes_after_planning_is_named(tmp_path: Path, ddl: Ddl) -> None:
+    path = tensorflow_writes(tmp_path / "a", example(x=[1]))
+    reader = TfrecordSource({"path": str(tmp_path)}).reader(ddl("x int"))
+    (partition,) = reader.partitions()
+    path.unlink()
+    with pytest.raises(DamagedFile, match=f"^{path} was there when the query was planned and is gone"):
+        list(reader.read(partition))
+
+
+def test_rows_are_counted_without_any_column_and_nothing_is_read_where_no_file_is_left(tmp_path: Path) -> None:
+    tensorflow_writes(tmp_path / "a", example(x=[1]), example(x=[2]))
+    reader = TfrecordSource({"path": str(tmp_path)}).reader(StructType())
+    (partition,) = reader.partitions()
+    assert [batch.num_rows for batch in reader.read(partition)] == [2]
+    assert list(reader.read(InputPartition(None))) == []  # what Spark plans for no partitions
+
+
+def test_a_file_of_a_table_must_be_byte_for_byte_what_its_manifest_says(tmp_path: Path, ddl: Ddl, read: Read) -> None:
+    publish_table(tmp_path, ddl("x bigint"), {"": [1, 2]})
+    (path,) = tmp_path.glob("*.tfrecord")
+    whole = path.read_bytes()
+    first = int.from_bytes(whole[:8], "little") + 16
+    for bytes_there, problem in (
+        (whole[:first], "has .* bytes, the manifest says"),
+        (whole[first:] + whole[:first], "has CRC32C .*, the manifest says"),
+        (whole + whole, "has .* bytes, the manifest says"),
+    ):
+        path.write_bytes(bytes_there)
+        with pytest.raises(DamagedFile, match=f"^{path} {problem}"):
+            read(tmp_path)
+    path.unlink()
+    with pytest.raises(DamagedFile, match=f"^{path} is missing: the directory was overwritten since"):
+        read(tmp_path)
+
+
+def test_the_way_to_the_executors_imports_neither_tensorflow_nor_numba() -> None:
+    code = "import ctr_samples.tfrecord.streams, ctr_samples.tfrecord.source, ctr_samples.records.write, sys"
+    unwanted = "{'tensorflow', 'numba', 'pydantic', 'ruamel'}"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; print({unwanted} & set(sys.modules))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "set()"
