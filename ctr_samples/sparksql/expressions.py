@@ -7,14 +7,15 @@ below pass; all of them are deterministic functions of the row.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, StructType
 
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import ExpressionError, InputError
@@ -60,14 +61,28 @@ def typed_expression(frame: DataFrame, text: str, where: str) -> tuple[Column, D
     Runs on the driver; nothing is executed. Raises ExpressionError for what is not SQL or not allowed, and InputError for a
     column that the frame does not have or an operation that its types do not allow.
     """
-    roots = {name.lower() for name in referenced_columns(frame.sparkSession, text, where)}
+    parsed = _parsed(frame.sparkSession, text, where)
     columns = {name.lower() for name in frame.columns}
-    for root in sorted(roots - columns):
+    for root in sorted({path[0].lower() for path in parsed.paths} - columns):
         what = f"{where}: there is no column {root!r}{nearest(root, frame.columns)}"
         raise InputError(end_sentence(what))
     column = F.expr(text)
+    kind = _type_at(frame.schema, parsed.paths[0]) if parsed.is_column else None
+    if kind is not None:
+        return column, kind
     selected = _selected(frame, column, where)
     return without_today(frame, column, selected, where), selected.schema["value"].dataType
+
+
+def _type_at(schema: StructType, path: Sequence[str]) -> DataType | None:
+    """The type of a column, or of a field of a struct; None where only Spark can tell, as in a list of structs."""
+    kind: DataType = schema
+    for part in path:
+        fields = [f for f in kind.fields if f.name.lower() == part.lower()] if isinstance(kind, StructType) else []
+        if len(fields) != 1:
+            return None
+        kind = fields[0].dataType
+    return kind
 
 
 def _selected(frame: DataFrame, column: Column, where: str) -> DataFrame:
@@ -85,10 +100,34 @@ def referenced_columns(spark: SparkSession, text: str, where: str) -> list[str]:
 
 def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[str, ...]]:
     """Each name as its parts: ``log1p(item.clicks)`` -> ``[("item", "clicks")]``."""
-    paths = []
+    return list(_parsed(spark, text, where).paths)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """An expression that is allowed: the names in it, and whether it is nothing but a name."""
+
+    paths: tuple[tuple[str, ...], ...]
+    is_column: bool
+
+
+_PARSED: dict[str, _Parsed] = {}
+"""What was parsed in this process, by text: a run asks for most expressions several times, and a later day for all again."""
+
+
+def _parsed(spark: SparkSession, text: str, where: str) -> _Parsed:
+    if text not in _PARSED:
+        _PARSED[text] = _checked(_parse(spark, text, where), text, where)
+    return _PARSED[text]
+
+
+def _checked(root: Any, text: str, where: str) -> _Parsed:
+    """The names in a parsed expression; ExpressionError unless each of its nodes is allowed."""
+    paths, kinds = [], []
     sizes = Sizes(where)
-    for node, parameters in _walk(_parse(spark, text, where), where):
+    for node, parameters in _walk(root, where):
         kind = node.getClass().getSimpleName()
+        kinds.append(kind)
         if kind not in _NODES:
             raise ExpressionError(f"{where}: {shown(text)} uses {kind}, which is not allowed in a configuration.")
         if kind == "Literal":
@@ -108,7 +147,7 @@ def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[s
             and _parts(node)[0].lower() not in parameters
         ):
             paths.append(tuple(_parts(node)))
-    return paths
+    return _Parsed(tuple(paths), kinds == ["UnresolvedAttribute"])
 
 
 def _near(name: str) -> str:

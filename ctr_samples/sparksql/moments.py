@@ -23,6 +23,8 @@ TIME_FORMAT = "yyyy-M-d[['T'][' ']H:m[:s][.SSSSSSSSS][[' ']VV][XXX][XX][X]]"
 """For timestamps in the schema of a text source: what Spark reads without a format, but for text that does not say its day."""
 _WITHOUT_DATE = r"^\s*(?:[Tt]|\d{1,2}:)"
 _DEPENDS = "depends on when the run is, which is not allowed"
+_REPLACE = "org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions"
+_PATTERNS = "org.apache.spark.sql.catalyst.trees.TreePattern"
 _TIMES = ("timestamp", "timestamp_ntz", "timestamp_ltz")
 
 
@@ -43,9 +45,8 @@ def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: 
     says no date, and for text in lists, which cannot be looked at.
     """
     plan = cast(Any, selected)._jdf.queryExecution().analyzed()
-    catalyst = cast(Any, frame.sparkSession)._jvm.org.apache.spark.sql.catalyst
-    replaced = catalyst.optimizer.ReplaceExpressions.apply(plan).projectList().head()
-    if not replaced.containsPattern(catalyst.trees.TreePattern.CAST()):
+    replaced = _jvm_class(frame, _REPLACE).apply(plan).projectList().head()
+    if not replaced.containsPattern(_jvm_class(frame, _PATTERNS).CAST()):
         return column
     for node in _nodes(replaced):
         if node.getClass().getSimpleName() != "Cast":
@@ -60,6 +61,11 @@ def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: 
             undated = F.coalesce(_text_of_row(frame, node.child(), where).rlike(_WITHOUT_DATE), F.lit(False))
             column = F.when(~undated, column)
     return column
+
+
+def _jvm_class(frame: DataFrame, name: str) -> Any:
+    """A class of the JVM; by its whole name, as py4j asks the JVM for each part of a dotted one."""
+    return getattr(cast(Any, frame.sparkSession)._jvm, name)
 
 
 def _check_constant(constant: Any, kind: str, where: str) -> None:

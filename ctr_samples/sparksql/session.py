@@ -6,7 +6,7 @@ import logging
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -34,6 +34,8 @@ _SETTINGS = {
     # Timestamps are instants; their local form exists only while text is parsed.
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
+
+_TINY = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
 
 _CHATTY = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers with which pyspark prints a Java stack trace for each exception, also for those that become one sentence."""
@@ -98,7 +100,16 @@ def run_session(spark: SparkSession, timezone: str) -> SparkSession:
     """A session on the same cluster with its own SQL settings; the caller's stay as they are."""
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    return _with_settings(spark, {**_SETTINGS, "spark.sql.session.timeZone": timezone})
+
+
+def tiny_session(spark: SparkSession, timezone: str) -> SparkSession:
+    """As :func:`run_session`, for a job over some hundred rows: one task a stage, planned once."""
+    return _with_settings(spark, {**_SETTINGS, **_TINY, "spark.sql.session.timeZone": timezone})
+
+
+def _with_settings(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     session = spark.newSession()
-    for key, value in {**_SETTINGS, "spark.sql.session.timeZone": timezone}.items():
+    for key, value in settings.items():
         session.conf.set(key, value)
     return session

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
@@ -27,7 +28,8 @@ from ctr_samples.samples.views.as_of.hot_keys import HotKeys
 from ctr_samples.samples.views.rows import as_of
 from ctr_samples.sparksql.columns import pair_key, stable_hash
 from ctr_samples.sparksql.observations import Observations
-from ctr_samples.sparksql.releases import sample_by
+from ctr_samples.sparksql.releases import arrow_schema, sample_by
+from ctr_samples.sparksql.session import tiny_session
 
 MOST = 256
 """How many impressions are looked at, whatever the size of the day; fewer before Spark 4.2."""
@@ -94,14 +96,14 @@ def check_canaries(
 ) -> dict[str, dict[str, int]]:
     """For each view how many canaries were looked at (``canaries``); AccountingError if one came out that must not.
 
-    Runs one small Spark job. Tables without times make no promise and have no canary.
+    Runs one small Spark job in a session of its own. Tables without times make no promise and have no canary.
     """
     sample, types = canary.sample()
     timed = [step for step in steps if step.method != "static"]
     chosen = apart(sample, {step.entity for step in timed})
     if not chosen or not timed:
         return {}
-    joined = _joined(spark, config, day, timed, chosen, types)
+    joined = _joined(tiny_session(spark, config.timezone), config, day, timed, chosen, types)
     names = [name for step in timed for name in step.views]
     wrong = {name: F.count_if(F.col(f"{name}.future")).alias(f"{name}.future") for name in names}
     right = {
@@ -123,9 +125,10 @@ def _joined(
     schema = StructType().add("id", "long").add("micros", "long")
     for entity, kind in types.items():
         schema = schema.add(entity, kind)
-    flat = spark.createDataFrame([(c.id, c.micros, c.user, c.article) for c in chosen], schema).withColumn(
-        "user_article", pair_key(F.col("user"), F.col("article"))
-    )
+    columns = zip(*[(c.id, c.micros, c.user, c.article) for c in chosen], strict=True)
+    # As an Arrow table they are rows of the plan itself, and need no Python worker.
+    table = pa.table([list(column) for column in columns], arrow_schema(schema))
+    flat = spark.createDataFrame(table).withColumn("user_article", pair_key(F.col("user"), F.col("article")))
     time = F.timestamp_micros("micros").alias("impression_time")
     rows = flat.select(F.struct(F.col("id").alias("impression_id"), time, *types).alias(IMPRESSION), "user_article")
     for step in steps:
