@@ -317,7 +317,7 @@ def test_data_of_another_form_are_refused_before_anything_runs(
         feature_column(rows, "f", config.features["f"], config, STATE)
         return
     with pytest.raises(InputError, match=message):
-        feature_column(with_joined_ids(rows, config, STATE), "f", config.features["f"], config, STATE)
+        feature_column(with_ids(rows, config, STATE), "f", config.features["f"], config, STATE)
 
 
 def test_a_number_without_a_logarithm_ends_the_run_and_says_what_helps(frame: Frame) -> None:
