@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from ctr_samples.config import JobConfig, TextSource
-from ctr_samples.errors import InputError
+from ctr_samples.config import TextSource
 from ctr_samples.job.accounting import Accounting
-from ctr_samples.samples.impressions import NO_ARTICLE, NO_TIME, UNREADABLE, ImpressionCounts
+from ctr_samples.samples.impressions import check_impressions
 from ctr_samples.samples.inputs.malformed import check_lines
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.sampling import DOWN_SAMPLED
@@ -40,20 +39,3 @@ def account(watches: Watches, receipts: Sequence[Receipt]) -> Accounting:
     left_out = {} if sampling is None else {DOWN_SAMPLED: sampling.dropped}
     written = sum(shard.records for receipt in receipts for shard in receipt.shards)
     return Accounting(shown.impressions, {**shown.dropped, **left_out}, watches.joins.result().samples, written)
-
-
-def check_impressions(config: JobConfig, counts: ImpressionCounts, run_date: date) -> None:
-    """A day without impressions, or with too many that cannot be read, is a broken input, not a sample set."""
-    shown = config.impressions
-    which = f"sources.{shown.source} has {counts.impressions or 'no'} impressions on {run_date}"
-    if counts.impressions == 0:
-        where = f" where {shown.where}" if shown.where else ""
-        raise InputError(f"{which}{where}; check the date, the time zone ({config.timezone}) and `impressions`.")
-    unreadable = {reason: counts.dropped.get(reason, 0) for reason in UNREADABLE}
-    allowed = config.sources[shown.source].bad_records.max_rate
-    if sum(unreadable.values()) > allowed * counts.impressions:
-        raise InputError(
-            f"{which}, of which {unreadable[NO_TIME]:,} have no readable time and {unreadable[NO_ARTICLE]:,} no readable "
-            f"article, more than `bad_records.max_rate: {allowed:g}` of that source allows. Look at the log and at "
-            "`impressions.time` and `impressions.article`, or raise the rate."
-        )

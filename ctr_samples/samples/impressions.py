@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ctr_samples.config import Impressions
+from ctr_samples.config import Impressions, JobConfig
 from ctr_samples.config.names import IMPRESSION_COLUMNS
+from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.sources import MALFORMED
 from ctr_samples.samples.period import Day
 from ctr_samples.sparksql.columns import (
@@ -99,6 +100,23 @@ class ImpressionsWatch:
         """What was counted; call it after the action."""
         dropped = {**self._cut.counts(), **self._marked.counts()}
         return ImpressionCounts(dropped.pop(_IMPRESSIONS, 0), dropped)
+
+
+def check_impressions(config: JobConfig, counts: ImpressionCounts, run_date: date) -> None:
+    """A day without impressions, or with too many that cannot be read, is a broken input, not a sample set."""
+    shown = config.impressions
+    which = f"sources.{shown.source} has {counts.impressions or 'no'} impressions on {run_date}"
+    if counts.impressions == 0:
+        where = f" where {shown.where}" if shown.where else ""
+        raise InputError(f"{which}{where}; check the date, the time zone ({config.timezone}) and `impressions`.")
+    unreadable = {reason: counts.dropped.get(reason, 0) for reason in UNREADABLE}
+    allowed = config.sources[shown.source].bad_records.max_rate
+    if sum(unreadable.values()) > allowed * counts.impressions:
+        raise InputError(
+            f"{which}, of which {unreadable[NO_TIME]:,} have no readable time and {unreadable[NO_ARTICLE]:,} no readable "
+            f"article, more than `bad_records.max_rate: {allowed:g}` of that source allows. Look at the log and at "
+            "`impressions.time` and `impressions.article`, or raise the rate."
+        )
 
 
 def _select(log: DataFrame, shown: Impressions) -> DataFrame:
