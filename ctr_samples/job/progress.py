@@ -45,6 +45,10 @@ class RunProgress:
         """Show what the tasks have written so far."""
         self._written = progress
 
+    def tasks(self, done: int, total: int) -> None:
+        """Show how many tasks of the running stages are done, beside what they have written so far."""
+        self._progress.update(self._row, completed=done, total=total or None, counts=self._counts(done, total))
+
     def warn(self, text: str) -> None:
         """Print a warning above the progress."""
         self._progress.console.print(f"[yellow]warning:[/yellow] {escape(masked(text))}", markup=True, soft_wrap=True)
@@ -70,8 +74,7 @@ class RunProgress:
             except Exception:  # the session ended while we asked; there is nothing left to show
                 return
             live = [info for info in infos if info is not None]
-            done, total = sum(i.numCompletedTasks for i in live), sum(i.numTasks for i in live)
-            self._progress.update(self._row, completed=done, total=total or None, counts=self._counts(done, total))
+            self.tasks(sum(info.numCompletedTasks for info in live), sum(info.numTasks for info in live))
 
     def _counts(self, done: int, total: int) -> str:
         parts = [f"{done}/{total} tasks"] if total else []

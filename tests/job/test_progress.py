@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from ctr_samples import terminal
 from ctr_samples.job.progress import RunProgress
 from ctr_samples.terminal import stderr_console
 
@@ -26,42 +25,56 @@ class Counts:
     shards: Any
 
 
-def shown(console: Console) -> str:
-    with RunProgress(console) as running:
-        running.stage("joining and writing")
-        running.writing(Counts(Count(12_345), Count(6)))
-        running._progress.update(running._row, counts=running._counts(3, 8))
-        running._progress.refresh()
+def progress_on(console: Console) -> str:
+    """What a run prints on a console while it writes."""
+    with RunProgress(console) as progress:
+        progress.stage("joining and writing")
+        progress.writing(Counts(Count(12_345), Count(6)))
+        progress.tasks(3, 8)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 def test_a_terminal_shows_stage_tasks_samples_and_shards() -> None:
-    text = shown(Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None))
+    text = progress_on(Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None))
     assert "joining and writing" in text
     assert "3/8 tasks, 12,345 samples in 6 shards" in text
 
 
 def test_without_a_terminal_nothing_is_shown() -> None:
-    assert shown(Console(file=io.StringIO(), force_terminal=False)).strip() == ""
+    assert progress_on(Console(file=io.StringIO(), force_terminal=False)).strip() == ""
 
 
-@pytest.mark.parametrize(
-    ("behind", "found"),
-    [("/dev/null", None), ("pipe:[123]", None), ("/home/you/night.log", None), ("/dev/pts/7", "/dev/pts/7")],
-)
-def test_the_terminal_of_spark_submit_is_found_behind_it(
-    monkeypatch: pytest.MonkeyPatch, behind: str, found: str | None
+def test_under_spark_submit_messages_reach_the_terminal_that_it_was_started_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen, behind = os.openpty()
+    os.set_blocking(screen, False)  # nothing on the screen is an error, not a wait
+    name = os.ttyname(behind)
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setattr(os, "readlink", lambda path: name)
+    console = stderr_console()
+    console.print("hello")
+    assert os.read(screen, 100) == b"hello\r\n"
+    console.file.close()
+    os.close(behind)
+    os.close(screen)
+
+
+@pytest.mark.parametrize("behind", ["/dev/null", "pipe:[123]", "/home/you/night.log"])
+def test_under_spark_submit_without_a_terminal_messages_go_to_stderr(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], behind: str
 ) -> None:
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setattr(os, "readlink", lambda path: behind)
     monkeypatch.setattr(os, "access", lambda path, mode: True)
-    assert terminal._terminal_behind_spark_submit() == found
+    stderr_console().print("hello")
+    assert capsys.readouterr().err == "hello\n"
 
 
-def test_outside_spark_submit_errors_go_to_stderr(
+def test_outside_spark_submit_messages_go_to_stderr(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    stderr_console().print("said")
-    assert capsys.readouterr().err == "said\n"
+    stderr_console().print("hello")
+    assert capsys.readouterr().err == "hello\n"

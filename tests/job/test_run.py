@@ -25,6 +25,7 @@ from ctr_samples.errors import ConfigError, EncodeError, InputError, StorageErro
 from ctr_samples.job import run as job
 from ctr_samples.records.read import damage_of, first_examples
 from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.serving.hashing import SEPARATOR, prefix_of, text_of, xxh64
 from ctr_samples.shards import DayOutput, Manifest, StoredFile, day_output, latest_manifest, open_storage, publish
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.rollback import rollback
@@ -45,6 +46,13 @@ def open_bandit(output: Path, *overrides: str) -> LoadedConfig:
 def examples(output: Path, manifest: Manifest) -> pd.DataFrame:
     contract = ExampleContract.from_dict(dict(manifest.contract))
     return pd.DataFrame(first_examples(open_storage(output), manifest.shards, contract, 10**6))
+
+
+def impression_id(request: object, user: object, article: object, micros: object = None) -> int:
+    """The id of an impression, by the hash in Python; ``micros`` is its time, which counts where there is no request."""
+    parts = [text_of(part, "impression_id") for part in (request, user, article, micros)]
+    value = xxh64(prefix_of("impression") + SEPARATOR.join(parts))
+    return value - (value >> 63 << 64)
 
 
 @pytest.fixture(scope="module")
@@ -121,8 +129,6 @@ def test_a_store_that_lets_nothing_be_removed_is_a_warning_and_no_reason_to_stop
 
 
 def test_the_click_rate_of_an_item_counts_only_the_days_before(tuesday: tuple[Path, Manifest]) -> None:
-    output, manifest = tuesday
-    found = examples(output, manifest)
     log = pd.read_parquet(PROJECT / "data/open_bandit/log.parquet")
     items = pd.read_parquet(PROJECT / "data/open_bandit/items.parquet")
     day = log[log.timestamp.dt.strftime("%F") == "2019-11-26"].copy()
@@ -132,11 +138,12 @@ def test_the_click_rate_of_an_item_counts_only_the_days_before(tuesday: tuple[Pa
     for name, last in (("early", "2019-11-24"), ("late", "2019-11-25")):
         past = log[log.timestamp.dt.strftime("%F") <= last].groupby("item_id").click.agg(["sum", "count"])
         rates[name] = (past["sum"] + 0.0038 * 200) / (past["count"] + 200)
-    day["rate"] = day.item_id.map(rates["late"]).where(~early, day.item_id.map(rates["early"])).astype("float32")
-    day = day.merge(items, on="item_id")
-    assert sorted(found.item_click_rate.round(6)) == pytest.approx(sorted(day.rate.round(6)), abs=2e-6)
-    assert found.item_feature_0.sum() == pytest.approx(day.item_feature_0.sum(), rel=1e-5)
-    assert sorted(found.position) == sorted(day.position)
+    day["item_click_rate"] = day.item_id.map(rates["late"]).where(~early, day.item_id.map(rates["early"]))
+    day["impression_id"] = [impression_id(row, None, item) for row, item in zip(day.row, day.item_id, strict=True)]
+    columns = ["position", "item_feature_0", "item_click_rate"]
+    expected = day.merge(items, on="item_id").set_index("impression_id")[columns]
+    samples = examples(*tuesday).set_index("impression_id")[columns]
+    pd.testing.assert_frame_equal(samples.sort_index(), expected.sort_index(), check_dtype=False, rtol=1e-6)
 
 
 GOLDEN = [
@@ -414,55 +421,75 @@ def truth_of(world: Path) -> pd.DataFrame:
     return pd.read_parquet(world / "truth/dt=2019-06-05")
 
 
+def with_ids(truth: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the truth by the ids of their impressions; these logs have no requests."""
+    keys = zip(truth.user_id, truth.article_id, truth.impression_time, strict=True)
+    return truth.set_index(
+        pd.Index([impression_id(None, user, article, int(time.timestamp()) * 10**6) for user, article, time in keys])
+    )
+
+
 def test_samples_of_simulated_logs_have_exactly_the_true_impressions_and_clicks(
     world: Path, simulated_day: tuple[Path, Manifest]
 ) -> None:
     output, manifest = simulated_day
     truth = truth_of(world)
-    shown = truth[~truth["repeat"]]
-    clicked = shown[shown.clicked & (shown.click_delay_s <= 1800)]
+    first = with_ids(truth[~truth["repeat"]])
+    clicked = (first.clicked & (first.click_delay_s <= 1800)).astype(int)
     assert manifest.accounting["impressions"] == len(truth)
     assert manifest.accounting["repeated"] == truth["repeat"].sum()
-    assert manifest.records == len(shown)
-    assert manifest.label_sum("clicked") == len(clicked)
-    found = examples(output, manifest)
-    assert found.groupby("position").clicked.sum().to_dict() == (
-        clicked.groupby("position").size().reindex(sorted(found.position.unique()), fill_value=0).to_dict()
-    )
+    assert manifest.records == len(first)
+    assert manifest.label_sum("clicked") == clicked.sum()
+    samples = examples(output, manifest).set_index("impression_id")
+    assert samples.clicked.to_dict() == clicked.to_dict()
+    assert samples.position.to_dict() == first.position.to_dict()
+
+
+def log_lines(world: Path) -> tuple[list[dict[str, Any]], int]:
+    """The action log of the simulated day and its neighbours, and how many of its lines are malformed."""
+    lines: list[dict[str, Any]] = []
+    malformed = 0
+    for file in world.glob("user_action/dt=2019-06-0[456]/*.json"):
+        for text in file.read_text().splitlines():
+            try:
+                lines.append(json.loads(text))
+            except ValueError:
+                malformed += 1
+    return lines, malformed
 
 
 def test_the_accounting_counts_malformed_lines_and_actions_without_an_impression(
     world: Path, simulated_day: tuple[Path, Manifest]
 ) -> None:
     _, manifest = simulated_day
-    malformed = 0
-    for file in world.glob("user_action/dt=2019-06-0[456]/*.json"):
-        for line in file.read_text().splitlines():
-            try:
-                json.loads(line)
-            except ValueError:
-                malformed += 1
+    lines, malformed = log_lines(world)
     assert malformed > 0
     assert manifest.inputs["actions"]["malformed"] == malformed
-    assert manifest.labels["clicked"]["orphans"] > 0
+    clicks = [
+        line
+        for line in lines
+        if line["param"]["action"] == "click" and line["actionTime"].startswith(SIMULATED_DAY.isoformat())
+    ]
+    truth = pd.concat(pd.read_parquet(world / f"truth/dt=2019-06-{day}") for day in ("04", "05"))
+    in_time = truth[truth.clicked & (truth.click_delay_s <= 1800)]
+    click_time = in_time.impression_time + pd.to_timedelta(in_time.click_delay_s.astype(int), "s")
+    matched = (click_time.dt.tz_convert("Asia/Shanghai").dt.strftime("%F") == SIMULATED_DAY.isoformat()).sum()
+    assert manifest.labels["clicked"]["actions"] == len(clicks)
+    assert manifest.labels["clicked"]["orphans"] == len(clicks) - matched
 
 
 def test_a_profile_is_joined_as_of_the_impression_and_not_as_of_today(
     world: Path, simulated_day: tuple[Path, Manifest]
 ) -> None:
     output, manifest = simulated_day
-    found = examples(output, manifest)
-    cold = truth_of(world).merge(
-        pd.concat([pd.read_parquet(f) for f in world.glob("user_profile/dt=2019-06-0[345]/*")])[
-            ["user_id", "updated_at"]
-        ],
-        on="user_id",
-        how="left",
-    )
-    cold = cold[~cold["repeat"]]
-    cold["known"] = cold.updated_at + timedelta(minutes=10) <= cold.impression_time
-    known = cold.groupby(["user_id", "article_id", "impression_time"]).known.any()
-    assert found.user_known.sum() == known.sum() == manifest.views["user"]["matched"]
+    profiles = pd.concat(pd.read_parquet(file) for file in world.glob("user_profile/dt=2019-06-0[345]/*"))
+    ready = (profiles.groupby("user_id").updated_at.min() + timedelta(minutes=10)).rename("ready")
+    truth = truth_of(world).join(ready, on="user_id")
+    first = with_ids(truth[~truth["repeat"]])
+    known = (first.ready <= first.impression_time).astype(int)
+    samples = examples(output, manifest).set_index("impression_id")
+    assert samples.user_known.to_dict() == known.to_dict()
+    assert manifest.views["user"]["matched"] == known.sum()
 
 
 @pytest.mark.slow
@@ -576,11 +603,11 @@ def test_a_value_of_the_environment_that_spark_would_log_is_warned_of_by_name(en
     loaded = load_config(PROJECT / "conf/open_bandit.yaml", inputs, {"LOGS": "logs", "WORD": "hush"})
     session = MagicMock()
     session.sparkContext.getConf().get.side_effect = lambda key, default: {"spark.eventLog.enabled": enabled}[key]
-    told = MagicMock()
-    job.warn_of_event_log(session, loaded, told)
-    assert told.warn.call_count == expected
+    reporter = MagicMock()
+    job.warn_of_event_log(session, loaded, reporter)
+    assert reporter.warn.call_count == expected
     if expected:
-        (warning,) = told.warn.call_args.args
+        (warning,) = reporter.warn.call_args.args
         assert "will hold what ${LOGS}, ${WORD} was filled with" in warning
         assert "hush" not in warning
 

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 from pathlib import Path
+from threading import Semaphore
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -57,10 +58,27 @@ def writer_of(storage: Storage, **options: Any) -> ShardWriter:
     return ShardWriter(storage, DIRECTORY, **settings)
 
 
-def settle(writer: ShardWriter) -> None:
-    """Wait until all that was handed over is written."""
-    for future in list(writer._pending):
-        future.result()
+class Watched:
+    """Opens frames as ``Lines`` does, and lets a test wait until so many batches are written by the writer's thread."""
+
+    def __init__(self) -> None:
+        self._written = Semaphore(0)
+
+    def __call__(self, file: BinaryIO) -> Lines:
+        written = self._written
+
+        class Announced(Lines):
+            def write(self, batch: Any) -> None:
+                try:
+                    super().write(batch)
+                finally:
+                    written.release()
+
+        return Announced(file)
+
+    def wait_for(self, batches: int) -> None:
+        for _ in range(batches):
+            self._written.acquire()
 
 
 def files(storage: Storage) -> list[str]:
@@ -69,7 +87,7 @@ def files(storage: Storage) -> list[str]:
     return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
 
 
-def told(receipt: Receipt) -> list[tuple[str, int, int, dict[str, float]]]:
+def summary_of(receipt: Receipt) -> list[tuple[str, int, int, dict[str, float]]]:
     return [(s.split, s.records, s.bytes, dict(s.label_sums)) for s in receipt.shards]
 
 
@@ -101,7 +119,7 @@ def test_a_roll_at_the_very_end_leaves_no_empty_shard(storage: Storage) -> None:
     writer.write(rows(b"0123456789"), "train")
     writer.write(rows(), "train")
     receipt = writer.close()
-    assert told(receipt) == [("train", 1, 10, {})]
+    assert summary_of(receipt) == [("train", 1, 10, {})]
     assert files(storage) == [receipt.shards[0].path]
 
 
@@ -111,7 +129,7 @@ def test_two_splits_are_written_in_one_pass_each_to_its_own_directory(storage: S
     writer.write(rows(b"e1\n", clicked=1), "eval")
     writer.write(rows(b"t3\n", clicked=0), "train")
     receipt = writer.close()
-    assert told(receipt) == [("eval", 1, 3, {"clicked": 1}), ("train", 3, 9, {"clicked": 1})]
+    assert summary_of(receipt) == [("eval", 1, 3, {"clicked": 1}), ("train", 3, 9, {"clicked": 1})]
     evaluation, train = receipt.shards
     assert storage.read(evaluation.path) == b"e1\n"
     assert storage.read(train.path) == b"t1\nt2\nt3\n"
@@ -124,7 +142,7 @@ def test_labels_are_added_up_for_each_shard_alone(storage: Storage) -> None:
     writer.write(rows(b"0123", clicked=1, read_ms=0.5), "train")
     writer.write(rows(b"456789", clicked=2, read_ms=0.25), "train")
     writer.write(rows(b"x", clicked=4, read_ms=0), "train")
-    assert told(writer.close()) == [
+    assert summary_of(writer.close()) == [
         ("train", 2, 10, {"clicked": 3, "read_ms": 0.75}),
         ("train", 1, 1, {"clicked": 4, "read_ms": 0}),
     ]
@@ -154,11 +172,12 @@ def test_no_two_attempts_share_a_name_even_with_one_number(storage: Storage, com
 
 
 def test_abandoned_shards_never_appear_and_rolled_ones_stay(storage: Storage) -> None:
-    writer = writer_of(storage)
+    frames = Watched()
+    writer = writer_of(storage, open_frames=frames)
     writer.write(rows(b"0123456789"), "train")
     writer.write(rows(b"open"), "train")
     writer.write(rows(b"open"), "eval")
-    settle(writer)
+    frames.wait_for(3)
     writer.abandon(ValueError("a bad row"))
     (rolled,) = files(storage)
     assert storage.read(rolled) == b"0123456789"
@@ -176,11 +195,11 @@ def test_abandoning_twice_or_with_nothing_open_is_harmless(storage: Storage) -> 
 def test_abandoning_keeps_the_error_even_when_the_store_fails_too(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer = writer_of(storage)
+    frames = Watched()
+    writer = writer_of(storage, open_frames=frames)
     writer.write(rows(b"open"), "train")
     writer.write(rows(b"open"), "eval")
-
-    settle(writer)
+    frames.wait_for(2)
 
     def fail(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
@@ -295,10 +314,11 @@ def test_an_abandoned_shard_in_a_bucket_never_appears(s3: Any) -> None:
     from ctr_samples.shards import open_storage
 
     bucket = open_storage("s3://lake/samples")
-    writer = writer_of(bucket)
+    frames = Watched()
+    writer = writer_of(bucket, open_frames=frames)
     writer.write(rows(b"0123456789"), "train")
     writer.write(rows(b"open"), "train")
-    settle(writer)
+    frames.wait_for(2)
     writer.abandon(ValueError())
     (rolled,) = (item["Key"] for item in s3.list_objects_v2(Bucket="lake")["Contents"])
     assert s3.get_object(Bucket="lake", Key=rolled)["Body"].read() == b"0123456789"
