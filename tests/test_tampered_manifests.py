@@ -244,7 +244,7 @@ def test_a_manifest_of_an_older_release_is_read_and_said_to_have_no_checksum(
     older = {key: value for key, value in whole.items() if key not in ("checksum", "rollback")}
     (output / CHANGED).write_text(json.dumps(older))
     assert "Intact" in verify(output)
-    assert "The manifest has no checksum of itself, since an older release wrote it" in verify(output)
+    assert "The manifest has no checksum of its own because an older release wrote it" in verify(output)
     (output / CHANGED).write_bytes(sealed(older))
     assert "no checksum" not in verify(output)
 

@@ -136,10 +136,10 @@ def test_show_tells_nothing_from_empty_and_bytes_from_text(monkeypatch: pytest.M
         ),
         (
             ConnectionRefusedError(111, "Connection refused"),
-            "error: Spark's JVM has ended, most likely for want of memory",
+            "error: Spark's JVM has died, most likely out of memory",
         ),
-        (MemoryError(), "error: There is not enough memory; give"),
-        (ValueError("[/nope]"), "error: ValueError: [/nope]\nThis was not expected."),
+        (MemoryError(), "error: Out of memory; use"),
+        (ValueError("[/nope]"), "error: ValueError: [/nope]\nThis error was not expected."),
     ],
 )
 def test_a_cause_outside_is_told_with_what_to_do_and_anything_else_is_not_expected(
@@ -152,7 +152,7 @@ def test_a_cause_outside_is_told_with_what_to_do_and_anything_else_is_not_expect
 
     said = written(fail)
     assert said.startswith(sentence)
-    assert ("This was not expected" in said) == isinstance(error, ValueError)
+    assert ("This error was not expected" in said) == isinstance(error, ValueError)
 
 
 @pytest.mark.parametrize("debug", [False, True])

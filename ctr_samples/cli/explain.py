@@ -28,15 +28,15 @@ def explain(
     config: ConfigPath,
     date: Day,
     impression_id: Annotated[
-        int | None, typer.Option("--impression-id", help="As `ctr-samples show` prints it.")
+        int | None, typer.Option("--impression-id", help="The id, as `ctr-samples show` prints it.")
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", help="Instead of the id: who saw it,")] = None,
-    article: Annotated[str | None, typer.Option("--article", help="and what was seen.")] = None,
-    at: Annotated[str | None, typer.Option("--at", help="Of several, the one nearest to this time.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Instead of the id: the user who saw it,")] = None,
+    article: Annotated[str | None, typer.Option("--article", help="and the article that was shown.")] = None,
+    at: Annotated[str | None, typer.Option("--at", help="If there are several, the one nearest to this time.")] = None,
     set_: Overrides = None,
     debug: Debug = False,
 ) -> None:
-    """Say of one impression which actions label it, which feature rows and past actions it sees, and why it sees no others."""
+    """Explain one impression: which actions label it, which feature rows and past actions it sees, and why not the others."""
     console = stderr_console()
     with errors_in_words(console, debug):
         from ctr_samples.shards.naming import parse_day
@@ -73,7 +73,7 @@ def report(evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
         if name not in ("impression_id", "impression_time") and not name.startswith("_"):
             yield f"  {name}: {_value(value)}"
     if evidence.dropped:
-        yield f"  [yellow]It becomes no sample: {evidence.dropped}.[/yellow]"
+        yield f"  [yellow]It does not become a sample: {evidence.dropped}.[/yellow]"
     for name, label in evidence.labels.items():
         yield from _label(name, label, evidence, zone)
     for name, view in evidence.views.items():
@@ -85,9 +85,9 @@ def report(evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
 def _label(name: str, label: LabelEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
     verdicts = list(judge_actions(evidence.shown, label.others, label.actions, label.rules))
     taken = sum(verdict.taken for verdict in verdicts)
-    yield f"\n[bold]Label {name}[/bold]: {taken} of {len(verdicts)} action(s) of the same key and article count"
+    yield f"\n[bold]Label {name}[/bold]: {taken} of {len(verdicts)} action(s) with the same key and article count"
     if label.others:
-        yield f"  The same was shown {len(label.others)} more time(s) near this day."
+        yield f"  The article was shown {len(label.others)} more time(s) around this day."
     for verdict in verdicts:
         yield f"  {_mark(verdict)} {_time(verdict.what.time, zone)}: {escape(verdict.why)}"
 
@@ -100,7 +100,7 @@ def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: ZoneInfo) -> 
         return
     verdicts = list(judge_rows(evidence.shown.time, view.rows, view.rules))
     if not any(verdict.taken for verdict in verdicts):
-        yield "  No row was chosen: the sample has the defaults."
+        yield "  No row matches: the sample has the defaults."
     last = next((i for i, verdict in enumerate(verdicts) if verdict.taken), 0)
     first = max(0, last - _SHOWN_ROWS // 2)
     for verdict in verdicts[first : first + _SHOWN_ROWS]:

@@ -19,15 +19,15 @@ from ctr_samples.vocabulary import FittedState
 
 def fit(
     config: ConfigPath,
-    through: Annotated[str, typer.Option("--through", help="The last day to look at; later days may use the result.")],
+    through: Annotated[str, typer.Option("--through", help="The last day to fit on; later days may use the result.")],
     days: Annotated[int | None, typer.Option("--days", min=1, help="How many days; default: `fitted.days`.")] = None,
     set_: Overrides = None,
     afresh: Annotated[
-        bool, typer.Option("--afresh", help="New ids: samples made before do not mix with later ones.")
+        bool, typer.Option("--afresh", help="Start again with new ids; older samples do not mix with newer ones.")
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Fit vocabularies, moments and quantiles on the training rows of some days. Prints the path of the version."""
+    """Fit vocabularies, moments and quantiles on the training rows of some days. Prints the path of the new version."""
     console = stderr_console()
     with errors_in_words(console, debug):
         from ctr_samples.shards.naming import parse_day
@@ -49,7 +49,7 @@ def growth_report(state: FittedState) -> RenderableType:
     days = state.days[0] if len(state.days) == 1 else f"{state.days[0]} to {state.days[-1]}"
     head = Text.assemble(("Fitted ", "bold green"), (state.name, "bold"), f", version {state.version}, on {days}\n")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("vocabulary", "tokens", "new", "room left", "known of what was seen"):
+    for column in ("vocabulary", "tokens", "new", "room left", "coverage"):
         table.add_column(column, justify="left" if column == "vocabulary" else "right")
     for name, growth in state.growth.items():
         now = growth.before + growth.added

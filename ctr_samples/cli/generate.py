@@ -36,9 +36,9 @@ def generate(
     config: ConfigPath,
     date: Day,
     set_: Overrides = None,
-    force: Annotated[bool, typer.Option("--force", help="Run even if the same is already published.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Run even if the same samples are already published.")] = False,
     accept: Annotated[
-        list[str] | None, typer.Option("--accept", help="Publish although this check of the quality gate fails.")
+        list[str] | None, typer.Option("--accept", help="Publish even if this check of the quality gate fails.")
     ] = None,
     debug: Debug = False,
 ) -> None:
@@ -65,9 +65,11 @@ def generate(
 
 def config_command(
     config: ConfigPath,
-    date: Annotated[str | None, typer.Option("--date", "-d", help="Name the days that this run date reads.")] = None,
+    date: Annotated[
+        str | None, typer.Option("--date", "-d", help="Also list the days that a run on this date reads.")
+    ] = None,
     set_: Overrides = None,
-    explain_: Annotated[bool, typer.Option("--explain", help="Say in words what a run would do.")] = False,
+    explain_: Annotated[bool, typer.Option("--explain", help="Describe what a run would do.")] = False,
     debug: Debug = False,
 ) -> None:
     """Check a configuration file; with --explain, print its plan."""
@@ -85,6 +87,6 @@ def config_command(
             from ctr_samples.samples.views.as_of import described, plan_joins
             from ctr_samples.samples.views.joiner import declared_facts
 
-            say("\nIt joins the views in these steps; small ones are broadcast instead, once a run has seen their size")
+            say("\nThe views are joined in these steps; a run broadcasts small ones instead, once it knows their size")
             facts = [declared_facts(name, view) for name, view in loaded.config.views.items()]
             say(loaded.masked("\n".join(f"  {line}" for line in described(plan_joins(facts)))))

@@ -31,7 +31,7 @@ def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
             _tell(console, error, str(error), debug)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
-            console.print("Stopped. What is published stays; run it again to go on.")
+            console.print("Stopped. Published samples are unaffected; run the command again to continue.")
             raise typer.Exit(130) from None
         except typer.Exit:
             raise
@@ -41,7 +41,7 @@ def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
             first_line = (masked(str(error)).strip().splitlines() or [""])[0]
             _tell(console, error, cause or f"{type(error).__name__}: {first_line}", debug)
             if not (cause or debug):
-                console.print("This was not expected. Run again with --debug to see where it happened.")
+                console.print("This error was not expected. Run again with --debug to see where it happened.")
             raise typer.Exit(1) from None
 
 
@@ -51,14 +51,14 @@ def cause_of(error: Exception) -> str | None:
         return f"{NO_TENSORFLOW}."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         place = f" that holds {error.filename}" if error.filename else ""
-        return f"The disk{place} is full; free some of it, or set TMPDIR and `spark.local.dir` to a larger one."
+        return f"The disk{place} is full; free some space, or point TMPDIR and `spark.local.dir` to a larger disk."
     if isinstance(error, ConnectionRefusedError | ConnectionResetError) or type(error).__name__ == "Py4JNetworkError":
         return (
-            "Spark's JVM has ended, most likely for want of memory: a value or a partition is very large. Leave out or shorten "
-            "that column, or give it more, as in SPARK_DRIVER_MEMORY=8g."
+            "Spark's JVM has died, most likely out of memory: a value or a partition is very large. Drop or shorten that "
+            "column, or give Spark more memory, as in SPARK_DRIVER_MEMORY=8g."
         )
     if isinstance(error, MemoryError):
-        return "There is not enough memory; give the machine more, or read less at once."
+        return "Out of memory; use a machine with more, or read less at once."
     return None
 
 

@@ -20,8 +20,8 @@ from ctr_samples.job.progress import bytes_progress
 from ctr_samples.terminal import say, stderr_console, stdout_console, visible
 
 OutputPath = Annotated[str, typer.Argument(help="The output directory of a sample set, or a table.")]
-LatestDay = Annotated[str | None, typer.Option("--date", "-d", help="A day; default: the latest that is published.")]
-EveryDay = Annotated[str | None, typer.Option("--date", "-d", help="A day; default: all that are published.")]
+LatestDay = Annotated[str | None, typer.Option("--date", "-d", help="A day; default: the latest published day.")]
+EveryDay = Annotated[str | None, typer.Option("--date", "-d", help="A day; default: all published days.")]
 SplitName = Annotated[str | None, typer.Option("--split", help="train or eval; default: all.")]
 
 _WIDEST = 1_000_000
@@ -32,7 +32,7 @@ _LONGEST = 1000
 
 
 def verify(output: OutputPath, date: LatestDay = None, debug: Debug = False) -> None:
-    """Read every byte of a day and compare it with the manifest, and that with itself: sizes, checksums, counts."""
+    """Check every byte of a day against the manifest, and the manifest against itself: sizes, checksums, counts."""
     console = stderr_console()
     with errors_in_words(console, debug):
         storage, published = _open(output, date)
@@ -52,7 +52,7 @@ def verify(output: OutputPath, date: LatestDay = None, debug: Debug = False) -> 
         )
         if not published.sealed:
             console.print(
-                "The manifest has no checksum of itself, since an older release wrote it; the shards match it."
+                "The manifest has no checksum of its own because an older release wrote it; the shards match it."
             )
 
 
@@ -63,7 +63,7 @@ def show(
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="How many examples.")] = 5,
     debug: Debug = False,
 ) -> None:
-    """Show the first examples: as a table, one column for each, or one below the other where it would be too wide."""
+    """Show the first examples: as a table with a column for each, or one below the other if that is too wide."""
     with errors_in_words(stderr_console(), debug):
         storage, published = _open(output, date)
         from ctr_samples.contract import ExampleContract
@@ -79,7 +79,7 @@ def show(
 
 
 def paths(output: OutputPath, date: LatestDay = None, split: SplitName = None, debug: Debug = False) -> None:
-    """Print the shards of a day, one path on each line, for any reader."""
+    """Print the paths of a day's shards, one per line, for any reader."""
     with errors_in_words(stderr_console(), debug):
         storage, published = _open(output, date)
         for shard in published.of_split(split):
@@ -108,14 +108,14 @@ def history(output: OutputPath, date: LatestDay = None, debug: Debug = False) ->
 def clean(
     output: OutputPath,
     date: EveryDay = None,
-    keep: Annotated[int, typer.Option("--keep", min=1, help="Generations of a day that stay.")] = 3,
+    keep: Annotated[int, typer.Option("--keep", min=1, help="How many generations of a day to keep.")] = 3,
     longest_run: Annotated[
-        str, typer.Option("--longest-run", help="Nothing younger goes; longer than any run and any training job.")
+        str, typer.Option("--longest-run", help="Keep everything younger; set it longer than any run or training job.")
     ] = "24h",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Remove what killed runs left behind and the shards of generations long replaced. Manifests stay."""
+    """Remove the leftovers of killed runs and the shards of generations replaced long ago. Manifests stay."""
     console = stderr_console()
     with errors_in_words(console, debug):
         from ctr_samples.shards import open_storage
@@ -154,7 +154,7 @@ def rollback(
         storage = open_storage(output)
         made = publish_earlier(storage, parse_day(day), to, datetime.now(UTC), secrets.token_hex(4))
         console.print(
-            f"Published generation {made.generation} of {made.run_date}, which has the samples of generation {to}: "
+            f"Published generation {made.generation} of {made.run_date} with the samples of generation {to}: "
             f"{len(made.shards):,} shard(s), {made.records:,} records.",
             soft_wrap=True,
         )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ctr_samples.shards import Manifest, Storage
 
 SampleSet = Annotated[str, typer.Argument(help="The output directory of a sample set.")]
-OneGeneration = Annotated[int | None, typer.Option("--generation", min=1, help="Default: what readers see.")]
+OneGeneration = Annotated[int | None, typer.Option("--generation", min=1, help="Default: the one that readers see.")]
 
 
 def report(
@@ -33,11 +33,11 @@ def report(
     prometheus: Annotated[bool, typer.Option("--prometheus", help="Print the metrics for Prometheus.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Print where the report on a day is, by default on the last published day. Names later runs that were refused."""
+    """Print the path of a day's report, by default of the last published day. Also names later runs that were refused."""
     console = stderr_console()
     with errors_in_words(console, debug):
         if open_ + metrics + prometheus > 1:
-            raise UsageError("--open, --metrics and --prometheus exclude each other; give one of them.")
+            raise UsageError("--open, --metrics and --prometheus are mutually exclusive; give only one.")
         from ctr_samples.shards.naming import REPORT
 
         if prometheus and date is None and generation is None:
@@ -64,14 +64,14 @@ def compare(
     output: SampleSet,
     day_a: Annotated[str, typer.Argument(help="The day to compare with.")],
     day_b: Annotated[str, typer.Argument(help="The day that the report is about.")],
-    generation_a: Annotated[int | None, typer.Option("--generation-a", min=1, help="Of DAY_A.")] = None,
-    generation_b: Annotated[int | None, typer.Option("--generation-b", min=1, help="Of DAY_B.")] = None,
+    generation_a: Annotated[int | None, typer.Option("--generation-a", min=1, help="The generation of DAY_A.")] = None,
+    generation_b: Annotated[int | None, typer.Option("--generation-b", min=1, help="The generation of DAY_B.")] = None,
     file: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write it; default: a name made of both days.")
+        Path | None, typer.Option("--output", "-o", help="Where to write it; default: a file named after both days.")
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Write a report on DAY_B compared with DAY_A; both may be generations of one day. Prints its path."""
+    """Write a report on DAY_B compared with DAY_A; both may be generations of the same day. Prints its path."""
     with errors_in_words(stderr_console(), debug):
         storage, a = _manifest(output, day_a, generation_a)
         _, b = _manifest(output, day_b, generation_b)
@@ -139,8 +139,8 @@ def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Sto
     wanted = days[-1]
     if generation is not None and (found := numbers(storage, manifests_directory(wanted))):
         if generation not in found:
-            there = "only 1" if found == [1] else f"{found[0]} to {found[-1]}"
-            raise InputError(f"There is no generation {generation} of {wanted} in {storage.url}; there is {there}.")
+            existing = "only generation 1" if found == [1] else f"generations {found[0]} to {found[-1]}"
+            raise InputError(f"There is no generation {generation} of {wanted} in {storage.url}; it has {existing}.")
         return storage, read_manifest(storage, wanted, generation)
     newest = latest_manifest(storage, wanted)
     if newest is None and (refused := _unpublished(storage, wanted, "")):
@@ -184,8 +184,8 @@ def _metrics(storage: Storage, manifest: Manifest) -> Metrics:
 def _absent(storage: Storage, manifest: Manifest, name: str) -> InputError:
     place = storage.locate(_path(manifest.day, manifest.made_by, name))
     return InputError(
-        f"Generation {manifest.generation} of {manifest.run_date} has no {name} ({place}): it was removed, or a release that "
-        "made none wrote the day. Run the day again with --force."
+        f"Generation {manifest.generation} of {manifest.run_date} has no {name} ({place}): it was removed, or the release "
+        "that wrote the day did not make one. Run the day again with --force."
     )
 
 

@@ -93,8 +93,8 @@ class Sought:
         if not rows:
             begin, end = (when.astimezone(zone) for when in (day.start, day.end))
             raise InputError(
-                f"There is no impression {self} between {begin} and {end}; take an `impression_id` of that day's samples, as "
-                "`ctr-samples show` prints it, or check the keys and the date."
+                f"There is no impression {self} between {begin} and {end}; use an `impression_id` that "
+                "`ctr-samples show` prints for that day, or check the keys and the date."
             )
         times = {_utc(row.impression_time) for row in rows}
         if self.at is not None:
@@ -243,9 +243,9 @@ def evidence_of(
 ) -> Evidence:
     """All that a run of the day would look at for one impression. Runs on the driver; writes nothing."""
     reporter = reporter or Silent()
-    reporter.stage("looking at the inputs")
+    reporter.stage("checking the inputs")
     inputs = read_inputs(spark, config, run_date, reporter, watched=False)
-    reporter.stage("looking for the impression")
+    reporter.stage("finding the impression")
     with errors_of_sources(config.sources):
         return Witness(inputs).gather(sought)
 

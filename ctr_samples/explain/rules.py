@@ -148,18 +148,16 @@ def judge_rows(at: datetime, rows: Sequence[FeatureRow], rules: ViewRules) -> It
         if hidden is not None:
             yield Verdict(row, False, hidden)
         elif row is not best:
-            yield Verdict(row, False, "there is a later row that was known too")
+            yield Verdict(row, False, "a later row was known too")
         else:
             wrong = _invalid(at, row, rules)
-            yield Verdict(
-                row, wrong is None, wrong or f"the last row that was known, {in_words(at - row.event_time)} old"
-            )
+            yield Verdict(row, wrong is None, wrong or f"the latest known row, {in_words(at - row.event_time)} old")
 
 
 def _hidden(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
     """Why an impression could not see a row, or None if it could."""
     if row.event_time > at or (row.event_time == at and not rules.inclusive):
-        when = "at the very instant of" if row.event_time == at else f"{in_words(row.event_time - at)} after"
+        when = "at the same instant as" if row.event_time == at else f"{in_words(row.event_time - at)} after"
         return f"it became true {when} the impression"
     if row.available_time > at:
         return f"it was true, but not known until {in_words(row.available_time - at)} after the impression"
@@ -177,7 +175,7 @@ def _invalid(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
         latest = max(seen, default=None)
         if latest is not None and row.event_time != latest:
             when = latest.astimezone(rules.zone).isoformat(" ")
-            return f"the latest snapshot, of {when}, does not have this entity"
+            return f"the latest snapshot, of {when}, does not contain this entity"
     return None
 
 
@@ -193,7 +191,7 @@ def judge_history(at: datetime, actions: Sequence[PastAction], rules: HistoryRul
         if hidden is None and str(action.item) in items:
             hidden = "a later action on the same item counts"
         elif hidden is None and len(items) == rules.last:
-            hidden = f"the history has {rules.last} item(s), all of them later"
+            hidden = f"the history already has {rules.last} later item(s)"
         elif hidden is None:
             items.append(str(action.item))
         yield Verdict(action, hidden is None, hidden or f"number {len(items)}, {in_words(at - action.time)} old")
@@ -202,9 +200,9 @@ def judge_history(at: datetime, actions: Sequence[PastAction], rules: HistoryRul
 def _not_in_history(at: datetime, action: PastAction, rules: HistoryRules) -> str | None:
     """Why no history of an impression could have an action, or None if one could."""
     if rules.own_request is not None and str(action.request) == str(rules.own_request):
-        return "it is of the impression's own request"
+        return "it belongs to the impression's own request"
     if action.time >= at:
-        when = "at the very instant of" if action.time == at else f"{in_words(action.time - at)} after"
+        when = "at the same instant as" if action.time == at else f"{in_words(action.time - at)} after"
         return f"it happened {when} the impression"
     if action.time + rules.delay > at:
         return f"it was not known until {in_words(action.time + rules.delay - at)} after the impression"

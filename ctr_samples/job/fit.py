@@ -43,8 +43,8 @@ def fit(
         check_state(config, before, may_lack=True)
         if through <= before.through:
             raise UsageError(
-                f"{storage.url} has version {before.version}, fitted through {before.through}; the next one must look at a "
-                f"later day than {through}. Give a later `--through`, or begin a new lineage with `--afresh`."
+                f"{storage.url} already has version {before.version}, fitted through {before.through}, so the next one must "
+                f"end later than {through}. Give a later `--through`, or begin a new lineage with `--afresh`."
             )
     grows = before if not afresh else None
     chosen = days_through(through, days or config.fitted.days)
@@ -90,8 +90,8 @@ def check_state(config: JobConfig, state: FittedState, *, may_lack: bool = False
     """
     if state.name != config.name:
         raise UsageError(
-            f"`fitted.path` holds what was fitted for {state.name!r}, and this configuration is {config.name!r}; give each "
-            "sample set a path of its own."
+            f"`fitted.path` holds the fitted state of {state.name!r}, but this configuration is {config.name!r}; give each "
+            "sample set its own path."
         )
     wanted = declared(config)
     for kind, parts in wanted.items():

@@ -79,7 +79,7 @@ def _run(
     started, config = time.monotonic(), loaded.config
     loaded.refuse_secrets()
 
-    reporter.stage("looking at the inputs")
+    reporter.stage("checking the inputs")
     storage = open_storage(config.output.path)
     prepared = Prepared.of(spark, loaded, run_date, reporter)
     output = DayOutput.open(storage, run_date, config.name, retention_of(config), reporter.warn)
@@ -203,7 +203,7 @@ def read_inputs(
     """The inputs of a day, in a session of their own; warns of each optional source that is absent: its path may be wrong."""
     inputs = Inputs.read(run_session(spark, config.timezone), config, run_date, watched=watched)
     for name, place in inputs.absent():
-        reporter.warn(f"sources.{name}: there is no {place}; it is optional and read as empty.")
+        reporter.warn(f"sources.{name}: there is no {place}; the source is optional and is read as empty.")
     return inputs
 
 
@@ -212,8 +212,8 @@ def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, reporter: Repor
     if loaded.in_plans and spark.sparkContext.getConf().get("spark.eventLog.enabled", "false") == "true":
         names = ", ".join(f"${{{name}}}" for name in loaded.in_plans)
         reporter.warn(
-            f"Spark's event log will hold what {names} was filled with; let secrets stand in `url`, `user` and `password` of "
-            "databases only, or set `spark.eventLog.enabled: false`."
+            f"Spark's event log will contain the values of {names}; put secrets only in `url`, `user` and `password` of "
+            "databases, or set `spark.eventLog.enabled: false`."
         )
 
 

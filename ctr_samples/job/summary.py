@@ -20,10 +20,10 @@ from ctr_samples.shards.naming import day_directory
 
 _REASONS = {
     "no_time": "had no readable time",
-    "no_article": "named no article",
-    "repeated": "repeated the one before",
-    "skip_above": "stood below the last click of their list",
-    "down_sampled": "were negatives of train beyond the share that stays",
+    "no_article": "had no article",
+    "repeated": "repeated an earlier one",
+    "skip_above": "were below the last click of their list",
+    "down_sampled": "were train negatives removed by down-sampling",
 }
 
 
@@ -95,7 +95,7 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
             (
                 name,
                 f"{counts.get('matched', 0) / max(manifest.records, 1):.1%}",
-                "of the samples have a row known in time",
+                "of the samples match a row known in time",
             )
             for name, counts in manifest.views.items()
         ]
@@ -115,7 +115,8 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
         if source.get("missing_days"):
             yield Text(f"  {name} had no data for {_some(source['missing_days'])}.")
     if not manifest.label_mature:
-        yield Text("  The labels are not final: a window was open, or reaches into a day without data.", style="yellow")
+        sentence = "The labels are not final: a label window is still open, or reaches into a day without data."
+        yield Text(f"  {sentence}", style="yellow")
 
 
 def _flips(flips: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
@@ -127,7 +128,7 @@ def _flips(flips: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
         yield "", "", f"not compared with generation {flips['against']}: {flips['not_compared']}"
         return
     count = {name: flips.get(name, 0) for name in ("flipped_to_1", "flipped_to_0", "changed", "new", "gone")}
-    changed = f", {count['changed']:,} have another value" if count["changed"] else ""
+    changed = f", {count['changed']:,} changed value" if count["changed"] else ""
     others = f"; {count['new']:,} samples are new, {count['gone']:,} gone" if count["new"] or count["gone"] else ""
     to = f"{count['flipped_to_1']:,} to 1, {count['flipped_to_0']:,} to 0"
     yield "", f"{count['flipped_to_1'] + count['flipped_to_0']:,}", f"flipped {since}: {to}{changed}{others}"
@@ -143,10 +144,10 @@ def _next(manifest: Manifest, storage: Storage) -> Iterator[RenderableType]:
     yield _line(f"  {_short(storage.locate(day_directory(manifest.day)))}")
     yield Text("Next", style="bold")
     for command, comment in (
-        ("report", "where the page about the day is"),
-        ("show", "the first examples as a table"),
-        ("verify", "every byte against the manifest"),
-        ("paths", "the files, for any reader"),
+        ("report", "print the path of the day's report"),
+        ("show", "print the first examples"),
+        ("verify", "check every byte against the manifest"),
+        ("paths", "print the paths of the shards, for any reader"),
     ):
         yield _line(f"  {_program()} {command + ' ' + place:<{len(place) + 7}}  # {comment}")
 

@@ -113,9 +113,9 @@ def check_impressions(config: JobConfig, counts: ImpressionCounts, run_date: dat
     allowed = config.sources[shown.source].bad_records.max_rate
     if sum(unreadable.values()) > allowed * counts.impressions:
         raise InputError(
-            f"{which}, of which {unreadable[NO_TIME]:,} have no readable time and {unreadable[NO_ARTICLE]:,} no readable "
-            f"article, more than `bad_records.max_rate: {allowed:g}` of that source allows. Look at the log and at "
-            "`impressions.time` and `impressions.article`, or raise the rate."
+            f"{which}; {unreadable[NO_TIME]:,} have no readable time and {unreadable[NO_ARTICLE]:,} no readable article, more "
+            f"than its `bad_records.max_rate: {allowed:g}` allows. Check the log, `impressions.time` and "
+            "`impressions.article`, or raise the rate."
         )
 
 

@@ -136,8 +136,8 @@ def test_an_explanation_says_what_was_taken_and_why_all_else_was_not(witness: Wi
   request: None
   position: 0
 
-[bold]Label clicked[/bold]: 1 of 5 action(s) of the same key and article count
-  The same was shown 1 more time(s) near this day.
+[bold]Label clicked[/bold]: 1 of 5 action(s) with the same key and article count
+  The article was shown 1 more time(s) around this day.
   [dim]✗[/dim] 2019-06-05 09:10:00+02:00: it came 50m 0s before the impression; the limit is 0s
   [dim]✗[/dim] 2019-06-05 09:59:00+02:00: it came 1m 0s before the impression; the limit is 0s
   [green]✓[/green] 2019-06-05 10:10:00+02:00: it came 10m 0s after the impression, within 30m 0s (by user)
@@ -149,15 +149,15 @@ it (2019-06-05 11:00:00+02:00)
   [dim]✗[/dim] 2019-06-05 10:05:00+02:00, known 2019-06-05 10:15:00+02:00: it became true 5m 0s after the impression
   [dim]✗[/dim] 2019-06-05 09:55:00+02:00, known 2019-06-05 10:05:00+02:00: it was true, but not known until 5m 0s after \
 the impression
-  [green]✓[/green] 2019-06-05 09:00:00+02:00, known 2019-06-05 09:10:00+02:00: the last row that was known, 1h 0m 0s old
+  [green]✓[/green] 2019-06-05 09:00:00+02:00, known 2019-06-05 09:10:00+02:00: the latest known row, 1h 0m 0s old
       {{'score': 3}}
-  [dim]✗[/dim] 2019-06-05 08:00:00+02:00, known 2019-06-05 08:10:00+02:00: there is a later row that was known too
+  [dim]✗[/dim] 2019-06-05 08:00:00+02:00, known 2019-06-05 08:10:00+02:00: a later row was known too
 
 [bold]View item[/bold], key 'a': 1 row(s)
   [green]✓[/green] a table without times: {{'topic': 'sport'}}
 
 [bold]View pair[/bold], key ('u1', 'a'): 1 row(s)
-  [green]✓[/green] 2019-06-05 09:59:00+02:00: the last row that was known, 1m 0s old
+  [green]✓[/green] 2019-06-05 09:59:00+02:00: the latest known row, 1m 0s old
       {{'times': 2}}
 
 [bold]History recent[/bold], user 'u1': 2 of 13 action(s), newest first
@@ -165,12 +165,12 @@ the impression
   [dim]✗[/dim] 2019-06-05 10:40:00+02:00 'a': it happened 40m 0s after the impression
   [dim]✗[/dim] 2019-06-05 10:10:00+02:00 'b': it happened 10m 0s after the impression
   [dim]✗[/dim] 2019-06-05 10:10:00+02:00 'a': it happened 10m 0s after the impression
-  [dim]✗[/dim] 2019-06-05 10:00:00+02:00 'f': it happened at the very instant of the impression
+  [dim]✗[/dim] 2019-06-05 10:00:00+02:00 'f': it happened at the same instant as the impression
   [dim]✗[/dim] 2019-06-05 09:59:01+02:00 'f': it was not known until 1s after the impression
   [green]✓[/green] 2019-06-05 09:59:00+02:00 'a': number 1, 1m 0s old {{'kind': 'click'}}
   [green]✓[/green] 2019-06-05 09:30:00+02:00 'c': number 2, 30m 0s old {{'kind': 'click'}}
-  [dim]✗[/dim] 2019-06-05 09:20:00+02:00 'd': the history has 2 item(s), all of them later
-  [dim]✗[/dim] 2019-06-05 09:10:00+02:00 'e': the history has 2 item(s), all of them later
+  [dim]✗[/dim] 2019-06-05 09:20:00+02:00 'd': the history already has 2 later item(s)
+  [dim]✗[/dim] 2019-06-05 09:10:00+02:00 'e': the history already has 2 later item(s)
   [dim]✗[/dim] 2019-06-05 09:10:00+02:00 'a': a later action on the same item counts
   [dim]✗[/dim] 2019-06-05 07:59:59+02:00 'e': it is 2h 0m 1s old; the limit is 2h 0m 0s
   [dim]✗[/dim] 2019-06-04 21:00:00+02:00 'g': it is 13h 0m 0s old; the limit is 2h 0m 0s"""
@@ -232,7 +232,7 @@ def test_an_impression_that_became_no_sample_is_explained_too_and_an_unknown_one
     (repeated,) = [r.impression_id for r in cut.collect() if r[DROPPED] == "repeated"]
     assert repeated not in made
     lines = list(report(witness.gather(Sought(repeated)), ZoneInfo("UTC")))
-    assert "  [yellow]It becomes no sample: repeated.[/yellow]" in lines
+    assert "  [yellow]It does not become a sample: repeated.[/yellow]" in lines
     with pytest.raises(InputError, match="There is no impression 5 between 2019-06-05 00:00:00"):
         witness.gather(Sought(5))
 

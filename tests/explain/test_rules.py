@@ -109,22 +109,22 @@ def judged(rows: list[FeatureRow], **rules: object) -> list[tuple[bool, str]]:
 def test_each_row_is_chosen_or_has_its_reason() -> None:
     assert judged([row(1), row(0), row(-60, known=5), row(-3600), row(-7200)]) == [
         (False, "it became true 1s after the impression"),
-        (False, "it became true at the very instant of the impression"),
+        (False, "it became true at the same instant as the impression"),
         (False, "it was true, but not known until 5s after the impression"),
-        (True, "the last row that was known, 1h 0m 0s old"),
-        (False, "there is a later row that was known too"),
+        (True, "the latest known row, 1h 0m 0s old"),
+        (False, "a later row was known too"),
     ]
 
 
 def test_the_best_row_may_be_too_old_or_a_tombstone() -> None:
-    assert judged([row(-86400)]) == [(True, "the last row that was known, 1d 0h 0m 0s old")]
+    assert judged([row(-86400)]) == [(True, "the latest known row, 1d 0h 0m 0s old")]
     assert judged([row(-86401)]) == [(False, "it is 1d 0h 0m 1s old; the ttl is 1d 0h 0m 0s")]
     assert judged([row(-60, gone=True), row(-120)])[0] == (
         False,
         "a tombstone: from here on the entity has no features",
     )
     assert judged([row(-(10**8))], ttl=None)[0][0]
-    assert judged([row(0)], inclusive=True) == [(True, "the last row that was known, 0s old")]
+    assert judged([row(0)], inclusive=True) == [(True, "the latest known row, 0s old")]
 
 
 def test_the_sequence_decides_between_equal_times() -> None:
@@ -137,8 +137,8 @@ def test_the_sequence_decides_between_equal_times() -> None:
 
 def test_of_two_rows_of_one_event_time_the_one_known_later_is_the_correction() -> None:
     assert judged([row(-60, known=-50, sequence=2), row(-60, known=-40, sequence=1)]) == [
-        (True, "the last row that was known, 1m 0s old"),
-        (False, "there is a later row that was known too"),
+        (True, "the latest known row, 1m 0s old"),
+        (False, "a later row was known too"),
     ]
     taken = [
         v.what.sequence for v in judge_rows(TEN, [row(-60, -50, sequence=2), row(-60, -40, sequence=1)], ANY) if v.taken
@@ -150,7 +150,7 @@ def test_an_entity_must_be_in_the_latest_snapshot() -> None:
     snapshots = [(at(-7200), at(-7000)), (at(-3600), at(-3000)), (at(-60), at(5))]
     assert judged([row(-3600, known=-3000)], snapshots=snapshots)[0][0]
     assert judged([row(-7200, known=-7000)], snapshots=snapshots) == [
-        (False, "the latest snapshot, of 2019-06-05 09:00:00+00:00, does not have this entity")
+        (False, "the latest snapshot, of 2019-06-05 09:00:00+00:00, does not contain this entity")
     ]
     of_this_instant = [(at(-3600), at(-3000)), (TEN, TEN)]
     assert judged([row(-3600, known=-3000)], snapshots=of_this_instant)[0][0], (
@@ -172,15 +172,15 @@ def test_each_action_is_in_a_history_or_has_its_reason() -> None:
     actions += [past(-60, 8), past(-70, 9), past(-3600, 10), past(-3601, 11)]
     assert listed(actions, delay=timedelta(seconds=10), own_request="r1") == [
         (1, False, "it happened 5s after the impression"),
-        (2, False, "it happened at the very instant of the impression"),
+        (2, False, "it happened at the same instant as the impression"),
         (3, False, "it was not known until 5s after the impression"),
         (4, True, "number 1, 20s old"),
-        (5, False, "it is of the impression's own request"),
+        (5, False, "it belongs to the impression's own request"),
         (6, True, "number 2, 40s old"),
         (4, False, "a later action on the same item counts"),
         (8, True, "number 3, 1m 0s old"),
-        (9, False, "the history has 3 item(s), all of them later"),
-        (10, False, "the history has 3 item(s), all of them later"),
+        (9, False, "the history already has 3 later item(s)"),
+        (10, False, "the history already has 3 later item(s)"),
         (11, False, "it is 1h 0m 1s old; the limit is 1h 0m 0s"),
     ]
 

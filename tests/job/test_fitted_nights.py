@@ -182,7 +182,7 @@ def test_a_state_that_does_not_fit_its_configuration_is_refused(
 
 
 def test_a_day_is_not_fitted_twice(spark: SparkSession, nights: Path, versions: list[FittedState]) -> None:
-    with pytest.raises(UsageError, match="version 3, fitted through 2019-06-05; the next one must look at a later day"):
+    with pytest.raises(UsageError, match="version 3, fitted through 2019-06-05, so the next one must end later"):
         fit(spark, load_config(nights / "nights.yaml"), DAYS[2])
 
 

@@ -30,7 +30,7 @@ VECTOR = [i / 8 for i in range(100)]
 TWELVE = [0.1, 1.2, 0.3, 1.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.4, 1.1, 0.2]
 TEN_GREATEST = [1.2, 1.1, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]
 TEN_SMALLEST = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
-WARNING = "sources.{0}: there is no {1}/{0}; it is optional and read as empty."
+WARNING = "sources.{0}: there is no {1}/{0}; the source is optional and is read as empty."
 TABLES = ("article_vector", "article_profile", "ctr_feature_user")
 
 pytestmark = pytest.mark.slow

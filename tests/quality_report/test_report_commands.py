@@ -113,10 +113,10 @@ def test_report_prints_the_page_of_a_given_generation(root: Path) -> None:
             "has no samples of 2019-06-07; published are 2019-06-04 to 2019-06-05 (2 day(s)).",
         ),
         (["--date", "2019-06-05", "--generation", "7"], 3, "There is no generation 7 of 2019-06-05 in"),
-        (["--date", "2019-06-05", "--generation", "7"], 3, "; there is 1 to 2."),
-        (["--date", "2019-06-04", "--generation", "2"], 3, "; there is only 1."),
+        (["--date", "2019-06-05", "--generation", "7"], 3, "; it has generations 1 to 2."),
+        (["--date", "2019-06-04", "--generation", "2"], 3, "; it has only generation 1."),
         (["--date", "tomorrow"], 2, "The date is 'tomorrow'; expected a day"),
-        (["--open", "--metrics"], 2, "--open, --metrics and --prometheus exclude each other; give one of them."),
+        (["--open", "--metrics"], 2, "--open, --metrics and --prometheus are mutually exclusive; give only one."),
     ],
 )
 def test_what_is_not_there_is_told_in_a_sentence(root: Path, arguments: list[str], code: int, expected: str) -> None:
@@ -332,7 +332,7 @@ def test_a_rollback_prints_its_manifest_and_has_the_report_of_the_earlier_genera
     done = call("rollback", root, "2019-06-05", "--to", "1")
     assert (done.exit_code, done.stdout) == (0, f"{root}/dt=2019-06-05/manifests/00000003.json\n")
     assert sentence(done) == (
-        "Published generation 3 of 2019-06-05, which has the samples of generation 1: 1 shard(s), 10 records."
+        "Published generation 3 of 2019-06-05 with the samples of generation 1: 1 shard(s), 10 records."
     )
     page = run_directory(root, "2019-06-05", 1) / "report.html"
     assert call("report", root).stdout == f"{page}\n"

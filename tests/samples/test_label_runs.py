@@ -138,7 +138,7 @@ def test_a_day_that_is_run_again_when_its_windows_closed_says_which_labels_flipp
     validate(json.loads(final.to_json()), schema)
     summary = said(tmp_path, final)
     assert "1  flipped since generation 1: 1 to 1, 0 to 0 " in summary
-    assert "flipped since generation 1: 1 to 1, 0 to 0, 1 have another value" in summary
+    assert "flipped since generation 1: 1 to 1, 0 to 0, 1 changed value" in summary
 
     again = job.run(spark, config(tmp_path), DAY, force=True).manifest
     assert "flips" not in again.labels["clicked"]
@@ -196,4 +196,4 @@ def test_what_stands_below_the_last_click_of_its_list_is_dropped_and_accounted_f
         "repeated": 1,
         "skip_above": 4,
     }
-    assert "4  stood below the last click of their list" in said(tmp_path, manifest)
+    assert "4  were below the last click of their list" in said(tmp_path, manifest)
