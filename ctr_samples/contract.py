@@ -99,7 +99,7 @@ class FeatureSpec:
         most = _MOST_BYTES // _LEAST_BYTES.get(self.dtype, 1)
         if self.size is not None and max(self.size, *self.shape or (0,)) > most:
             raise ContractError(
-                f"Feature {self.name!r} has the shape {self.shape}, and a record of 2 GiB holds at most {most:,} of its values."
+                f"Feature {self.name!r} has the shape {self.shape}, but a record of 2 GiB holds at most {most:,} such values."
             )
         if self.dtype == "float64" and self.encoding == "list":
             raise ContractError(
@@ -183,7 +183,7 @@ class ExampleContract:
         lists = {(f.name, f.dtype) for f in contract.features if f.shape is None}
         if contract.layout == "sparse" and not lists >= {("indices", "int64"), ("values", "float32")}:
             raise ContractError(
-                "The contract has the layout sparse, without a list of int64 `indices` and one of float32 `values`. "
+                "The contract has the layout sparse but lacks a list of int64 `indices` or one of float32 `values`. "
                 "Restore the document that holds it."
             )
         return contract

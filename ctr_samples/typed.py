@@ -157,13 +157,13 @@ def _typed_dict(kind: Any, value: Any, where: str) -> Any:
 
 def _scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is int and (isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63):
-        raise _mistyped(where, value, "a whole number of 64 bits")
+        raise _mistyped(where, value, "a 64-bit integer")
     if kind is float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not _fits(value):
             raise _mistyped(where, value, "a number")
         return value
     if not isinstance(value, kind):
-        raise _mistyped(where, value, {str: "a text", bool: "true or false"}.get(kind, kind.__name__))
+        raise _mistyped(where, value, {str: "text", bool: "true or false"}.get(kind, kind.__name__))
     return value
 
 
@@ -185,7 +185,7 @@ def _object(value: Any, where: str) -> Mapping[str, Any]:
 def _bounded(value: Any, where: str, depth: int = 0) -> Any:
     """Anything, unless it is nested too deeply."""
     if depth > _DEEPEST:
-        raise Mistyped(f"{_named(where)} is nested more than {_DEEPEST} deep")
+        raise Mistyped(f"{_named(where)} is nested more than {_DEEPEST} levels deep")
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
     for one in inside:
         _bounded(one, where, depth + 1)

@@ -15,20 +15,24 @@ def train(
     last: Annotated[str | None, typer.Option("--to", help="The last of them.")] = None,
     model: Annotated[Model, typer.Option(help="What to train.")] = Model.logistic,
     label: Annotated[str | None, typer.Option(help="Which label; default: the first.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes; default: as suits the model.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Samples of a step, over all workers.")] = 256,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="Passes over the data; default: what suits the model.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Samples per step, over all workers.")] = 256,
     learning_rate: Annotated[float | None, typer.Option(help="Default: one that suits the model.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the first weights and the order of the samples.")] = 7,
-    calibrate: Annotated[bool, typer.Option("--calibrate", help="Correct for sampling, instead of weights.")] = False,
-    checkpoints: Annotated[str | None, typer.Option(help="Where to keep them, and go on from the newest.")] = None,
-    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps from one to the next.")] = 1000,
-    export: Annotated[str | None, typer.Option(help="Where to put the next version of the model.")] = None,
-    eval_date: Annotated[str | None, typer.Option(help="A day to score on; default: the next, if it is there.")] = None,
-    by: Annotated[str | None, typer.Option(help="A feature, to score for each of its values.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="1 makes a run repeatable to the bit.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the initial weights and of the order of samples.")] = 7,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate", help="Correct the predictions for sampling instead of weighting.")
+    ] = False,
+    checkpoints: Annotated[str | None, typer.Option(help="Where to keep checkpoints; resumes from the newest.")] = None,
+    checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 1000,
+    export: Annotated[str | None, typer.Option(help="Where to export the next version of the model.")] = None,
+    eval_date: Annotated[str | None, typer.Option(help="A day to score on; default: the next, if published.")] = None,
+    by: Annotated[str | None, typer.Option(help="A feature: also score each of its values.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="1 makes a run repeatable bit for bit.")] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
-    """Read with tf.data, train, go on from a checkpoint, score, export. For several workers set TF_CONFIG."""
+    """Train a click model, resuming from a checkpoint; score and export it. For several workers set TF_CONFIG."""
     from ctr_samples.cli import errors_in_words
     from ctr_samples.errors import UsageError
     from ctr_samples.terminal import stderr_console

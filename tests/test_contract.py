@@ -69,7 +69,7 @@ def test_a_contract_of_another_version_is_refused_with_advice() -> None:
         ({"parts": [{"name": "a", "start": -1, "size": 2}]}, r"parts\[0\].start is -1, expected a number from 0 to"),
         ({"state": {"lineage": "a", "version": 1}}, "state has no 'fingerprint'"),
         ({"version": True}, "version is True, expected a whole number"),
-        ({"layout": "sparse"}, "the layout sparse, without a list of int64 `indices`"),
+        ({"layout": "sparse"}, "the layout sparse but lacks a list of int64 `indices`"),
     ],
 )
 def test_what_is_no_contract_is_refused_with_the_place(changes: dict[str, Any], said: str) -> None:
@@ -81,5 +81,5 @@ def test_what_is_no_contract_is_refused_with_the_place(changes: dict[str, Any], 
 def test_a_feature_has_no_more_values_than_a_record_can_hold(dtype: Any, most: int) -> None:
     assert FeatureSpec("a", dtype, (most,)).size == most
     for shape in ((most + 1,), (2, most), (most + 1, 0)):
-        with pytest.raises(ContractError, match=f"a record of 2 GiB holds at most {most:,} of its values"):
+        with pytest.raises(ContractError, match=f"a record of 2 GiB holds at most {most:,} such values"):
             FeatureSpec("a", dtype, shape)

@@ -98,10 +98,10 @@ def check_state(config: JobConfig, state: FittedState, *, may_lack: bool = False
         for name, said in parts.items():
             fitted = state.declared.get(kind, {}).get(name)
             if fitted != said and not (fitted is None and may_lack):
-                how = "is not in" if fitted is None else f"was fitted as {_shown(fitted)} in"
+                found = "does not have it" if fitted is None else f"was fitted with {_shown(fitted)}"
                 raise ConfigError(
-                    f"{kind}.{name}: the configuration says {_shown(said)}, and it {how} version {state.version} of the "
-                    f"fitted state. {'Run `ctr-samples fit`' if fitted is None else 'Restore the configuration'}, or begin "
+                    f"{kind}.{name}: the configuration says {_shown(said)}, but version {state.version} of the fitted "
+                    f"state {found}. {'Run `ctr-samples fit`' if fitted is None else 'Restore the configuration'}, or begin "
                     "a new lineage with `ctr-samples fit --afresh`."
                 )
 

@@ -64,8 +64,7 @@ def count_days(spark: SparkSession, config: JobConfig, days: Sequence[date], bef
         count = rows.count()
         if count == 0:
             raise InputError(
-                f"There are no training impressions on {days[0]} to {days[-1]} to fit anything on; check the days and the "
-                "split."
+                f"There are no training impressions from {days[0]} to {days[-1]} to fit on; check the days and the split."
             )
         lists = {name for name, value in values.items() if value.levels}
         measured = [name for name, f in fitted.features.items() if (f.scale or f.quantiles) and name not in known]
@@ -154,7 +153,7 @@ def _moments(rows: DataFrame, name: str, feature: Feature, listed: bool) -> Mome
         .collect()
     )
     if len(found) != (feature.shape[0] if feature.shape else 1):
-        raise InputError(f"features.{name}: the days that are fitted have no number for it; look at its source.")
+        raise InputError(f"features.{name}: there are no numbers on these days to fit it on; check its source.")
     _, count, mean, std, low, high = zip(*found, strict=True)
     return Moments(count, mean, std, low, high)
 
@@ -165,5 +164,5 @@ def _boundaries(rows: DataFrame, name: str, feature: Feature, listed: bool) -> t
     (found,) = _numbers(rows, name, listed).agg(F.percentile_approx("x", ranks, ACCURACY)).collect()
     distinct = sorted(set(found[0] or ()))
     if not distinct:
-        raise InputError(f"features.{name}: the days that are fitted have no number for it; look at its source.")
+        raise InputError(f"features.{name}: there are no numbers on these days to fit it on; check its source.")
     return tuple(distinct)

@@ -28,14 +28,15 @@ def check_text(text: str, where: str) -> None:
     """ExpressionError for an expression that Spark had better not parse."""
     if len(text) > LONGEST_TEXT:
         raise ExpressionError(
-            f"{where} has {len(text):,} characters, expected at most {LONGEST_TEXT:,}; make columns in the source from a part."
+            f"{where} has {len(text):,} characters, expected at most {LONGEST_TEXT:,}; compute a part of it "
+            "as a column of the source."
         )
     depth = deepest = 0
     for bracket in re.findall(r"[()\[\]]", _QUOTED.sub("", text)):
         depth += 1 if bracket in "([" else -1
         deepest = max(deepest, depth)
     if deepest > MOST_BRACKETS:
-        raise ExpressionError(f"{where}: {deepest:,} brackets stand in one another, expected at most {MOST_BRACKETS}.")
+        raise ExpressionError(f"{where}: brackets are nested {deepest:,} deep, expected at most {MOST_BRACKETS}.")
 
 
 def shown(text: str) -> str:
@@ -83,11 +84,11 @@ class Sizes:
         self._product *= max(size or 1, 1)
         if size is None:
             raise ExpressionError(
-                f"{self._where}: the size of what {name} makes depends on the data; expected a number that stands there."
+                f"{self._where}: the size of what {name} returns depends on the data; expected a literal number."
             )
         if self._product > LARGEST:
             raise ExpressionError(
-                f"{self._where}: {name} makes a value of {self._product:,} characters or items; expected at most {LARGEST:,}."
+                f"{self._where}: {name} returns a value of {self._product:,} characters or items; expected at most {LARGEST:,}."
             )
 
 

@@ -140,7 +140,9 @@ def _checked(root: Any, text: str, where: str) -> _Parsed:
             if name == "from_json":
                 check_parsed_json(node, where)
             if name == "unix_timestamp" and node.children().isEmpty():
-                raise ExpressionError(f"{where}: unix_timestamp() without a time is now, which is not allowed.")
+                raise ExpressionError(
+                    f"{where}: unix_timestamp() without an argument is the current time, which is not allowed."
+                )
         # Spark's parser takes every name in the body of a lambda for one of its parameters.
         if (
             kind in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable")

@@ -33,8 +33,8 @@ _OUTSIDE = (
     (
         re.compile(r"No space left on device|Disk quota exceeded"),
         StorageError,
-        "A disk is full: that of Spark's temporary files, most likely. Free some of it, or set `spark.local.dir` (the "
-        "environment's SPARK_LOCAL_DIRS) to a larger one.",
+        "A disk is full, most likely the one with Spark's temporary files. Free some space, or point `spark.local.dir` (the "
+        "environment variable SPARK_LOCAL_DIRS) to a larger disk.",
     ),
     (
         re.compile(r"No module named '(?:tensorflow|keras)'"),
@@ -53,8 +53,8 @@ _OUTSIDE = (
             r"ArrowCapacityError|capacity error|exceeds the maximum array|Buffer overflow"
         ),
         InputError,
-        "A task ran out of memory: a value is very large, most likely. Leave out or shorten the column with values of many "
-        "megabytes, or give Spark more memory (`spark.executor.memory`, locally SPARK_DRIVER_MEMORY).",
+        "A task ran out of memory, most likely because of a very large value. Drop or shorten the column with values of "
+        "many megabytes, or give Spark more memory (`spark.executor.memory`, locally SPARK_DRIVER_MEMORY).",
     ),
 )
 """What has its cause outside of the configuration, by what Java or Python says of it."""
@@ -113,8 +113,8 @@ def as_expected_error(error: Exception) -> CtrSamplesError | None:
     if header:
         said = "; ".join(line.strip() for line in header["what"].splitlines())
         return InputError(
-            f"The first line of {header['file']} is not that of the other files of its source: {said}. Give all files the same "
-            "columns in the same order."
+            f"The first line of {header['file']} differs from that of the other files of its source: {said}. Give all "
+            "files the same columns in the same order."
         )
     other = _OTHER_TYPE.search(text)
     if other:
@@ -130,11 +130,11 @@ def as_expected_error(error: Exception) -> CtrSamplesError | None:
     if unreadable:
         file = _FILE.search(unreadable["what"])
         place = file[0].rstrip(".") if file else "an input file"
-        return InputError(f"{place} cannot be read; it is damaged or of another format. Restore it, or remove it.")
+        return InputError(f"{place} cannot be read; it is damaged or in another format. Restore or remove it.")
     value = _VALUE.search(text)
     if value:
         what = _ADVICE.sub("", value["what"] or value["range"]).rstrip(";. ")
-        return InputError(f"An expression of the configuration fails on a value in the data: {what}.")
+        return InputError(f"An expression in the configuration fails on a value in the data: {what}.")
     return None
 
 

@@ -22,7 +22,7 @@ _PLAIN_LITERAL = re.compile(r"\w+\s*(?:'([^'\\]*)'|\"([^\"\\]*)\")")
 TIME_FORMAT = "yyyy-M-d[['T'][' ']H:m[:s][.SSSSSSSSS][[' ']VV][XXX][XX][X]]"
 """For timestamps in the schema of a text source: what Spark reads without a format, but for text that does not say its day."""
 _WITHOUT_DATE = r"^\s*(?:[Tt]|\d{1,2}:)"
-_DEPENDS = "depends on when the run is, which is not allowed"
+_DEPENDS = "depends on when the job runs, which is not allowed"
 _REPLACE = "org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions"
 _PATTERNS = "org.apache.spark.sql.catalyst.trees.TreePattern"
 _TIMES = ("timestamp", "timestamp_ntz", "timestamp_ltz")
@@ -99,8 +99,8 @@ def check_parsed_json(call: Any, where: str) -> None:
 
 def _needs_format(where: str, example: str = "to_timestamp(x, 'yyyy-MM-dd HH:mm:ss')") -> ExpressionError:
     return ExpressionError(
-        f"{where} reads text as a time, and text without a date would be a time of the day of the run; give the format, as in "
-        f"{example}."
+        f"{where} reads text as a time, and text without a date would become a time on the day of the run; give the format, as "
+        f"in {example}."
     )
 
 

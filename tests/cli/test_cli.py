@@ -110,7 +110,7 @@ def test_an_empty_directory_is_told_from_a_missing_one(spark: SparkSession, here
     (tmp_path / "empty").mkdir()
     result = generate(tmp_path / "out", "--set", f"sources.log.path={tmp_path}/empty")
     assert result.exit_code == 3
-    assert "is there but holds no data file" in sentence(result)
+    assert "exists but contains no data file" in sentence(result)
 
 
 def test_a_missing_configuration_file_is_named() -> None:

@@ -162,9 +162,13 @@ def test_a_version_is_put_once(nights: Path, versions: list[FittedState]) -> Non
         (
             "oov_buckets: 1",
             "oov_buckets: 2",
-            "vocabularies.cities: the configuration says oov_buckets: 2, capacity: 5, and it ",
+            "vocabularies.cities: the configuration says oov_buckets: 2, capacity: 5, but version 2 of the fitted state ",
         ),
-        ("capacity: 5", "capacity: 50", "was fitted as oov_buckets: 1, capacity: 5 in version 2 of the fitted state"),
+        (
+            "capacity: 5",
+            "capacity: 50",
+            "but version 2 of the fitted state was fitted with oov_buckets: 1, capacity: 5.",
+        ),
         ("quantiles: 2", "quantiles: 4", "features.price_bucket: the configuration says"),
         (
             "scale: standardise",
@@ -231,7 +235,5 @@ def test_what_would_spoil_a_fit_for_ever_is_left_out(spark: SparkSession, tmp_pa
 
 def test_days_without_training_rows_fit_nothing(spark: SparkSession, nights: Path, tmp_path: Path) -> None:
     early = write_config(tmp_path, **{"'20:00'": "'00:00'", f"{tmp_path}/logs": f"{nights}/logs"})
-    with pytest.raises(
-        InputError, match="There are no training impressions on 2019-06-03 to 2019-06-03 to fit anything on"
-    ):
+    with pytest.raises(InputError, match="There are no training impressions from 2019-06-03 to 2019-06-03 to fit on"):
         fit(spark, load_config(early), DAYS[0])

@@ -263,7 +263,7 @@ features:
         ),
         ("{from: prices.price, dtype: int64}", "features.wrong: found double, expected an integer or boolean"),
         ("{from: prices.price, dtype: float32, shape: [4]}", r"`shape: \[4\]` needs an array, found double"),
-        ("{from: prices.sizes, dtype: float32}", "found array<double>, expected a number .* say its length"),
+        ("{from: prices.sizes, dtype: float32}", "found array<double>, expected a number .* set `shape: "),
     ],
 )
 def test_what_the_schemas_show_to_be_wrong_is_refused_before_any_row_is_read(

@@ -114,7 +114,7 @@ def test_a_clock_that_lets_the_future_through_is_found(
     with pytest.raises(AccountingError) as caught:
         check_canaries(spark, config, DAY, steps, seen_by(spark, SHOWN))
     assert str(caught.value) == (
-        f"views.{view}: {seen} of {seen} impressions saw a row that only the future knew, so features may hold what happened "
+        f"views.{view}: {seen} of {seen} impressions saw a row from the future, so features may contain what happened "
         "after the impression. Nothing was published; report it."
     )
 
@@ -125,7 +125,7 @@ def test_a_join_that_finds_nothing_is_found_too(
     monkeypatch.setattr(rows, "effective_from", lambda how: F.col(EVENT_TIME) + F.lit(timedelta(days=1)))
     with pytest.raises(
         AccountingError,
-        match="views.one: 0 of 3 impressions saw a row that was true before them and known by then, so the",
+        match="views.one: 0 of 3 impressions saw the row that was true before them and known by then, so the",
     ):
         check_canaries(spark, config, DAY, STEPS[3:], seen_by(spark, SHOWN))
 
@@ -183,6 +183,6 @@ def test_a_run_whose_joins_leak_publishes_nothing(
         3600 <= clicks["age_s_min"] <= clicks["age_s_median"] <= clicks["age_s_p90"] <= clicks["age_s_max"] < 25 * 3600
     )
     monkeypatch.setattr(rows, "effective_from", of_the_same_instant)
-    with pytest.raises(AccountingError, match="views.item_clicks: .* saw a row that only the future knew"):
+    with pytest.raises(AccountingError, match="views.item_clicks: .* saw a row from the future"):
         job.run(spark, loaded, date(2019, 11, 25))
     assert not list(tmp_path.glob("dt=2019-11-25/manifests/*"))

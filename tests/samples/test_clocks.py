@@ -141,8 +141,8 @@ def counted(
         ("timestamp_millis(t div 1000)", "1970; did you mean timestamp_seconds(t div 1000)?"),
         (
             "coalesce(timestamp_micros(t), timestamp_micros(micros))",
-            "1970: the numbers behind coalesce(timestamp_micros(t), timestamp_micros(micros)) were read 1,000 times too small, "
-            "with the wrong unit.",
+            "1970: the numbers behind coalesce(timestamp_micros(t), timestamp_micros(micros)) were read in the wrong unit, "
+            "1,000 times too small.",
         ),
         ("timestamp_seconds(seconds * 10)", "years such as 2464. Correct"),
     ],

@@ -125,7 +125,7 @@ def test_another_delimiter_is_suggested(spark: SparkSession, tmp_path: Path, del
 
 
 def test_a_header_that_was_not_announced_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    message = "sources.t: the first line of t.csv holds the names of the columns; set `header: true`."
+    message = "sources.t: the first line of t.csv contains the column names; set `header: true`."
     assert refusal(spark, tmp_path, "User,item\nu1,i1\n", "user STRING, item STRING", header=False) == message
 
 
@@ -137,7 +137,7 @@ def test_another_file_of_the_source_with_other_columns_is_refused(spark: SparkSe
     frame = read_source(spark, "t", CsvSource.model_validate(source), DAY).frame
     with (
         pytest.raises(
-            InputError, match=r"^The first line of file:.*\.csv is not that of the other files of its source"
+            InputError, match=r"^The first line of file:.*\.csv differs from that of the other files of its source"
         ),
         expected_errors(),
     ):

@@ -296,14 +296,14 @@ def test_id_25_of_1_to_25_has_a_place_of_its_own(frame: Frame) -> None:
     [
         (of("price", vocabulary="cities"), "features.f: found double, expected text, an integer, a boolean or a date"),
         (of("city", boundaries=[1]), "features.f: found string, expected a number for `dtype: int64`"),
-        (of("price", "float32", at="'a'"), "features.f: `at` looks into a map, found double"),
+        (of("price", "float32", at="'a'"), "features.f: `at` needs a map, found double"),
         (of("words", "string", part="keys", ragged=True, top_k=2), "`part: keys` needs a map, found array<string>"),
         (of("words", "string", part="keys", ragged=True), "`part: keys` needs a map, found array<string>"),
         (of("matrix", "float32", multi_hot=True, hash_buckets=9), "found array<array<float>>, .* nested 2 deep"),
-        (of("words", "float32", top_k=2, shape=[2]), "the order goes by numbers, found string in array<string>"),
-        (of("matrix", "float32", shape=[4]), r"nested 2 deep, and `shape: \[4\]` has 1 dimension"),
+        (of("words", "float32", top_k=2, shape=[2]), "found string in array<string>, expected numbers to sort by"),
+        (of("matrix", "float32", shape=[4]), r"nested 2 deep, but `shape: \[4\]` has 1 dimension"),
         (of("price", "float32", shape=[2, 2]), r"`shape: \[2, 2\]` needs an array, found double"),
-        (of("words", vocabulary="words"), "found array<string>, expected an integer or boolean .* say its length"),
+        (of("words", vocabulary="words"), "found array<string>, expected an integer or boolean .* set `shape: "),
         (of("city", date_part="hour"), None),
         (of("count", date_part="hour"), "is int, expected a time; say its unit"),
     ],
@@ -367,5 +367,5 @@ def test_keys_that_contradict_each_other_are_refused(feature: dict[str, Any], me
 
 def test_a_vocabulary_too_large_for_lists_is_refused_with_advice(frame: Frame, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctr_samples.samples.features.ids.MOST_TOKENS_OF_A_LIST", 1)
-    with pytest.raises(CtrSamplesError, match="2 tokens, and a list is looked up in at most 1; use `hash_buckets`"):
+    with pytest.raises(CtrSamplesError, match="2 tokens, but a list is looked up in at most 1; use `hash_buckets`"):
         value(frame, FULL, f=of("words", vocabulary="words", ragged=True))

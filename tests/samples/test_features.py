@@ -79,7 +79,7 @@ FIRST_THREE = [8, 7, 2]  # a change here moves every id of every trained embeddi
         ({"from": "item.city", "dtype": "float32"}, "features.f: found string, expected a number"),
         ({"from": "item.price", "dtype": "string"}, "features.f: found double, expected text or binary"),
         ({"from": "item.at", "dtype": "int64"}, "features.f: found timestamp, expected an integer"),
-        ({"from": "item.vector", "dtype": "float32"}, r"found array<float>, expected a number .* say its length"),
+        ({"from": "item.vector", "dtype": "float32"}, r"found array<float>, expected a number .* set `shape: "),
         ({"from": "item.price", "dtype": "float32", "shape": [2]}, r"`shape: \[2\]` needs an array, found double"),
         ({"from": "item.price", "dtype": "float32", "shape": [2], "top_k": 2}, "`top_k` needs an array or a map"),
         ({"from": "item.prize", "dtype": "float32"}, "features.f: No such struct field `prize`"),

@@ -52,10 +52,10 @@ def test_views_of_one_entity_share_a_shuffle_and_small_ones_come_first() -> None
 
 def test_a_plan_reads_like_a_sentence() -> None:
     steps = [
-        JoinStep("intervals", ("small",), "article", "it is small (1,000 bytes, at most 3 row(s) of a key)"),
+        JoinStep("intervals", ("small",), "article", "it is small (1,000 bytes, at most 3 row(s) per key)"),
         *plan_joins([ViewFacts("profile", "user"), ViewFacts("counts", "user")]),
     ]
     assert list(described(steps)) == [
-        "1. small by broadcast intervals on the article: it is small (1,000 bytes, at most 3 row(s) of a key)",
+        "1. small by broadcast intervals on the article: it is small (1,000 bytes, at most 3 row(s) per key)",
         "2. profile, counts by union and window on the user: one shuffle for all of them",
     ]

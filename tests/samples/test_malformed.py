@@ -82,13 +82,13 @@ def test_another_delimiter_is_suggested(
     lines = [delimiter.join(values) for values in (("1", "2", "x"), ("3", "4", "y"))]
     count = 1 if header else 2
     assert reason(spark, tmp_path, lines, "a INT, b INT, c STRING", header=header, by_position=header) == (
-        f"{count} have one column instead of 3, such as {lines[1]!r}; did you mean `delimiter: {hint}`?"
+        f"{count} have one column, expected 3, such as {lines[1]!r}; did you mean `delimiter: {hint}`?"
     )
 
 
 def test_lines_of_another_width_are_shown(spark: SparkSession, tmp_path: Path) -> None:
     said = reason(spark, tmp_path, ["1,2", "1,2,3", "4,5"], "a INT, b INT")
-    assert said == "1 have another number of columns instead of 2, such as '1,2,3'"
+    assert said == "1 have a different number of columns, expected 2, such as '1,2,3'"
 
 
 def test_a_header_that_was_not_announced_is_suspected(spark: SparkSession, tmp_path: Path) -> None:
@@ -105,9 +105,9 @@ def test_a_first_line_that_is_as_bad_as_all_others_is_no_header(spark: SparkSess
 
 def test_lines_that_are_no_json_are_shown(spark: SparkSession, tmp_path: Path) -> None:
     said = reason(spark, tmp_path, ['{"a": 1}', "torn", '{"a": 1'], "a INT", "json")
-    assert said == "2 are not one JSON object, such as '{\"a\": 1'"
+    assert said == "2 are not a single JSON object, such as '{\"a\": 1'"
     said = reason(spark, tmp_path, ['{"a": 1}{"a": 2}'], "a INT", "json")
-    assert said == '1 are not one JSON object, such as \'{"a": 1}{"a": 2}\''
+    assert said == '1 are not a single JSON object, such as \'{"a": 1}{"a": 2}\''
 
 
 def test_a_value_inside_a_list_is_told_by_its_column(spark: SparkSession, tmp_path: Path) -> None:

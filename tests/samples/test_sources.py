@@ -71,7 +71,7 @@ def test_a_missing_path_and_an_empty_directory_are_told_apart(spark: SparkSessio
         read_source(spark, "log", json_source(tmp_path), DAY)
     (tmp_path / "dt=2019-06-05").mkdir()
     (tmp_path / "dt=2019-06-05/_SUCCESS").touch()
-    with pytest.raises(InputError, match=r"^sources.log: .*/dt=2019-06-05 is there but holds no data file"):
+    with pytest.raises(InputError, match=r"^sources.log: .*/dt=2019-06-05 exists but contains no data file"):
         read_source(spark, "log", json_source(tmp_path), DAY)
 
 
@@ -215,7 +215,7 @@ def test_a_path_that_hadoop_cannot_use_is_named(spark: SparkSession, path: str, 
     source = JsonSource.model_validate({"format": "json", "path": path, "schema": "a INT"})
     with pytest.raises(InputError) as caught:
         read_source(spark, "log", source, DAY)
-    found = f"sources.log: {path} cannot be listed; check the path and the right to read it: "
+    found = f"sources.log: {path} cannot be listed; check the path and its permissions: "
     assert re.fullmatch(rf"{re.escape(found)}{reason}\.", str(caught.value))
 
 
@@ -360,7 +360,7 @@ def test_a_day_of_empty_files_is_missing(spark: SparkSession, tmp_path: Path) ->
     for day in ("2019-06-04", "2019-06-05"):
         (tmp_path / f"dt={day}").mkdir()
         (tmp_path / f"dt={day}/x.json").touch()
-    with pytest.raises(InputError, match=r"^sources.log: .*/dt=2019-06-05 is there but holds no data file"):
+    with pytest.raises(InputError, match=r"^sources.log: .*/dt=2019-06-05 exists but contains no data file"):
         read_source(spark, "log", json_source(tmp_path), DAY)
     lines(tmp_path / "dt=2019-06-05/y.json", '{"a": 5}')
     found = read_source(spark, "log", json_source(tmp_path, days_before=1), DAY)
@@ -621,13 +621,13 @@ TASK_FAILED = "An error occurred while calling o1.collect.\n: org.apache.spark.S
         ),
         (
             "Lost task: com.mysql.cj.jdbc.exceptions.CommunicationsException: no link with hush\n",
-            "sources.items: the table items of jdbc:postgresql://db:5432/shop cannot be read: the database refused, with a "
-            "message that holds a secret.",
+            "sources.items: the table items of jdbc:postgresql://db:5432/shop cannot be read: the database refused with a "
+            "message that contains a secret.",
         ),
         (
             "Lost task: java.io.IOException: while reading URL\n",
-            "sources.items: the table items of jdbc:postgresql://db:5432/shop cannot be read: a task failed while it read its "
-            "rows.",
+            "sources.items: the table items of jdbc:postgresql://db:5432/shop cannot be read: a task failed while reading "
+            "its rows.",
         ),
         ("Lost task: java.lang.OutOfMemoryError: Java heap space\n", None),
         ("Lost task: org.apache.spark.sql.AnalysisException: [X] no such column\n", None),
@@ -779,7 +779,7 @@ def test_an_optional_source_that_is_there_is_read_as_any_other(spark: SparkSessi
     with pytest.raises(InputError, match=r"^sources.t: there is no .*/dt=2019-06-05; check the path, or wait"):
         read_source(spark, "t", source, DAY)
     (tmp_path / "t/dt=2019-06-05").mkdir()
-    with pytest.raises(InputError, match=r"^sources.t: .*/dt=2019-06-05 is there but holds no data file"):
+    with pytest.raises(InputError, match=r"^sources.t: .*/dt=2019-06-05 exists but contains no data file"):
         read_source(spark, "t", source, DAY)
     found = read_source(spark, "t", source, date(2019, 6, 4))
     assert found.frame.columns == ["a", "b", "dt"]

@@ -69,7 +69,7 @@ def test_a_date_as_event_time_must_say_when_its_row_is_known(frame: Frame) -> No
     table = frame("user_id string, ds date, city string", [("u1", "2019-06-01", "Lund")])
     snapshot = PROFILE.model_copy(update={"event_time": "ds", "available_after": None})
     with pytest.raises(
-        InputError, match="views.user.event_time: ds is a date, which would be known at its first moment"
+        InputError, match="views.user.event_time: ds is a date, so a row would count as known when its day begins"
     ):
         view_rows(table, "user", snapshot, ["city"])
     short = snapshot.model_copy(update={"available_after": timedelta(hours=26), "ttl": timedelta(days=2)})

@@ -142,7 +142,7 @@ def test_a_column_that_is_not_there_is_named_also_inside_a_lambda(frame: Frame) 
 )
 def test_constant_text_that_names_no_day_is_no_time(frame: Frame, text: str) -> None:
     rows = frame("price double, at timestamp", [(3.5, "2019-06-05 10:00:00")])
-    with pytest.raises(ExpressionError, match="depends on when the run is, which is not allowed"):
+    with pytest.raises(ExpressionError, match="depends on when the job runs, which is not allowed"):
         compile_expression(rows, text, "here")
 
 
@@ -194,7 +194,7 @@ def test_text_that_is_read_as_a_time_unasked_is_looked_at_too(frame: Frame) -> N
 def test_text_inside_of_a_value_needs_a_format_to_become_a_time(frame: Frame, text: str) -> None:
     rows = frame("list array<string>, at string", [(["12:30"], "12:30")])
     with pytest.raises(
-        ExpressionError, match="here reads text as a time, and text without a date would be a time of the day"
+        ExpressionError, match="here reads text as a time, and text without a date would become a time on the day"
     ):
         compile_expression(rows, text, "here")
 
@@ -265,8 +265,8 @@ def test_sizes_that_stand_there_and_are_small_pass(frame: Frame, text: str, expe
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("(" * 2000 + "a" + ")" * 2000, "2,000 brackets stand in one another, expected at most 50."),
-        ("abs(" * 60 + "a" + ")" * 60, "60 brackets stand in one another, expected at most 50."),
+        ("(" * 2000 + "a" + ")" * 2000, "brackets are nested 2,000 deep, expected at most 50."),
+        ("abs(" * 60 + "a" + ")" * 60, "brackets are nested 60 deep, expected at most 50."),
         ("a" + " + a" * 300, "is nested more than 250 levels deep; split it, or write it with fewer operators."),
         ("a" + "+a" * 9000, "is nested more than 250 levels deep; split it, or write it with fewer operators."),
         ("not " * 4000 + "true", "is nested more than 250 levels deep; split it, or write it with fewer operators."),

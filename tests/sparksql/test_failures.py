@@ -50,7 +50,7 @@ def test_missing_java_is_told_before_spark_is_started(monkeypatch: pytest.Monkey
     if home:
         monkeypatch.setenv("JAVA_HOME", home)
     with (
-        pytest.raises(CtrSamplesError, match=r"^Spark needs Java 17 or newer, and .*; install it, or set JAVA_HOME\.$"),
+        pytest.raises(CtrSamplesError, match=r"^Spark needs Java 17 or newer, but .*; install it, or set JAVA_HOME\.$"),
         session_of_command("test"),
     ):
         pass

@@ -182,21 +182,21 @@ def _check_levels(value: Value, feature: Feature) -> None:
         return
     if feature.multi_hot:
         raise value.refuse(
-            f"found {value.kind.simpleString()}, which is nested {value.levels} deep, and `multi_hot` takes a value or a "
+            f"found {value.kind.simpleString()}, which is nested {value.levels} deep, but `multi_hot` takes a value or a "
             "list; flatten it with an `expr`."
         )
     if not listed and value.levels:
         raise value.refuse(
-            f"found {value.kind.simpleString()}, expected {_scalar_of(feature)} for `dtype: {feature.dtype}`; say its length "
-            "with `shape: [n]`, or that it has any with `ragged: true`."
+            f"found {value.kind.simpleString()}, expected {_scalar_of(feature)} for `dtype: {feature.dtype}`; set `shape: [n]` "
+            "for a fixed length, or `ragged: true` for any length."
         )
     if listed and not value.levels:
         asked = "ragged: true" if feature.ragged else f"shape: {list(feature.shape)}"
         raise value.refuse(f"`{asked}` needs an array, found {value.kind.simpleString()}.")
     if value.levels > 1 and value.levels != len(feature.shape):
         raise value.refuse(
-            f"found {value.kind.simpleString()}, which is nested {value.levels} deep, and `shape: {list(feature.shape)}` has "
-            f"{len(feature.shape)} dimension(s); give one number for each, or flatten it with an `expr`."
+            f"found {value.kind.simpleString()}, which is nested {value.levels} deep, but `shape: {list(feature.shape)}` has "
+            f"{len(feature.shape)} dimension(s); give one number per level, or flatten it with an `expr`."
         )
 
 

@@ -102,8 +102,8 @@ def looked_up(value: Value, vocabulary: Vocabulary, name: str, joined: str | Non
         return Value(ids, LongType(), value.where)
     if len(vocabulary.tokens) > MOST_TOKENS_OF_A_LIST:
         raise InputError(
-            f"{value.where}: the vocabulary has {len(vocabulary.tokens):,} tokens, and a list is looked up in at most "
-            f"{MOST_TOKENS_OF_A_LIST:,}; use `hash_buckets`, or a greater `min_count`."
+            f"{value.where}: the vocabulary has {len(vocabulary.tokens):,} tokens, but a list is looked up in at most "
+            f"{MOST_TOKENS_OF_A_LIST:,}; use `hash_buckets`, or a higher `min_count`."
         )
     table = _literal(vocabulary)
     size = F.lit(_table_size(vocabulary))

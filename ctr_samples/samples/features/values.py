@@ -85,7 +85,7 @@ def _date_part(time: Column, part: str) -> Column:
 
 def _looked_up(frame: DataFrame, value: Value, key: str) -> Value:
     if not isinstance(value.kind, MapType):
-        raise value.refuse(f"`at` looks into a map, found {value.kind.simpleString()}.")
+        raise value.refuse(f"`at` needs a map, found {value.kind.simpleString()}.")
     at, _ = typed_expression(frame, key, f"{value.where}.at")
     found = F.try_element_at(value.column, at.try_cast(value.kind.keyType))
     return replace(value, column=found, kind=value.kind.valueType)
@@ -105,7 +105,7 @@ def _best(value: Value, feature: Feature) -> Value:
         key = f"`part: {feature.part}`" if feature.part == "keys" else "`top_k`"
         raise value.refuse(f"{key} needs {wanted}, found {kind.simpleString()}.")
     if not _is_number(weight):
-        raise value.refuse(f"the order goes by numbers, found {weight.simpleString()} in {kind.simpleString()}.")
+        raise value.refuse(f"found {weight.simpleString()} in {kind.simpleString()}, expected numbers to sort by.")
     sign = 1 if feature.order == "smallest" else -1
     ordered = F.transform(
         F.filter(entries, lambda e: e["value"].isNotNull() & ~F.isnan(e["value"].cast("double"))),

@@ -61,7 +61,7 @@ def columns_of(
     if source.by_name:
         return CsvColumns(line, tuple(cells), tuple(_by_name(where, source, wanted, file, cells, day)), by_name=True)
     if not source.header and [cell.lower() for cell in cells] == [name.lower() for name in wanted]:
-        raise InputError(f"{where}: the first line of {file} holds the names of the columns; set `header: true`.")
+        raise InputError(f"{where}: the first line of {file} contains the column names; set `header: true`.")
     return CsvColumns(line, tuple(cells), tuple(wanted), by_name=False)
 
 

@@ -81,7 +81,7 @@ def database_error(error: Exception, sources: Mapping[str, Source]) -> InputErro
         return None
     which = named or read
     what = ", or ".join(f"sources.{name}: {place_of(source)}" for name, source in which.items())
-    reason = _redacted(from_driver[-1], read.values()) if from_driver else "a task failed while it read its rows"
+    reason = _redacted(from_driver[-1], read.values()) if from_driver else "a task failed while reading its rows"
     return InputError(f"{what} cannot be read: {reason}.")
 
 
@@ -121,7 +121,7 @@ def _redacted(line: str, sources: Collection[DatabaseSource]) -> str:
     for url in (source.url for source in sources):
         line = line.replace(url, shown_url(url))
     if any(secret in line for source in sources for secret in _secrets_of(source)):
-        return "the database refused, with a message that holds a secret"
+        return "the database refused with a message that contains a secret"
     return line
 
 

@@ -54,7 +54,7 @@ def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[s
     settings = cast(Any, spark)._jsparkSession.sessionState().newHadoopConf()
     roots: dict[str, str] = {}
     for path in paths:
-        with input_errors(f"{where}: {path} cannot be listed; check the path and the right to read it"):
+        with input_errors(f"{where}: {path} cannot be listed; check the path and its permissions"):
             pattern = jvm.org.apache.hadoop.fs.Path(path)
             filesystem = pattern.getFileSystem(settings)
             matches = jvm.org.apache.spark.deploy.SparkHadoopUtil.get().globPath(filesystem, pattern)
@@ -74,7 +74,7 @@ def _list_files(spark: SparkSession, where: str, paths: list[str]) -> list[Input
     lister = spark.newSession()
     # No file is opened, so its size must not decide the number of tasks.
     lister.conf.set("spark.sql.files.maxPartitionBytes", 2**62)
-    with input_errors(f"{where}: {paths[0]} cannot be listed; check the path and the right to read it"):
+    with input_errors(f"{where}: {paths[0]} cannot be listed; check the path and its permissions"):
         files = lister.read.format("binaryFile").option("recursiveFileLookup", True).load(paths)
         rows = files.select("path", "length", F.unix_millis("modificationTime")).collect()
     return [InputFile(path, length, modified) for path, length, modified in rows if length > 0]
@@ -89,7 +89,9 @@ def _root_of(where: str, path: str, roots: dict[str, str]) -> str:
             return root
         if f"{root}/" in roots:
             return f"{root}/"
-    raise InputError(f"{where}: {path} was listed but lies under no path asked for; write the path without links.")
+    raise InputError(
+        f"{where}: {path} was listed but is under none of the source's paths; write the path without symbolic links."
+    )
 
 
 def _keys(directories: list[str]) -> tuple[str, ...]:

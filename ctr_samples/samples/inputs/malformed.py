@@ -141,7 +141,7 @@ def _wrong_values(typed: list[StructField], counted: Mapping[str, Any], lines: i
         an = "an" if kind[0] in "AEIO" else "a"
         yield f"`{field.name}` = {_shown(value)} is not {an} {kind} in {count:,} of {lines:,} lines; use {advice}"
     if len(columns) > _MOST_COLUMNS:
-        yield f"so are values of {len(columns) - _MOST_COLUMNS} more columns"
+        yield f"values of {len(columns) - _MOST_COLUMNS} more columns are wrong too"
 
 
 def _advice(longest: str, field: StructField, all_are: str | None) -> str:
@@ -167,12 +167,12 @@ def _other_lines(found: SourceFrame, source: TextSource, counted: Mapping[str, A
     if not count:
         return
     if found.csv is None or not isinstance(source, CsvSource):
-        yield f"{count:,} are not one JSON object, such as {_shown(line)}"
+        yield f"{count:,} are not a single JSON object, such as {_shown(line)}"
         return
     width = len(found.csv.names)
     hint = delimiter_hint(line, source.delimiter, width)
-    alone = "one column" if source.delimiter not in line else "another number of columns"
-    yield f"{count:,} have {alone} instead of {width}, such as {_shown(line)}" + (f"; {hint}" if hint else "")
+    columns = "one column" if source.delimiter not in line else "a different number of columns"
+    yield f"{count:,} have {columns}, expected {width}, such as {_shown(line)}" + (f"; {hint}" if hint else "")
 
 
 def _shown(text: str) -> str:

@@ -177,7 +177,7 @@ def _find_days(
     with_data = {path: of_path for path, of_path in found.items() if of_path.files}
     if required not in with_data:
         raise InputError(
-            f"sources.{name}: {required} is there but holds no data file; wait for the job that writes it."
+            f"sources.{name}: {required} exists but contains no data file; wait for the job that writes it."
         )
     return with_data, tuple(day for day, path in paths.items() if path not in with_data)
 
@@ -264,7 +264,7 @@ def _common_keys(name: str, source: FileSource, found: Mapping[str, Found]) -> t
         kinds = " and ".join(sorted("/".join(layout) or "none" for layout in layouts))
         raise InputError(
             f"sources.{name}: the files under {source.path} lie in different `key=value` directories ({kinds}); expected the "
-            "same keys for all files, right below the path. Move the files, or give each kind its own source."
+            "same keys for all files, directly below the path. Move the files, or give each kind its own source."
         )
     return next(iter(layouts))
 

@@ -113,9 +113,9 @@ def _check_clock(source: DataFrame, view: EventView, where: str) -> None:
     _, kind = typed_expression(source, view.event_time, f"{where}.event_time")
     if isinstance(kind, DateType) and not (view.available_time or view.available_after):
         raise InputError(
-            f"{where}.event_time: {view.event_time} is a date, which would be known at its first moment; say when the row of "
-            f"a day is ready, as in `available_after: 26h`, or, if the table is written whole each day, `snapshot: "
-            f"{view.event_time}` with a `publish_delay`."
+            f"{where}.event_time: {view.event_time} is a date, so a row would count as known when its day begins; say when "
+            f"the row of a day is ready, as in `available_after: 26h`, or, if the whole table is rewritten each day, use "
+            f"`snapshot: {view.event_time}` with a `publish_delay`."
         )
     if isinstance(kind, DateType) and (problem := view.too_short(daily=True)):
         raise InputError(end_sentence(f"{where}.ttl: {problem}"))

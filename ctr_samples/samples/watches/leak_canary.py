@@ -179,7 +179,7 @@ def _checked(
 ) -> Iterator[tuple[str, dict[str, int]]]:
     if counts["rows"] != len(chosen):
         raise AccountingError(
-            f"{len(chosen)} impressions were joined to canaries and {counts['rows']} came out, so the joins lose or double "
+            f"{len(chosen)} impressions were joined to canaries and {counts['rows']} came out, so the joins lose or duplicate "
             "rows. Nothing was published; report it."
         )
     for name in names:
@@ -190,12 +190,12 @@ def _checked(
         leaked, seen = counts[f"{name}.future"], counts[f"{name}.past"]
         if leaked:
             raise AccountingError(
-                f"views.{name}: {leaked:,} of {expected:,} impressions saw a row that only the future knew, so features may "
-                "hold what happened after the impression. Nothing was published; report it."
+                f"views.{name}: {leaked:,} of {expected:,} impressions saw a row from the future, so features may "
+                "contain what happened after the impression. Nothing was published; report it."
             )
         if seen != expected:
             raise AccountingError(
-                f"views.{name}: {seen:,} of {expected:,} impressions saw a row that was true before them and known by then, so "
-                "the join does not find what it should. Nothing was published; report it."
+                f"views.{name}: {seen:,} of {expected:,} impressions saw the row that was true before them and known by then, "
+                "so the join misses rows. Nothing was published; report it."
             )
         yield name, {"canaries": expected}

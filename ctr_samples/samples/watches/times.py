@@ -218,8 +218,8 @@ def _hint(text: str, micros: int) -> str:
         unit, number = (said[1].lower(), said[2]) if said else ("seconds", (cast[1] or cast[2]) if cast else "")
         right = next((name for name, size in _UNITS.items() if size == round(_UNITS[unit] * factor)), None)
         return f"; did you mean timestamp_{right}({number.strip()})?" if right else "."
-    off = f"{round(max(factor, 1 / factor)):,} times too {'small' if factor > 1 else 'great'}"
-    return f": the numbers behind {text} were read {off}, with the wrong unit."
+    off = f"{round(max(factor, 1 / factor)):,} times too {'small' if factor > 1 else 'large'}"
+    return f": the numbers behind {text} were read in the wrong unit, {off}."
 
 
 def _of_impressions(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:

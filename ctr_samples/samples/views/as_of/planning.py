@@ -89,7 +89,7 @@ def _method(view: ViewFacts, limits: Limits) -> tuple[Method, str]:
     if view.method is not None:
         return view.method, "the configuration asks for it"
     if _is_small(view, limits):
-        return "intervals", f"it is small ({view.bytes:,} bytes, at most {view.rows_of_a_key:,} row(s) of a key)"
+        return "intervals", f"it is small ({view.bytes:,} bytes, at most {view.rows_of_a_key:,} row(s) per key)"
     if view.kind == "snapshot":
         return "snapshots", "all rows of a snapshot become known at once"
     return "union", ""
