@@ -20,8 +20,8 @@ Encoding = Literal["list", "tensor", "raw"]
 Layout = Literal["columns", "dense", "sparse", "sequence", "legacy_121"]
 
 CONTRACT_VERSION = 1
-_SAID_BESIDE = ("fingerprint", "parse")
-"""What a manifest and ``contract.json`` say of a contract beside it."""
+_ADDED_KEYS = ("fingerprint", "parse")
+"""Keys that a manifest and ``contract.json`` add to a contract."""
 _MOST_BYTES = 2**31 - 1
 """A record is a protocol buffer, of which none is larger."""
 _LEAST_BYTES = {"int64": 1, "float32": 4, "float64": 8, "bytes": 1}
@@ -177,7 +177,7 @@ class ExampleContract:
                 "Install the ctr-samples release that wrote it, or a newer one."
             )
         try:
-            contract = typed(cls, {key: one for key, one in value.items() if key not in _SAID_BESIDE})
+            contract = typed(cls, {key: part for key, part in value.items() if key not in _ADDED_KEYS})
         except Mistyped as error:
             raise ContractError(f"The contract is malformed: {error}. Restore the document that holds it.") from None
         lists = {(f.name, f.dtype) for f in contract.features if f.shape is None}
@@ -195,9 +195,9 @@ class ExampleContract:
         Of the fitted state only the lineage counts: within one, ids and moments never change, so that days which were written
         with different versions can be read together.
         """
-        said = self.to_dict()
-        said["state"] = None if self.state is None else self.state["lineage"]
-        text = json.dumps(said, sort_keys=True, separators=(",", ":"))
+        document = self.to_dict()
+        document["state"] = None if self.state is None else self.state["lineage"]
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -14,8 +14,8 @@ _DTYPES = {"int64": "int64", "float32": "float32", "bytes": "string"}
 
 def contract_json(contract: ExampleContract) -> str:
     """The contract, its fingerprint, and under ``parse`` what a reader passes to TensorFlow for each feature."""
-    said = {**contract.to_dict(), "fingerprint": contract.fingerprint, "parse": parsing(contract)}
-    return json.dumps(said, indent=1, ensure_ascii=False) + "\n"
+    document = {**contract.to_dict(), "fingerprint": contract.fingerprint, "parse": parsing(contract)}
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def parsing(contract: ExampleContract) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _DEEPEST = 50
 """Lists and objects inside each other, where anything may stand: deeper ones exhaust the stack of whoever copies them."""
-_SHOWN = 60
+_LONGEST = 60
 
 
 class Mistyped(ValueError):
@@ -42,10 +42,10 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Such:
-    """Values that pass a test, which may raise ValueError instead; ``said`` describes them."""
+    """Values that pass a test, which may raise ValueError instead; ``description`` completes "expected ..."."""
 
     test: Callable[[Any], object]
-    said: str
+    description: str
 
     def allows(self, value: Any) -> bool:
         """Whether a value that has its type is one of these."""
@@ -55,7 +55,7 @@ class Such:
             return False
 
     def __str__(self) -> str:
-        return self.said
+        return self.description
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _typed(kind: Any, value: Any, where: str) -> Any:
     if origin in (Union, UnionType):
         return _one_of(get_args(kind), value, where)
     if origin is Literal:
-        if not any(type(value) is type(one) and value == one for one in get_args(kind)):
+        if not any(type(value) is type(literal) and value == literal for literal in get_args(kind)):
             raise _mistyped(where, value, " or ".join(map(repr, get_args(kind))))
         return value
     if origin is tuple:
@@ -92,7 +92,7 @@ def _typed(kind: Any, value: Any, where: str) -> Any:
     if origin is Required:
         return _typed(get_args(kind)[0], value, where)
     if origin is not None:  # a mapping
-        return {key: _typed(get_args(kind)[1], one, f"{where}.{key}") for key, one in _object(value, where).items()}
+        return {key: _typed(get_args(kind)[1], item, f"{where}.{key}") for key, item in _object(value, where).items()}
     if is_dataclass(kind):
         return _dataclass(kind, value, where)
     if is_typeddict(kind):
@@ -102,13 +102,13 @@ def _typed(kind: Any, value: Any, where: str) -> Any:
 
 def _ruled(kind: Any, value: Any, where: str) -> Any:
     plain, *rules = get_args(kind)
-    found = _typed(plain, value, where)
+    result = _typed(plain, value, where)
     for rule in rules:
         if isinstance(rule, Like):
             _typed(rule.kind, value, where)
-        elif not rule.allows(found):
+        elif not rule.allows(result):
             raise _mistyped(where, value, str(rule))
-    return found
+    return result
 
 
 def _one_of(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
@@ -129,27 +129,27 @@ def _tuple(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
     if kinds[-1] is not Ellipsis and len(kinds) != len(value):
         raise _mistyped(where, value, f"a list of {len(kinds)}")
     of_each = [kinds[0]] * len(value) if kinds[-1] is Ellipsis else kinds
-    return tuple(_typed(kind, one, f"{where}[{i}]") for i, (kind, one) in enumerate(zip(of_each, value, strict=True)))
+    return tuple(_typed(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(zip(of_each, value, strict=True)))
 
 
 def _dataclass(kind: Any, value: Any, where: str) -> Any:
     hints, given = _hints(kind), _object(value, where)
     if unknown := sorted(set(given) - set(hints)):
-        raise Mistyped(f"{_named(where)} has the unknown key {_shown(unknown[0])}")
+        raise Mistyped(f"{_named(where)} has the unknown key {_in_words(unknown[0])}")
     missing = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
     for name in missing:
         if name not in given:
             raise Mistyped(f"{_named(where)} has no {name!r}")
-    return kind(**{name: _typed(hints[name], one, f"{where}.{name}".lstrip(".")) for name, one in given.items()})
+    return kind(**{name: _typed(hints[name], item, f"{where}.{name}".lstrip(".")) for name, item in given.items()})
 
 
 def _typed_dict(kind: Any, value: Any, where: str) -> Any:
     given = _object(value, where)
-    for name, one in _hints(kind).items():
+    for name, hint in _hints(kind).items():
         if name in given:
-            _typed(one, given[name], f"{where}.{name}".lstrip("."))
+            _typed(hint, given[name], f"{where}.{name}".lstrip("."))
         elif (
-            kind.__total__ or get_origin(one) is Required
+            kind.__total__ or get_origin(hint) is Required
         ):  # __required_keys__ does not see through postponed annotations
             raise Mistyped(f"{_named(where)} has no {name!r}")
     return _bounded(value, where)
@@ -187,26 +187,26 @@ def _bounded(value: Any, where: str, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise Mistyped(f"{_named(where)} is nested more than {_DEEPEST} levels deep")
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
-    for one in inside:
-        _bounded(one, where, depth + 1)
+    for item in inside:
+        _bounded(item, where, depth + 1)
     return value
 
 
 def _mistyped(where: str, value: Any, expected: str) -> Mistyped:
-    return Mistyped(f"{_named(where)} is {_shown(value)}, expected {expected}")
+    return Mistyped(f"{_named(where)} is {_in_words(value)}, expected {expected}")
 
 
 def _named(where: str) -> str:
     return where.lstrip(".") or "it"
 
 
-def _shown(value: Any) -> str:
+def _in_words(value: Any) -> str:
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, list | tuple):
         return f"a list of {len(value)}"
     text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 @cache

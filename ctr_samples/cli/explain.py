@@ -68,8 +68,8 @@ def _instant(text: str, zone: ZoneInfo) -> datetime:
 
 def report(evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
     """The explanation, line by line, with times in ``zone``; lines are rich markup."""
-    yield f"[bold]Impression {evidence.shown.id}[/bold] at {_time(evidence.shown.time, zone)}"
-    for name, value in evidence.shown.values.items():
+    yield f"[bold]Impression {evidence.impression.id}[/bold] at {_time(evidence.impression.time, zone)}"
+    for name, value in evidence.impression.values.items():
         if name not in ("impression_id", "impression_time") and not name.startswith("_"):
             yield f"  {name}: {_value(value)}"
     if evidence.dropped:
@@ -83,7 +83,7 @@ def report(evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
 
 
 def _label(name: str, label: LabelEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
-    verdicts = list(judge_actions(evidence.shown, label.others, label.actions, label.rules))
+    verdicts = list(judge_actions(evidence.impression, label.others, label.actions, label.rules))
     taken = sum(verdict.taken for verdict in verdicts)
     yield f"\n[bold]Label {name}[/bold]: {taken} of {len(verdicts)} action(s) with the same key and article count"
     if label.others:
@@ -98,7 +98,7 @@ def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: ZoneInfo) -> 
         if view.rows:
             yield f"  [green]✓[/green] a table without times: {_value(view.rows[0].values)}"
         return
-    verdicts = list(judge_rows(evidence.shown.time, view.rows, view.rules))
+    verdicts = list(judge_rows(evidence.impression.time, view.rows, view.rules))
     if not any(verdict.taken for verdict in verdicts):
         yield "  No row matches: the sample has the defaults."
     last = next((i for i, verdict in enumerate(verdicts) if verdict.taken), 0)
@@ -115,12 +115,12 @@ def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: ZoneInfo) -> 
 
 
 def _history(name: str, history: HistoryEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
-    verdicts = list(judge_history(evidence.shown.time, history.actions, history.rules))
+    verdicts = list(judge_history(evidence.impression.time, history.actions, history.rules))
     taken = sum(verdict.taken for verdict in verdicts)
-    user = _value(evidence.shown.values["user"])
+    user = _value(evidence.impression.values["user"])
     yield f"\n[bold]History {name}[/bold], user {user}: {taken} of {len(verdicts)} action(s), newest first"
     others = [verdict for verdict in verdicts if not verdict.taken]
-    near = sorted(others, key=lambda verdict: abs(verdict.what.time - evidence.shown.time))[:_SHOWN_ROWS]
+    near = sorted(others, key=lambda verdict: abs(verdict.what.time - evidence.impression.time))[:_SHOWN_ROWS]
     printed = {id(verdict) for verdict in near}
     for verdict in verdicts:
         if verdict.taken or id(verdict) in printed:

@@ -22,13 +22,13 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an
 def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
     """An expected error becomes its sentence and its exit code; any other one says how to see more.
 
-    Of what a configuration was filled with from the environment nothing is told, not even in a stack trace.
+    Values that a configuration takes from the environment are masked, even in a stack trace.
     """
     with masking():
         try:
             yield
         except CtrSamplesError as error:
-            _tell(console, error, str(error), debug)
+            _print_error(console, error, str(error), debug)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             console.print("Stopped. Published samples are unaffected; run the command again to continue.")
@@ -39,7 +39,7 @@ def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
             cause = cause_of(error)
             # Masked before it is cut: a value may have several lines.
             first_line = (masked(str(error)).strip().splitlines() or [""])[0]
-            _tell(console, error, cause or f"{type(error).__name__}: {first_line}", debug)
+            _print_error(console, error, cause or f"{type(error).__name__}: {first_line}", debug)
             if not (cause or debug):
                 console.print("This error was not expected. Run again with --debug to see where it happened.")
             raise typer.Exit(1) from None
@@ -50,8 +50,8 @@ def cause_of(error: Exception) -> str | None:
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in ("tensorflow", "keras"):
         return f"{NO_TENSORFLOW}."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        place = f" that holds {error.filename}" if error.filename else ""
-        return f"The disk{place} is full; free some space, or point TMPDIR and `spark.local.dir` to a larger disk."
+        which = f" that holds {error.filename}" if error.filename else ""
+        return f"The disk{which} is full; free some space, or point TMPDIR and `spark.local.dir` to a larger disk."
     if isinstance(error, ConnectionRefusedError | ConnectionResetError) or type(error).__name__ == "Py4JNetworkError":
         return (
             "Spark's JVM has died, most likely out of memory: a value or a partition is very large. Drop or shorten that "
@@ -62,7 +62,7 @@ def cause_of(error: Exception) -> str | None:
     return None
 
 
-def _tell(console: Console, error: Exception, sentence: str, debug: bool) -> None:
+def _print_error(console: Console, error: Exception, sentence: str, debug: bool) -> None:
     if debug:
         trace = "".join(traceback.format_exception(error))
         console.print(masked(trace), markup=False, end="", soft_wrap=True)

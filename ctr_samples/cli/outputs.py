@@ -40,9 +40,9 @@ def verify(output: OutputPath, date: LatestDay = None, debug: Debug = False) -> 
 
         size = sum(shard.bytes for shard in published.shards)
         with bytes_progress(console, "verifying", size) as advance:
-            found = list(damage_of(storage, published.shards, advance))
-        if found:
-            raise DamagedFile("\n".join(found))
+            damage = list(damage_of(storage, published.shards, advance))
+        if damage:
+            raise DamagedFile("\n".join(damage))
         records = sum(shard.records for shard in published.shards)
         console.print(
             Text.assemble(
@@ -98,10 +98,10 @@ def history(output: OutputPath, date: LatestDay = None, debug: Debug = False) ->
         for title in ("records", "shards", "size"):
             table.add_column(title, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
-        for found in generations_of(open_storage(output), _day(date)):
-            records, shards = ("" if count is None else f"{count:,}" for count in (found.records, found.shards))
-            size = format_size(found.bytes) if found.bytes is not None else ""
-            table.add_row(str(found.generation), found.created_at, found.run_id, records, shards, size, found.note)
+        for row in generations_of(open_storage(output), _day(date)):
+            records, shards = ("" if count is None else f"{count:,}" for count in (row.records, row.shards))
+            size = format_size(row.bytes) if row.bytes is not None else ""
+            table.add_row(str(row.generation), row.created_at, row.run_id, records, shards, size, row.note)
         stdout_console().print(table)
 
 
@@ -193,8 +193,8 @@ def _examples_below_each_other(rows: list[dict[str, Any]]) -> Iterator[Text]:
 
 def _cell(value: Any) -> str:
     if isinstance(value, list):
-        shown = ", ".join(_cell(item) for item in value[:4])
-        return f"[{shown}, … {len(value)} values]" if len(value) > 4 else f"[{shown}]"
+        first = ", ".join(_cell(item) for item in value[:4])
+        return f"[{first}, … {len(value)} values]" if len(value) > 4 else f"[{first}]"
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, bytes):

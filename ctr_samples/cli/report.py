@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ctr_samples.shards import Manifest, Storage
 
 SampleSet = Annotated[str, typer.Argument(help="The output directory of a sample set.")]
-OneGeneration = Annotated[int | None, typer.Option("--generation", min=1, help="Default: the one that readers see.")]
+GenerationNumber = Annotated[int | None, typer.Option("--generation", min=1, help="Default: the one that readers see.")]
 
 
 def report(
     output: SampleSet,
     date: LatestDay = None,
-    generation: OneGeneration = None,
+    generation: GenerationNumber = None,
     open_: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     metrics: Annotated[bool, typer.Option("--metrics", help="Print metrics.json instead.")] = False,
     prometheus: Annotated[bool, typer.Option("--prometheus", help="Print the metrics for Prometheus.")] = False,
@@ -52,7 +52,7 @@ def report(
 
             say(prometheus_text(_metrics(storage, manifest)), end="")
             return
-        page = _place(storage, manifest, REPORT)
+        page = _address_of(storage, manifest, REPORT)
         say(page)
         for day, refused in () if generation is not None else _later(storage, manifest, of_its_day=date is not None):
             console.print(f"A later run of {day} was not published; its report is {refused}", soft_wrap=True)
@@ -81,12 +81,12 @@ def compare(
                 "--generation-a."
             )
         page = _compared(_metrics(storage, a), storage, b)
-        place = file or Path(f"compare-{a.run_date}-g{a.generation}-{b.run_date}-g{b.generation}.html")
+        path = file or Path(f"compare-{a.run_date}-g{a.generation}-{b.run_date}-g{b.generation}.html")
         try:
-            place.write_text(page, "utf-8")
+            path.write_text(page, "utf-8")
         except OSError as error:
-            raise UsageError(f"Cannot write {place}: {error.strerror}. Give another --output.") from None
-        say(place)
+            raise UsageError(f"Cannot write {path}: {error.strerror}. Give another --output.") from None
+        say(path)
 
 
 def _for_prometheus(output: str) -> str:
@@ -119,7 +119,7 @@ def _compared(a: Metrics, storage: Storage, manifest: Manifest) -> str:
 
     b = _metrics(storage, manifest)
     same_day = a.run_date == b.run_date
-    names = [f"generation {one.generation}" if same_day else one.run_date for one in (a, b)]
+    names = [f"generation {day.generation}" if same_day else day.run_date for day in (a, b)]
     title = f"{b.name} {b.run_date + ', ' if same_day else ''}{names[1]} compared with {names[0]}"
     return render(replace(b, drift=drifts(b, a)), manifest, a, title=title)
 
@@ -137,10 +137,10 @@ def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Sto
             f"{storage.url} holds no published day; expected an output directory of `ctr-samples generate`."
         )
     wanted = days[-1]
-    if generation is not None and (found := numbers(storage, manifests_directory(wanted))):
-        if generation not in found:
-            existing = "only generation 1" if found == [1] else f"generations {found[0]} to {found[-1]}"
-            raise InputError(f"There is no generation {generation} of {wanted} in {storage.url}; it has {existing}.")
+    if generation is not None and (existing := numbers(storage, manifests_directory(wanted))):
+        if generation not in existing:
+            choice = "only generation 1" if existing == [1] else f"generations {existing[0]} to {existing[-1]}"
+            raise InputError(f"There is no generation {generation} of {wanted} in {storage.url}; it has {choice}.")
         return storage, read_manifest(storage, wanted, generation)
     newest = latest_manifest(storage, wanted)
     if newest is None and (refused := _unpublished(storage, wanted, "")):
@@ -148,7 +148,7 @@ def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Sto
     return storage, newest or require_manifest(storage, wanted)
 
 
-def _place(storage: Storage, manifest: Manifest, name: str) -> str:
+def _address_of(storage: Storage, manifest: Manifest, name: str) -> str:
     """Where a file of a run is; InputError if there is none."""
     path = _path(manifest.day, manifest.made_by, name)
     try:
@@ -182,9 +182,9 @@ def _metrics(storage: Storage, manifest: Manifest) -> Metrics:
 
 
 def _absent(storage: Storage, manifest: Manifest, name: str) -> InputError:
-    place = storage.locate(_path(manifest.day, manifest.made_by, name))
+    address = storage.locate(_path(manifest.day, manifest.made_by, name))
     return InputError(
-        f"Generation {manifest.generation} of {manifest.run_date} has no {name} ({place}): it was removed, or the release "
+        f"Generation {manifest.generation} of {manifest.run_date} has no {name} ({address}): it was removed, or the release "
         "that wrote the day did not make one. Run the day again with --force."
     )
 

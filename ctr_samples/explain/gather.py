@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from ctr_samples.config import JobConfig, SnapshotView, StaticView
 from ctr_samples.config.references import inherited
 from ctr_samples.errors import InputError
-from ctr_samples.explain.rules import Action, FeatureRow, HistoryRules, LabelRules, PastAction, Shown, ViewRules
+from ctr_samples.explain.rules import Action, FeatureRow, HistoryRules, Impression, LabelRules, PastAction, ViewRules
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.job.run import read_inputs
 from ctr_samples.samples.builder import SampleBuilder
@@ -40,7 +40,7 @@ MOST = 1000
 class LabelEvidence:
     """What a label looks at: impressions of the same article, and the actions that share a key with the impression."""
 
-    others: Sequence[Shown]
+    others: Sequence[Impression]
     actions: Sequence[Action]
     rules: LabelRules
 
@@ -66,7 +66,7 @@ class HistoryEvidence:
 class Evidence:
     """All of it; ``dropped`` is the reason why the impression becomes no sample."""
 
-    shown: Shown
+    impression: Impression
     dropped: str | None
     labels: Mapping[str, LabelEvidence]
     views: Mapping[str, ViewEvidence]
@@ -104,7 +104,7 @@ class Sought:
         elif len(times) > 1:
             some = ", ".join(str(time.astimezone(zone)) if time else "without a time" for time in list(times)[:_NAMED])
             raise InputError(f"There are {len(times)} impressions {self} on the day ({some}); choose one with `--at`.")
-        return min(rows, key=lambda one: one[DROPPED] is not None)
+        return min(rows, key=lambda row: row[DROPPED] is not None)
 
     def __str__(self) -> str:
         if self.id is not None:
@@ -118,7 +118,7 @@ _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class Gatherer:
     """Gathers the evidence. Runs on the driver; a few Spark jobs, each of which collects the rows of one key."""
 
     inputs: Inputs
@@ -144,13 +144,13 @@ class Witness:
         ).persist()
         try:
             row = sought.of(impressions, self.day, self._zone)
-            shown = _shown(row)
-            labels = {plan.name: self._label(plan, shown, impressions) for plan in plans}
+            impression = _impression(row)
+            labels = {plan.name: self._label(plan, impression, impressions) for plan in plans}
         finally:
             impressions.unpersist()
-        histories = {name: self._history(name, shown) for name in self.config.histories}
-        dropped = row[DROPPED] or self._left_out(shown.id)
-        return Evidence(shown, dropped, labels, self._views(shown, impressions.sparkSession), histories)
+        histories = {name: self._history(name, impression) for name in self.config.histories}
+        dropped = row[DROPPED] or self._left_out(impression.id)
+        return Evidence(impression, dropped, labels, self._views(impression, impressions.sparkSession), histories)
 
     @property
     def _zone(self) -> ZoneInfo:
@@ -167,51 +167,52 @@ class Witness:
         kept = self.inputs.watches.sampling.on(labelled)
         return DOWN_SAMPLED if kept.where(mine).isEmpty() else None
 
-    def _label(self, plan: LabelPlan, shown: Shown, impressions: DataFrame) -> LabelEvidence:
+    def _label(self, plan: LabelPlan, impression: Impression, impressions: DataFrame) -> LabelEvidence:
         rules = LabelRules(plan.label.window, plan.label.skew, plan.tried, self._zone)
-        article = shown.values["article"]
-        mine = {kind: shown.values[kind] for kind in plan.tried if shown.values[kind] is not None}
+        article = impression.values["article"]
+        mine = {kind: impression.values[kind] for kind in plan.tried if impression.values[kind] is not None}
         columns = dict(zip(plan.tried, ("key", "fallback"), strict=False))
         same_key = [_same(F.col(columns[kind]), key) for kind, key in mine.items()]
         if article is None or not same_key:
             return LabelEvidence((), (), rules)
-        actions = actions_of(self.inputs.plain(plan.label.source), [plan])
+        source = actions_of(self.inputs.plain(plan.label.source), [plan])
         time = F.col(f"{ACTION}.time")
         near = self.day.reaches(time, plan.label.window, plan.label.window) | time.isNull()
         rows = (
-            actions.where(_same(F.col("article"), article) & reduce(Column.__or__, same_key) & near)
+            source.where(_same(F.col("article"), article) & reduce(Column.__or__, same_key) & near)
             .select(*[F.col(column).alias(f"by_{kind}") for kind, column in columns.items()], f"{ACTION}.*")
             .limit(MOST)
             .collect()
         )
-        found = [Action(_utc(r.time), r.value, {kind: r[f"by_{kind}"] for kind in columns}) for r in rows]
-        return LabelEvidence(self._others(shown, impressions, mine, found), found, rules)
+        actions = [Action(_utc(r.time), r.value, {kind: r[f"by_{kind}"] for kind in columns}) for r in rows]
+        return LabelEvidence(self._others(impression, impressions, mine, actions), actions, rules)
 
     def _others(
-        self, shown: Shown, impressions: DataFrame, mine: Mapping[str, Any], actions: Sequence[Action]
-    ) -> list[Shown]:
+        self, impression: Impression, impressions: DataFrame, mine: Mapping[str, Any], actions: Sequence[Action]
+    ) -> list[Impression]:
         """Impressions of the same article that one of the actions may belong to."""
         wanted = {kind: {str(key)} for kind, key in mine.items()}
         for action in actions:
             for kind, key in action.keys.items():
                 wanted.setdefault(kind, set()).update({str(key)} if key is not None else ())
         some_key = [F.col(kind).cast("string").isin(*sorted(keys)) for kind, keys in wanted.items() if keys]
-        article = _same(F.col("article"), shown.values["article"])
+        article = _same(F.col("article"), impression.values["article"])
         rows = impressions.where(article & reduce(Column.__or__, some_key) & F.col(DROPPED).isNull()).limit(MOST)
-        return [_shown(row) for row in rows.collect() if row.impression_id != shown.id]
+        return [_impression(row) for row in rows.collect() if row.impression_id != impression.id]
 
-    def _views(self, shown: Shown, spark: Any) -> dict[str, ViewEvidence]:
+    def _views(self, impression: Impression, spark: Any) -> dict[str, ViewEvidence]:
         needed = view_columns(spark, self.config)
-        return {name: self._view(name, needed[name], shown) for name in self.config.views}
+        return {name: self._view(name, needed[name], impression) for name in self.config.views}
 
-    def _view(self, name: str, columns: Sequence[str], shown: Shown) -> ViewEvidence:
+    def _view(self, name: str, columns: Sequence[str], impression: Impression) -> ViewEvidence:
         view = self.config.views[name]
-        key, same = _key_of(shown, view.entity)
+        key, same = _key_of(impression, view.entity)
         rows = usable(view_rows(self.inputs.plain(view.source), name, view, columns))
         mine = rows.where(same)
         if isinstance(view, StaticView):
-            found = [FeatureRow(shown.time, shown.time, r[PAYLOAD].asDict()) for r in mine.limit(MOST).collect()]
-            return ViewEvidence(key, found, None)
+            payloads = [row[PAYLOAD].asDict() for row in mine.limit(MOST).collect()]
+            untimed = [FeatureRow(impression.time, impression.time, payload) for payload in payloads]
+            return ViewEvidence(key, untimed, None)
         newest = mine.orderBy(F.col(EVENT_TIME).desc()).limit(MOST).collect()
         snapshots = None
         if isinstance(view, SnapshotView):
@@ -221,18 +222,18 @@ class Witness:
             key, [_feature_row(r) for r in newest], ViewRules(view.max_age, view.inclusive, snapshots, self._zone)
         )
 
-    def _history(self, name: str, shown: Shown) -> HistoryEvidence:
+    def _history(self, name: str, impression: Impression) -> HistoryEvidence:
         history = inherited(self.config.histories[name], self.config.impressions)
-        request = shown.values["request"] if history.request is not None else None
+        request = impression.values["request"] if history.request is not None else None
         rules = HistoryRules(history.last, history.within, history.delay, request)
-        user = shown.values["user"]
+        user = impression.values["user"]
         if user is None:
             return HistoryEvidence((), rules)
         of_any_age = history.model_copy(update={"within": None})
         actions = actions_of_history(self.inputs.plain(history.source), name, of_any_age, self.day)
         if isinstance(user, str):  # as the job compares them, and hashes what is compared
             actions = actions.withColumn(USER, F.col(USER).cast("string"))
-        before = F.col(TIME) < F.lit(shown.time)
+        before = F.col(TIME) < F.lit(impression.time)
         mine = actions.where(_same(F.col(USER), user)).withColumn(TIE, content_hash(actions))
         nearest = mine.orderBy(before.desc(), F.when(before, F.col(TIME)).desc(), TIME).limit(MOST)
         return HistoryEvidence([_past_action(r, list(history.columns)) for r in nearest.collect()], rules)
@@ -247,15 +248,15 @@ def evidence_of(
     inputs = read_inputs(spark, config, run_date, reporter, watched=False)
     reporter.stage("finding the impression")
     with errors_of_sources(config.sources):
-        return Witness(inputs).gather(sought)
+        return Gatherer(inputs).gather(sought)
 
 
-def _key_of(shown: Shown, entity: str) -> tuple[Any, Column]:
+def _key_of(impression: Impression, entity: str) -> tuple[Any, Column]:
     """The impression's key of an entity, and whether a row of a view has it."""
     if entity != "user_article":
-        key = shown.values[entity]
+        key = impression.values[entity]
         return key, _same(F.col(KEY), key) if key is not None else F.lit(False)
-    pair = (shown.values["user"], shown.values["article"])
+    pair = (impression.values["user"], impression.values["article"])
     return pair, F.col(KEY) == pair_key(*map(F.lit, pair))
 
 
@@ -263,9 +264,10 @@ def _same(column: Column, value: Any) -> Column:
     return column.cast("string") == F.lit(str(value))
 
 
-def _shown(row: Any) -> Shown:
+def _impression(row: Any) -> Impression:
     values = row.asDict()
-    return Shown(values["impression_id"], _utc(values["impression_time"]) or datetime.max.replace(tzinfo=UTC), values)
+    time = _utc(values["impression_time"]) or datetime.max.replace(tzinfo=UTC)
+    return Impression(values["impression_id"], time, values)
 
 
 def _feature_row(row: Any) -> FeatureRow:

@@ -13,7 +13,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class Impression:
     """An impression; ``values`` are all its columns."""
 
     id: int
@@ -95,48 +95,55 @@ class Verdict:
 
 
 def judge_actions(
-    shown: Shown, others: Sequence[Shown], actions: Sequence[Action], rules: LabelRules
+    impression: Impression, others: Sequence[Impression], actions: Sequence[Action], rules: LabelRules
 ) -> Iterator[Verdict]:
     """One verdict for each action, in order of time. ``others`` are further impressions of the same article."""
     for action in sorted(actions, key=lambda a: (a.time is not None, a.time)):
-        yield Verdict(action, *_judge_action(shown, others, action, rules))
+        yield Verdict(action, *_judge_action(impression, others, action, rules))
 
 
-def _judge_action(shown: Shown, others: Sequence[Shown], action: Action, rules: LabelRules) -> tuple[bool, str]:
+def _judge_action(
+    impression: Impression, others: Sequence[Impression], action: Action, rules: LabelRules
+) -> tuple[bool, str]:
     if action.time is None:
         return False, "its time cannot be read"
     for kind in rules.kinds:
-        same = [one for one in (shown, *others) if _same_key(one, action, kind)]
-        owner = _owner(same, action.time, rules)
-        if owner is not None and owner.id != shown.id:
-            place = "last before it" if owner.time <= action.time else "next after it"
+        candidates = [candidate for candidate in (impression, *others) if _same_key(candidate, action, kind)]
+        owner = _owner(candidates, action.time, rules)
+        if owner is not None and owner.id != impression.id:
+            order = "last before it" if owner.time <= action.time else "next after it"
             when = owner.time.astimezone(rules.zone).isoformat(" ")
-            return False, f"it belongs to impression {owner.id} by {kind}, the {place} ({when})"
+            return False, f"it belongs to impression {owner.id} by {kind}, the {order} ({when})"
         if owner is not None:
-            return True, f"{_when(action.time, shown)}, within {_limit(action.time, shown, rules)} (by {kind})"
-    return False, f"{_when(action.time, shown)}; the limit is {_limit(action.time, shown, rules)}"
+            limit = _limit(action.time, impression, rules)
+            return True, f"{_when(action.time, impression)}, within {limit} (by {kind})"
+    return False, f"{_when(action.time, impression)}; the limit is {_limit(action.time, impression, rules)}"
 
 
-def _same_key(shown: Shown, action: Action, kind: str) -> bool:
+def _same_key(impression: Impression, action: Action, kind: str) -> bool:
     key = action.keys.get(kind)
-    return key is not None and shown.values.get(kind) is not None and str(key) == str(shown.values[kind])
+    return key is not None and impression.values.get(kind) is not None and str(key) == str(impression.values[kind])
 
 
-def _owner(same: Sequence[Shown], at: datetime, rules: LabelRules) -> Shown | None:
+def _owner(candidates: Sequence[Impression], at: datetime, rules: LabelRules) -> Impression | None:
     """The last impression before an action takes it, if it is near enough; else the next one, if clocks may differ so much."""
-    last = max((one for one in same if one.time <= at), key=lambda one: (one.time, one.id), default=None)
+    last = max((shown for shown in candidates if shown.time <= at), key=_by_time, default=None)
     if last is not None and at - last.time <= rules.window:
         return last
-    following = min((one for one in same if one.time > at), key=lambda one: (one.time, one.id), default=None)
+    following = min((shown for shown in candidates if shown.time > at), key=_by_time, default=None)
     return following if following is not None and following.time - at <= rules.skew else None
 
 
-def _when(at: datetime, shown: Shown) -> str:
-    return f"it came {in_words(at - shown.time)} {'before' if at < shown.time else 'after'} the impression"
+def _by_time(impression: Impression) -> tuple[datetime, int]:
+    return impression.time, impression.id
 
 
-def _limit(at: datetime, shown: Shown, rules: LabelRules) -> str:
-    return in_words(rules.skew if at < shown.time else rules.window)
+def _when(at: datetime, impression: Impression) -> str:
+    return f"it came {in_words(at - impression.time)} {'before' if at < impression.time else 'after'} the impression"
+
+
+def _limit(at: datetime, impression: Impression, rules: LabelRules) -> str:
+    return in_words(rules.skew if at < impression.time else rules.window)
 
 
 def judge_rows(at: datetime, rows: Sequence[FeatureRow], rules: ViewRules) -> Iterator[Verdict]:

@@ -95,14 +95,14 @@ def check_state(config: JobConfig, state: FittedState, *, may_lack: bool = False
         )
     wanted = declared(config)
     for kind, parts in wanted.items():
-        for name, said in parts.items():
+        for name, keys in parts.items():
             fitted = state.declared.get(kind, {}).get(name)
-            if fitted != said and not (fitted is None and may_lack):
-                found = "does not have it" if fitted is None else f"was fitted with {_shown(fitted)}"
+            if fitted != keys and not (fitted is None and may_lack):
+                difference = "does not have it" if fitted is None else f"was fitted with {_in_words(fitted)}"
                 raise ConfigError(
-                    f"{kind}.{name}: the configuration says {_shown(said)}, but version {state.version} of the fitted "
-                    f"state {found}. {'Run `ctr-samples fit`' if fitted is None else 'Restore the configuration'}, or begin "
-                    "a new lineage with `ctr-samples fit --afresh`."
+                    f"{kind}.{name}: the configuration says {_in_words(keys)}, but version {state.version} of the fitted "
+                    f"state {difference}. {'Run `ctr-samples fit`' if fitted is None else 'Restore the configuration'}, or "
+                    "begin a new lineage with `ctr-samples fit --afresh`."
                 )
 
 
@@ -114,8 +114,8 @@ def declared(config: JobConfig) -> dict[str, Any]:
     features = {}
     for name, feature in config.features.items():
         if feature.scale or feature.quantiles:
-            said = feature.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-            features[name] = {key: value for key, value in said.items() if key not in _AFTER_FITTING}
+            keys = feature.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+            features[name] = {key: value for key, value in keys.items() if key not in _AFTER_FITTING}
     return {"vocabularies": vocabularies, "features": features}
 
 
@@ -125,9 +125,9 @@ def _grown(
     # One that the configuration names no more keeps its ids, in case it comes back.
     vocabularies = dict(before.vocabularies) if before else {}
     growth = {}
-    for name, said in config.vocabularies.items():
+    for name, vocabulary in config.vocabularies.items():
         known = before.vocabularies.get(name) if before else None
-        empty = Vocabulary((), said.oov_buckets, said.capacity)
+        empty = Vocabulary((), vocabulary.oov_buckets, vocabulary.capacity)
         vocabularies[name], growth[name] = grown_by(known, empty, counted.tokens[name])
     return vocabularies, growth
 
@@ -136,5 +136,5 @@ def _merged(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]
     return {kind: {**before.get(kind, {}), **parts} for kind, parts in now.items()}
 
 
-def _shown(said: Any) -> str:
-    return ", ".join(f"{key}: {value}" for key, value in said.items())
+def _in_words(keys: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key}: {value}" for key, value in keys.items())

@@ -90,19 +90,19 @@ def _compared(
     }
     new = both = 0
     for now in _columns(storage, shards, contract):
-        places = np.searchsorted(old.ids, now[_ID])
-        known = places < len(old.ids)
-        known[known] = old.ids[places[known]] == now[_ID][known]
-        places = places[known]
-        new, both = new + int((~known).sum()), both + len(places)
-        for name, found in counts.items():
-            there = mask_of(name) if "changed" in found else name
-            was, is_now = old.labels[there][places] != 0, now[there][known] != 0
-            found["flipped_to_1"] += int((is_now & ~was).sum())
-            found["flipped_to_0"] += int((was & ~is_now).sum())
-            if "changed" in found:
-                found["changed"] += int((was & is_now & (old.labels[name][places] != now[name][known])).sum())
-    return {name: {**found, "new": new, "gone": len(old.ids) - both} for name, found in counts.items()}
+        rows = np.searchsorted(old.ids, now[_ID])
+        known = rows < len(old.ids)
+        known[known] = old.ids[rows[known]] == now[_ID][known]
+        rows = rows[known]
+        new, both = new + int((~known).sum()), both + len(rows)
+        for name, flips in counts.items():
+            presence = mask_of(name) if "changed" in flips else name
+            was, is_now = old.labels[presence][rows] != 0, now[presence][known] != 0
+            flips["flipped_to_1"] += int((is_now & ~was).sum())
+            flips["flipped_to_0"] += int((was & ~is_now).sum())
+            if "changed" in flips:
+                flips["changed"] += int((was & is_now & (old.labels[name][rows] != now[name][known])).sum())
+    return {name: {**flips, "new": new, "gone": len(old.ids) - both} for name, flips in counts.items()}
 
 
 def _columns(storage: Storage, shards: Sequence[Shard], contract: ExampleContract) -> Iterator[Columns]:

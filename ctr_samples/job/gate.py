@@ -139,7 +139,7 @@ def _judged(days: Days, quality: Quality, accepted: Collection[str]) -> Metrics:
 
 def _in_manifest(metrics: Metrics) -> dict[str, Any]:
     """What the manifest says of the verdict: what did not pass, and what was accepted all the same."""
-    found = [
+    not_passed = [
         {
             "check": finding.check,
             "subject": finding.subject,
@@ -149,7 +149,7 @@ def _in_manifest(metrics: Metrics) -> dict[str, Any]:
         for finding in metrics.checks
         if finding.standing != "passed"
     ]
-    return {"verdict": metrics.verdict, "found": found, "accepted": list(metrics.accepted)}
+    return {"verdict": metrics.verdict, "found": not_passed, "accepted": list(metrics.accepted)}
 
 
 def _write(storage: Storage, directory: str, metrics: Metrics, page: str) -> None:
@@ -159,9 +159,9 @@ def _write(storage: Storage, directory: str, metrics: Metrics, page: str) -> Non
             file.write(content)
 
 
-def _refuse(page: str, found: Sequence[Finding], kept_for: timedelta) -> None:
+def _refuse(page: str, checks: Sequence[Finding], kept_for: timedelta) -> None:
     """Raise GateRefused if a finding blocks publishing: what, by how much, and how to publish all the same."""
-    blocking = [finding for finding in found if finding.standing == "blocks"]
+    blocking = [finding for finding in checks if finding.standing == "blocks"]
     if not blocking:
         return
     others = f" ({len(blocking) - 1} more in the report)" if len(blocking) > 1 else ""

@@ -39,12 +39,12 @@ def _headline(manifest: Manifest, published: bool) -> RenderableType:
     name = (f"{manifest.name} {manifest.run_date}", "bold")
     if published:
         warnings = len(manifest.quality.get("found", ()))
-        said = f", with {warnings} warning{'s' * (warnings > 1)}" if warnings else ""
+        suffix = f", with {warnings} warning{'s' * (warnings > 1)}" if warnings else ""
         return Text.assemble(
             ("Published ", "bold green"),
             name,
             f", generation {manifest.generation}, in {manifest.seconds:.0f} s",
-            (said, "yellow"),
+            (suffix, "yellow"),
             "\n",
         )
     return Text.assemble(
@@ -139,7 +139,7 @@ def _some(days: list[str]) -> str:
 
 
 def _next(manifest: Manifest, storage: Storage) -> Iterator[RenderableType]:
-    place = _short(storage.url)
+    output = _short(storage.url)
     yield Text("\nThe samples are in", style="bold")
     yield _line(f"  {_short(storage.locate(day_directory(manifest.day)))}")
     yield Text("Next", style="bold")
@@ -149,7 +149,7 @@ def _next(manifest: Manifest, storage: Storage) -> Iterator[RenderableType]:
         ("verify", "check every byte against the manifest"),
         ("paths", "print the paths of the shards, for any reader"),
     ):
-        yield _line(f"  {_program()} {command + ' ' + place:<{len(place) + 7}}  # {comment}")
+        yield _line(f"  {_program()} {command + ' ' + output:<{len(output) + 7}}  # {comment}")
 
 
 def _line(text: str) -> Text:
@@ -165,10 +165,10 @@ def _program() -> str:
     return _short(str(beside))
 
 
-def _short(place: str) -> str:
-    """A path relative to where the user stands, when it lies below."""
-    path = Path(place)
-    return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else place
+def _short(address: str) -> str:
+    """A path below the working directory, relative to it; any other address as it is."""
+    path = Path(address)
+    return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else address
 
 
 def _grid(title: str, rows: list[tuple[str, str, str]]) -> RenderableType:

@@ -17,7 +17,7 @@ from ctr_samples.cli import app
 from ctr_samples.cli.explain import report
 from ctr_samples.config import Sampling, load_config
 from ctr_samples.errors import InputError
-from ctr_samples.explain.gather import Sought, Witness
+from ctr_samples.explain.gather import Gatherer, Sought
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs.sources import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
@@ -89,7 +89,7 @@ Frame = Callable[..., DataFrame]
 
 
 @pytest.fixture
-def witness(frame: Frame, spark: SparkSession, tmp_path: Path) -> Witness:
+def gatherer(frame: Frame, spark: SparkSession, tmp_path: Path) -> Gatherer:
     path = tmp_path / "tiny.yaml"
     path.write_text(CONFIG)
     frames = {
@@ -100,15 +100,15 @@ def witness(frame: Frame, spark: SparkSession, tmp_path: Path) -> Witness:
     }
     sources = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
     config, day = load_config(path).config, Day.of(date(2019, 6, 5), "Europe/Stockholm")
-    return Witness(Inputs(config, day, sources, Watches.of(config, day, active=False)))
+    return Gatherer(Inputs(config, day, sources, Watches.of(config, day, active=False)))
 
 
 Made = dict[tuple[str | None, str], tuple[int, int, int, str]]
 
 
-def samples(witness: Witness) -> Made:
+def samples(gatherer: Gatherer) -> Made:
     """What a run makes: (user, local time) -> (impression id, score, clicked, recent items)."""
-    builder = SampleBuilder(witness.inputs)
+    builder = SampleBuilder(gatherer.inputs)
     ids = {r.impression.impression_id: r.impression for r in builder.labelled_impressions().collect()}
     made = builder.build().samples.collect()
     return {
@@ -122,10 +122,10 @@ def samples(witness: Witness) -> Made:
     }
 
 
-def test_an_explanation_says_what_was_taken_and_why_all_else_was_not(witness: Witness) -> None:
-    made = samples(witness)
+def test_an_explanation_says_what_was_taken_and_why_all_else_was_not(gatherer: Gatherer) -> None:
+    made = samples(gatherer)
     first = next(found for found in made.values() if found[1:] == (3, 1, "a,c"))
-    evidence = witness.gather(Sought(first[0]))
+    evidence = gatherer.gather(Sought(first[0]))
     said = "\n".join(report(evidence, ZoneInfo("Europe/Stockholm")))
     assert (
         said
@@ -178,11 +178,11 @@ the impression
 
 
 def test_of_many_rejected_rows_and_actions_the_nearest_are_printed(
-    witness: Witness, monkeypatch: pytest.MonkeyPatch
+    gatherer: Gatherer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ctr_samples.cli.explain._SHOWN_ROWS", 3)
-    first = next(found for found in samples(witness).values() if found[3] == "a,c")
-    lines = list(report(witness.gather(Sought(first[0])), ZoneInfo("UTC")))
+    first = next(found for found in samples(gatherer).values() if found[3] == "a,c")
+    lines = list(report(gatherer.gather(Sought(first[0])), ZoneInfo("UTC")))
     profile = lines[next(i for i, line in enumerate(lines) if "View profile" in line) :]
     assert [re.findall(r"\d\d:\d\d:\d\d", line)[:1] for line in profile[1:5]] == [
         ["07:55:00"],
@@ -207,34 +207,36 @@ def other(made: Made, first: int) -> int:
     return next(found[0] for (user, _), found in made.items() if user == "u1" and found[0] != first)
 
 
-def test_an_explanation_agrees_with_the_samples_of_a_run(witness: Witness) -> None:
+def test_an_explanation_agrees_with_the_samples_of_a_run(gatherer: Gatherer) -> None:
     from ctr_samples.explain.rules import judge_actions, judge_history, judge_rows
 
-    for impression_id, score, clicked, recent in samples(witness).values():
-        evidence = witness.gather(Sought(impression_id))
+    for impression_id, score, clicked, recent in samples(gatherer).values():
+        evidence = gatherer.gather(Sought(impression_id))
         label, view = evidence.labels["clicked"], evidence.views["profile"]
-        taken = [v for v in judge_actions(evidence.shown, label.others, label.actions, label.rules) if v.taken]
+        taken = [v for v in judge_actions(evidence.impression, label.others, label.actions, label.rules) if v.taken]
         assert view.rules is not None
-        rows = [v.what.values["score"] for v in judge_rows(evidence.shown.time, view.rows, view.rules) if v.taken]
+        rows = [v.what.values["score"] for v in judge_rows(evidence.impression.time, view.rows, view.rules) if v.taken]
         history = evidence.histories["recent"]
-        items = [v.what.item for v in judge_history(evidence.shown.time, history.actions, history.rules) if v.taken]
+        items = [
+            v.what.item for v in judge_history(evidence.impression.time, history.actions, history.rules) if v.taken
+        ]
         assert (int(bool(taken)), (rows or [0])[0], ",".join(items)) == (clicked, score, recent)
 
 
-def test_an_impression_that_became_no_sample_is_explained_too_and_an_unknown_one_is_refused(witness: Witness) -> None:
-    made = {found[0] for found in samples(witness).values()}
+def test_an_impression_that_became_no_sample_is_explained_too_and_an_unknown_one_is_refused(gatherer: Gatherer) -> None:
+    made = {found[0] for found in samples(gatherer).values()}
     from ctr_samples.samples.impressions import DROPPED, cut_impressions
 
-    config = witness.config
+    config = gatherer.config
     cut = cut_impressions(
-        witness.sources["log"].frame, config.impressions, witness.day, config.labels["clicked"].window
+        gatherer.sources["log"].frame, config.impressions, gatherer.day, config.labels["clicked"].window
     )
     (repeated,) = [r.impression_id for r in cut.collect() if r[DROPPED] == "repeated"]
     assert repeated not in made
-    lines = list(report(witness.gather(Sought(repeated)), ZoneInfo("UTC")))
+    lines = list(report(gatherer.gather(Sought(repeated)), ZoneInfo("UTC")))
     assert "  [yellow]It does not become a sample: repeated.[/yellow]" in lines
     with pytest.raises(InputError, match="There is no impression 5 between 2019-06-05 00:00:00"):
-        witness.gather(Sought(5))
+        gatherer.gather(Sought(5))
 
 
 def test_the_command_needs_a_configuration_and_an_id() -> None:
@@ -245,19 +247,19 @@ def test_the_command_needs_a_configuration_and_an_id() -> None:
     assert "nowhere.yaml" in result.stderr
 
 
-def test_an_impression_is_found_by_user_article_and_time(witness: Witness) -> None:
+def test_an_impression_is_found_by_user_article_and_time(gatherer: Gatherer) -> None:
     with pytest.raises(InputError, match=r"There are 3 impressions of user 'u1' and article 'a' on the day"):
-        witness.gather(Sought(user="u1", article="a"))
+        gatherer.gather(Sought(user="u1", article="a"))
     nine = datetime(2019, 6, 5, 9, 1, tzinfo=UTC)
-    assert witness.gather(Sought(user="u1", article="a", at=nine)).shown.time == nine - timedelta(minutes=1)
-    repeated = witness.gather(Sought(user="u1", article="a", at=datetime(2019, 6, 5, 8, 0, 29, tzinfo=UTC)))
+    assert gatherer.gather(Sought(user="u1", article="a", at=nine)).impression.time == nine - timedelta(minutes=1)
+    repeated = gatherer.gather(Sought(user="u1", article="a", at=datetime(2019, 6, 5, 8, 0, 29, tzinfo=UTC)))
     assert repeated.dropped == "repeated"
     with pytest.raises(InputError, match="There is no impression of user 'u9' between"):
-        witness.gather(Sought(user="u9"))
+        gatherer.gather(Sought(user="u9"))
 
 
-def test_a_negative_that_sampling_leaves_out_is_explained_as_such(witness: Witness) -> None:
-    few = replace(witness, config=witness.config.model_copy(update={"sampling": Sampling(negatives=1e-9)}))
+def test_a_negative_that_sampling_leaves_out_is_explained_as_such(gatherer: Gatherer) -> None:
+    few = replace(gatherer, config=gatherer.config.model_copy(update={"sampling": Sampling(negatives=1e-9)}))
     at = datetime(2019, 6, 5, 8, 0, tzinfo=UTC)
     assert few.gather(Sought(user="u2", article="a", at=at)).dropped == "down_sampled"
     assert few.gather(Sought(user="u1", article="a", at=at)).dropped is None

@@ -10,9 +10,9 @@ from ctr_samples.explain.rules import (
     Action,
     FeatureRow,
     HistoryRules,
+    Impression,
     LabelRules,
     PastAction,
-    Shown,
     ViewRules,
     in_words,
     judge_actions,
@@ -22,7 +22,7 @@ from ctr_samples.explain.rules import (
 
 TEN = datetime(2019, 6, 5, 10, tzinfo=UTC)
 U, R = {"user": "u"}, {"user": "u", "request": "r"}
-SHOWN = Shown(1, TEN, R)
+IMPRESSION = Impression(1, TEN, R)
 WINDOW = LabelRules(timedelta(minutes=30))
 
 
@@ -44,13 +44,13 @@ def act(seconds: float, **keys: object) -> Action:
     ],
 )
 def test_an_action_counts_within_the_window(seconds: float, taken: bool, why: str) -> None:
-    (verdict,) = judge_actions(SHOWN, [], [act(seconds)], WINDOW)
+    (verdict,) = judge_actions(IMPRESSION, [], [act(seconds)], WINDOW)
     assert (verdict.taken, verdict.why) == (taken, why)
 
 
 def test_an_action_belongs_to_the_last_impression_before_it() -> None:
-    again = Shown(2, at(600), U)
-    verdicts = list(judge_actions(SHOWN, [again], [act(700), act(500), Action(None)], WINDOW))
+    again = Impression(2, at(600), U)
+    verdicts = list(judge_actions(IMPRESSION, [again], [act(700), act(500), Action(None)], WINDOW))
     assert [(v.taken, v.why) for v in verdicts] == [
         (False, "its time cannot be read"),
         (True, "it came 8m 20s after the impression, within 30m 0s (by user)"),
@@ -59,9 +59,9 @@ def test_an_action_belongs_to_the_last_impression_before_it() -> None:
 
 
 def test_of_two_impressions_of_one_instant_the_greater_id_has_the_action() -> None:
-    (verdict,) = judge_actions(SHOWN, [Shown(-5, TEN, U)], [act(1)], WINDOW)
+    (verdict,) = judge_actions(IMPRESSION, [Impression(-5, TEN, U)], [act(1)], WINDOW)
     assert verdict.taken
-    (verdict,) = judge_actions(SHOWN, [Shown(5, TEN, U)], [act(1)], WINDOW)
+    (verdict,) = judge_actions(IMPRESSION, [Impression(5, TEN, U)], [act(1)], WINDOW)
     assert "belongs to impression 5" in verdict.why
 
 
@@ -69,8 +69,8 @@ BOTH = LabelRules(timedelta(minutes=30), timedelta(seconds=2), ("request", "user
 
 
 def test_the_request_is_tried_before_the_user() -> None:
-    other = Shown(2, at(-60), {"user": "v", "request": "s"})
-    verdicts = judge_actions(SHOWN, [other], [act(5, user="u", request="s"), act(6, user="u", request="t")], BOTH)
+    other = Impression(2, at(-60), {"user": "v", "request": "s"})
+    verdicts = judge_actions(IMPRESSION, [other], [act(5, user="u", request="s"), act(6, user="u", request="t")], BOTH)
     assert [(v.taken, v.why) for v in verdicts] == [
         (False, "it belongs to impression 2 by request, the last before it (2019-06-05 09:59:00+00:00)"),
         (True, "it came 6s after the impression, within 30m 0s (by user)"),
@@ -78,19 +78,19 @@ def test_the_request_is_tried_before_the_user() -> None:
 
 
 def test_an_action_a_little_before_its_impression_counts_if_clocks_may_differ() -> None:
-    verdicts = judge_actions(SHOWN, [], [act(-2), act(-2.001)], BOTH)
+    verdicts = judge_actions(IMPRESSION, [], [act(-2), act(-2.001)], BOTH)
     assert [(v.taken, v.why) for v in verdicts] == [
         (False, "it came 2.001s before the impression; the limit is 2s"),
         (True, "it came 2s before the impression, within 2s (by user)"),
     ]
-    (verdict,) = judge_actions(SHOWN, [Shown(2, at(-60), U)], [act(-1)], BOTH)
+    (verdict,) = judge_actions(IMPRESSION, [Impression(2, at(-60), U)], [act(-1)], BOTH)
     assert "belongs to impression 2 by user, the last before it" in verdict.why
-    (verdict,) = judge_actions(SHOWN, [Shown(2, at(0.5), U)], [act(-1)], BOTH)
+    (verdict,) = judge_actions(IMPRESSION, [Impression(2, at(0.5), U)], [act(-1)], BOTH)
     assert verdict.taken, "the first of two that follow"
 
 
 def test_a_number_and_its_text_are_one_key() -> None:
-    (verdict,) = judge_actions(Shown(1, TEN, {"user": 7}), [], [act(1, user="7")], WINDOW)
+    (verdict,) = judge_actions(Impression(1, TEN, {"user": 7}), [], [act(1, user="7")], WINDOW)
     assert verdict.taken
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ctr_samples.config import ColumnarSource, Impressions, JobConfig, SnapshotView, load_config
-from ctr_samples.explain.gather import Sought, Witness
+from ctr_samples.explain.gather import Gatherer, Sought
 from ctr_samples.explain.rules import judge_actions, judge_history, judge_rows
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.impressions import DROPPED, cut_impressions
@@ -132,15 +132,15 @@ def sources_of(session: SparkSession, change: str) -> dict[str, SourceFrame]:
     return {name: SourceFrame(name, frame, (), None) for name, frame in frames.items()}
 
 
-def witness_of(spark: SparkSession, tmp_path: Path, zone: str, change: str) -> Witness:
+def gatherer_of(spark: SparkSession, tmp_path: Path, zone: str, change: str) -> Gatherer:
     session = run_session(spark, zone)
     config, day = config_of(tmp_path, zone), day_of(change, zone)
-    return Witness(Inputs(config, day, sources_of(session, change), Watches.of(config, day, active=False)))
+    return Gatherer(Inputs(config, day, sources_of(session, change), Watches.of(config, day, active=False)))
 
 
-def samples_of(witness: Witness, change: str) -> dict[tuple[str, float], Mapping[str, Any]]:
+def samples_of(gatherer: Gatherer, change: str) -> dict[tuple[str, float], Mapping[str, Any]]:
     """(article, minutes after the change) -> the sample and its impression's id, for user u."""
-    builder = SampleBuilder(witness.inputs)
+    builder = SampleBuilder(gatherer.inputs)
     shown = builder.labelled_impressions().select(
         "impression.*", F.unix_micros("impression.impression_time").alias("m")
     )
@@ -158,7 +158,7 @@ def samples_of(witness: Witness, change: str) -> dict[tuple[str, float], Mapping
 def test_a_sample_is_the_same_whether_the_clocks_change_or_not(
     spark: SparkSession, tmp_path: Path, zone: str, change: str
 ) -> None:
-    samples = samples_of(witness_of(spark, tmp_path, zone, change), change)
+    samples = samples_of(gatherer_of(spark, tmp_path, zone, change), change)
     names = ("clicked", "young", "late", "clicks", "recent", "known")
     assert {key: tuple(row[name] for name in names) for key, row in samples.items()} == SAMPLES
     small = {key: (row["young_small"], row["late_small"]) for key, row in samples.items()}
@@ -170,9 +170,9 @@ def test_a_sample_is_the_same_whether_the_clocks_change_or_not(
 def test_an_explanation_agrees_with_the_samples_where_the_clocks_change(
     spark: SparkSession, tmp_path: Path, zone: str, change: str
 ) -> None:
-    witness = witness_of(spark, tmp_path, zone, change)
-    for row in samples_of(witness, change).values():
-        evidence = witness.gather(Sought(row["impression_id"]))
+    gatherer = gatherer_of(spark, tmp_path, zone, change)
+    for row in samples_of(gatherer, change).values():
+        evidence = gatherer.gather(Sought(row["impression_id"]))
         at, label = evidence.shown.time, evidence.labels["clicked"]
         assert row["clicked"] == any(
             v.taken for v in judge_actions(evidence.shown, label.others, label.actions, label.rules)
@@ -226,8 +226,8 @@ def test_a_snapshot_is_known_its_delay_of_elapsed_time_after_midnight(
 
 
 def test_no_plan_adds_an_interval_to_a_time_or_subtracts_two_times(spark: SparkSession, tmp_path: Path) -> None:
-    witness = witness_of(spark, tmp_path, "America/New_York", "2024-11-03 06:00")
-    builder = SampleBuilder(witness.inputs)
+    gatherer = gatherer_of(spark, tmp_path, "America/New_York", "2024-11-03 06:00")
+    builder = SampleBuilder(gatherer.inputs)
     samples = builder.build().samples
     assert "INTERVAL" not in samples._jdf.queryExecution().analyzed().toString().upper()
 
