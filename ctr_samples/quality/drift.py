@@ -35,16 +35,16 @@ def main_split(rows: Mapping[str, int]) -> str:
 
 def drifts(metrics: Measured, reference: Measured) -> dict[str, float]:
     """For each feature of both documents how far it drifted, from 0 to 1: Jensen-Shannon divergence or L-infinity."""
-    found = {}
+    drift = {}
     for name in metrics.features:
         now, before = compared(metrics, reference, name)
         if now is None or before is None:
             continue
         if now.cdf is not None and before.cdf is not None:
-            found[name] = jensen_shannon(*binned(now.cdf, before.cdf))
+            drift[name] = jensen_shannon(*binned(now.cdf, before.cdf))
         elif now.top and before.top:
-            found[name] = l_infinity(*by_value(now.top, before.top))
-    return found
+            drift[name] = l_infinity(*by_value(now.top, before.top))
+    return drift
 
 
 def binned(now: Curve, before: Curve) -> tuple[Shares, Shares]:
@@ -71,8 +71,8 @@ def _cdf(curve: Curve, edges: Shares) -> Shares:
     Between two kept values it grows in proportion, but for what lies on the upper one: a value of many rows is not spread.
     """
     at, under, below = (np.array(points) for points in (curve.at, curve.under, curve.below))
-    places = np.column_stack([np.nextafter(at, -np.inf), at]).ravel()
-    shares: Shares = np.interp(edges, places, np.column_stack([under, below]).ravel(), left=0.0, right=1.0)
+    xs = np.column_stack([np.nextafter(at, -np.inf), at]).ravel()
+    shares: Shares = np.interp(edges, xs, np.column_stack([under, below]).ravel(), left=0.0, right=1.0)
     return shares
 
 

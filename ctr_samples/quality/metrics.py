@@ -273,10 +273,10 @@ class Metrics(Measured):
         """Read :meth:`to_json`; DamagedFile names ``place`` for another format, and for what is no such document."""
         try:
             document: Any = json.loads(data)
-            found = document.get("format") if isinstance(document, dict) else METRICS_FORMAT
-            if isinstance(found, int) and found != METRICS_FORMAT:
+            version = document.get("format") if isinstance(document, dict) else METRICS_FORMAT
+            if isinstance(version, int) and version != METRICS_FORMAT:
                 raise DamagedFile(
-                    f"{place} has format {found}, but this release reads format {METRICS_FORMAT}; "
+                    f"{place} has format {version}, but this release reads format {METRICS_FORMAT}; "
                     "use the release that wrote it, or run the day again with --force."
                 )
             return typed(cls, document)

@@ -42,10 +42,10 @@ class Pseudonyms:
         """What was counted of labels, with other names in the samples of their orphans."""
         return {
             name: {
-                **one,
-                **({"orphan_sample": [*map(self._orphan, one["orphan_sample"])]} if "orphan_sample" in one else {}),
+                **counts,
+                **{key: [*map(self._orphan, counts[key])] for key in ("orphan_sample",) if key in counts},
             }
-            for name, one in labels.items()
+            for name, counts in labels.items()
         }
 
     def _orphan(self, orphan: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,14 +53,14 @@ class Pseudonyms:
         return {**orphan, **{key: None if value is None else self.of(value) for key, value in keys.items()}}
 
     def _users(self, users: Users) -> Users:
-        return replace(users, heaviest=tuple(replace(one, user=self.of(one.user)) for one in users.heaviest))
+        return replace(users, heaviest=tuple(replace(user, user=self.of(user.user)) for user in users.heaviest))
 
     def _feature(self, feature: Feature) -> Feature:
         return replace(feature, splits={split: self._facts(facts) for split, facts in feature.splits.items()})
 
     def _facts(self, facts: Facts) -> Facts:
         """Without the figures from which values could be told."""
-        top = facts.top and tuple(self._top_value(one) for one in facts.top)
+        top = facts.top and tuple(self._top_value(value) for value in facts.top)
         return replace(facts, min=None, max=None, mean=None, quantiles=None, cdf=None, top=top)
 
     def _top_value(self, top: TopValue) -> TopValue:

@@ -101,31 +101,31 @@ def _token_counts(
     for name, feature in config.features.items():
         if feature.vocabulary is not None:
             sharing.setdefault(feature.vocabulary, []).append(name)
-    found = {}
+    token_counts = {}
     for vocabulary, names in sharing.items():
         every = F.concat(*[_items(name, name in lists) for name in names])
         counts = rows.select(F.explode(every).alias("token")).where("token is not null").groupBy("token").count()
         has = known[vocabulary].tokens if vocabulary in known else ()
-        found[vocabulary] = _worth_an_id(counts.persist(), config.vocabularies[vocabulary], has)
-    return found
+        token_counts[vocabulary] = _worth_an_id(counts.persist(), config.vocabularies[vocabulary], has)
+    return token_counts
 
 
-def _worth_an_id(counts: DataFrame, said: VocabularyConfig, has: Sequence[str]) -> TokenCounts:
+def _worth_an_id(counts: DataFrame, vocabulary: VocabularyConfig, has: Sequence[str]) -> TokenCounts:
     """The tokens that have an id, and of the others the most frequent that occur often enough.
 
     A token with a line break never gets an id: the vocabulary is handed on with one token a line.
     """
     known = counts.sparkSession.createDataFrame(pa.table({"known": pa.array(has, pa.string())}))
     marked = counts.join(F.broadcast(known), F.col("token") == F.col("known"), "left")
-    frequent = F.col("known").isNull() & (F.col("count") >= said.min_count)
+    frequent = F.col("known").isNull() & (F.col("count") >= vocabulary.min_count)
     fresh = marked.where(frequent & ~F.col("token").rlike(_LINE_BREAK))
-    best = fresh.orderBy(F.desc("count"), "token").limit(said.capacity)
+    best = fresh.orderBy(F.desc("count"), "token").limit(vocabulary.capacity)
     both = best.unionByName(marked.where(F.col("known").isNotNull())).select("token", "count").toArrow()
     (total,) = counts.agg(F.sum("count")).collect()
     tokens = list(zip(both.column("token").to_pylist(), both.column("count").to_pylist(), strict=True))
-    found = TokenCounts(tokens, total[0] or 0, fresh.count())
+    token_counts = TokenCounts(tokens, total[0] or 0, fresh.count())
     counts.unpersist()
-    return found
+    return token_counts
 
 
 def _items(name: str, listed: bool) -> Column:
@@ -146,23 +146,23 @@ def _moments(rows: DataFrame, name: str, feature: Feature, listed: bool) -> Mome
     numbers = (
         numbers.where(F.col("place") < feature.shape[0]) if feature.shape else numbers.withColumn("place", F.lit(0))
     )
-    found = (
+    moments = (
         numbers.groupBy("place")
         .agg(F.count("x"), F.avg("x"), F.stddev_pop("x"), F.min("x"), F.max("x"))
         .orderBy("place")
         .collect()
     )
-    if len(found) != (feature.shape[0] if feature.shape else 1):
+    if len(moments) != (feature.shape[0] if feature.shape else 1):
         raise InputError(f"features.{name}: there are no numbers on these days to fit it on; check its source.")
-    _, count, mean, std, low, high = zip(*found, strict=True)
+    _, count, mean, std, low, high = zip(*moments, strict=True)
     return Moments(count, mean, std, low, high)
 
 
 def _boundaries(rows: DataFrame, name: str, feature: Feature, listed: bool) -> tuple[float, ...]:
     assert feature.quantiles is not None
     ranks = [i / feature.quantiles for i in range(1, feature.quantiles)]
-    (found,) = _numbers(rows, name, listed).agg(F.percentile_approx("x", ranks, ACCURACY)).collect()
-    distinct = sorted(set(found[0] or ()))
+    (quantiles,) = _numbers(rows, name, listed).agg(F.percentile_approx("x", ranks, ACCURACY)).collect()
+    distinct = sorted(set(quantiles[0] or ()))
     if not distinct:
         raise InputError(f"features.{name}: there are no numbers on these days to fit it on; check its source.")
     return tuple(distinct)

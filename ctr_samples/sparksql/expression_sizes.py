@@ -97,7 +97,7 @@ def _found(digits: int | None) -> str:
 
 
 def _width(form: str) -> int:
-    return max((int(part) for found in _WIDTH.findall(form) for part in found if part), default=1)
+    return max((int(part) for sizes in _WIDTH.findall(form) for part in sizes if part), default=1)
 
 
 def _integer(node: Any) -> int | None:

@@ -111,9 +111,9 @@ def as_expected_error(error: Exception) -> CtrSamplesError | None:
         return kind(message) if issubclass(kind, CtrSamplesError) else CtrSamplesError(message)
     header = _HEADER.search(text)
     if header:
-        said = "; ".join(line.strip() for line in header["what"].splitlines())
+        differences = "; ".join(line.strip() for line in header["what"].splitlines())
         return InputError(
-            f"The first line of {header['file']} differs from that of the other files of its source: {said}. Give all "
+            f"The first line of {header['file']} differs from that of the other files of its source: {differences}. Give all "
             "files the same columns in the same order."
         )
     other = _OTHER_TYPE.search(text)
@@ -129,8 +129,8 @@ def as_expected_error(error: Exception) -> CtrSamplesError | None:
     unreadable = _UNREADABLE.search(text)
     if unreadable:
         file = _FILE.search(unreadable["what"])
-        place = file[0].rstrip(".") if file else "an input file"
-        return InputError(f"{place} cannot be read; it is damaged or in another format. Restore or remove it.")
+        path = file[0].rstrip(".") if file else "an input file"
+        return InputError(f"{path} cannot be read; it is damaged or in another format. Restore or remove it.")
     value = _VALUE.search(text)
     if value:
         what = _ADVICE.sub("", value["what"] or value["range"]).rstrip(";. ")

@@ -30,18 +30,18 @@ def all_by(values: Column, number: Column, most: int) -> Column:
     if _MAX_BY_TAKES_K:
         return F.max_by(values, number, most)
     in_order = F.sort_array(F.collect_list(F.struct(number.alias("number"), values.alias("value"))), asc=False)
-    return F.transform(in_order, lambda one: one["value"])
+    return F.transform(in_order, lambda entry: entry["value"])
 
 
-def sample_by(row: Column, place: Column, most: int) -> Column:
-    """Aggregate: the rows with the greatest places, a hash, at most ``most``. A row or place that is null does not count.
+def sample_by(row: Column, rank: Column, most: int) -> Column:
+    """Aggregate: the rows with the greatest ranks, which are hashes, at most ``most``. Null rows and ranks do not count.
 
-    Before Spark 4.2 it has at most ``MOST_SAMPLED`` rows, of each group of places the one with the greatest.
+    Before Spark 4.2 it has at most ``MOST_SAMPLED`` rows, of each group of ranks the one with the greatest.
     """
     if _MAX_BY_TAKES_K:
-        return F.max_by(row, place, most)
-    groups = [F.pmod(place, F.lit(MOST_SAMPLED)) == group for group in range(min(MOST_SAMPLED, most))]
-    return F.array_compact(F.array(*[F.max_by(F.when(mine, row), F.when(mine, place)) for mine in groups]))
+        return F.max_by(row, rank, most)
+    groups = [F.pmod(rank, F.lit(MOST_SAMPLED)) == group for group in range(min(MOST_SAMPLED, most))]
+    return F.array_compact(F.array(*[F.max_by(F.when(mine, row), F.when(mine, rank)) for mine in groups]))
 
 
 @contextmanager

@@ -72,8 +72,8 @@ def _need_java() -> None:
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else "java"
     if shutil.which(java) is None:
-        found = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no `java` on the PATH"
-        raise CtrSamplesError(f"Spark needs Java 17 or newer, but {found}; install it, or set JAVA_HOME.")
+        problem = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no `java` on the PATH"
+        raise CtrSamplesError(f"Spark needs Java 17 or newer, but {problem}; install it, or set JAVA_HOME.")
 
 
 def _local_settings() -> dict[str, str]:

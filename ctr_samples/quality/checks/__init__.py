@@ -80,13 +80,13 @@ def findings(days: Days, quality: Quality, accepted: Collection[str] = ()) -> li
 
     That order goes from the whole day to its details. A check that is ``accepted`` blocks nothing.
     """
-    found = []
+    results = []
     for name, check in CHECKS.items():
         limits: Limits = getattr(quality, name)
         if limits.warn is not None or limits.fail is not None:
             scores = (score for score in check(days) if score.subject not in limits.without)
-            found += [_held(name, score, limits, name in accepted) for score in scores]
-    return sorted(found, key=lambda finding: STANDINGS.index(finding.standing))
+            results += [_held(name, score, limits, name in accepted) for score in scores]
+    return sorted(results, key=lambda finding: STANDINGS.index(finding.standing))
 
 
 def _held(check: str, score: Score, limits: Limits, accepted: bool) -> Finding:

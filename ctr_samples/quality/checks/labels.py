@@ -24,8 +24,8 @@ def rate(days: Days) -> Iterator[Score]:
         references = [(day, old) for day in days.references if (old := _label(day, name)) is not None]
         alike = [(day, old) for day, old in references if day.label_mature == mature]
         if now is not None and references:
-            found = [(_apart(now, old), day, old) for day, old in alike or references]
-            ratio, day, old = min(found, key=lambda entry: entry[0])
+            candidates = [(_apart(now, old), day, old) for day, old in alike or references]
+            ratio, day, old = min(candidates, key=lambda entry: entry[0])
             if alike or (now.mean < old.mean) == bool(mature):
                 words = f"the mean of {name} is {now.mean:.4g} ({was(f'{old.mean:.4g}', day)})"
                 yield Score(name, ratio, words, known=bool(alike))

@@ -30,9 +30,9 @@ def age(days: Days) -> Iterator[Score]:
     """
     for name, view in days.now.views.items():
         parts = ("age_s_p10", "age_s_median") if "age_s_p10" in view else ()
-        found = [one for part in parts if (one := _older(days, name, part)) is not None]
-        if found:
-            yield max(found, key=lambda score: score.value)
+        scores = [score for part in parts if (score := _older(days, name, part)) is not None]
+        if scores:
+            yield max(scores, key=lambda score: score.value)
 
 
 def _older(days: Days, view: str, part: str) -> Score | None:

@@ -51,8 +51,8 @@ def _bits(flat: Flat) -> Bits:
     encoded = flat.values.dictionary_encode()
     texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()
     of_texts: Bits = np.array([_digest(text) for text in texts], np.uint64)
-    found: Bits = of_texts[encoded.indices.to_numpy()]
-    return found
+    of_rows: Bits = of_texts[encoded.indices.to_numpy()]
+    return of_rows
 
 
 def _digest(text: bytes) -> int:
@@ -66,12 +66,12 @@ def counted(columns: Sequence[pa.Array], label: npt.NDArray[Any]) -> tuple[int, 
     values = sum(len(Flat.of(column).values) for column in columns)
     rows = max(1, len(label) * VALUES // max(1, values))
     label = label[:rows]
-    found, places, often = np.unique(
+    kinds, kind_of_row, often = np.unique(
         digests([column.slice(0, rows) for column in columns]), return_inverse=True, return_counts=True
     )
-    positive = np.bincount(places, label, len(found))
-    kept = (np.arange(len(found)) < KEPT) | (often >= _heavy(len(label)))
-    entries = zip(found[kept].tolist(), often[kept].tolist(), positive[kept].tolist(), strict=True)
+    positive = np.bincount(kind_of_row, label, len(kinds))
+    kept = (np.arange(len(kinds)) < KEPT) | (often >= _heavy(len(label)))
+    entries = zip(kinds[kept].tolist(), often[kept].tolist(), positive[kept].tolist(), strict=True)
     return len(label), {digest: [n, int(p)] for digest, n, p in entries}
 
 

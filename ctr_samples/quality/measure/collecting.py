@@ -175,15 +175,15 @@ def measured(contract: ExampleContract) -> dict[str, FeatureSpec]:
 def columns_of(rows: pa.RecordBatch, contract: ExampleContract) -> Sequence[tuple[str, pa.Array]]:
     """The measured columns of a batch."""
     vector = _joined(contract)
-    found = [(s.name, rows.column(s.name)) for s in contract.features if s.role != "key" and s is not vector]
+    columns = [(s.name, rows.column(s.name)) for s in contract.features if s.role != "key" and s is not vector]
     if vector is None or vector.size is None:
-        return found
+        return columns
     values = Flat.of(rows.column(vector.name)).values.to_numpy().reshape(rows.num_rows, vector.size)
     for part in contract.parts:
         inside = np.ascontiguousarray(values[:, part.start : part.start + part.size]).reshape(-1)
         array = pa.array(inside)
-        found.append((part.name, array if part.size == 1 else pa.FixedSizeListArray.from_arrays(array, part.size)))
-    return found
+        columns.append((part.name, array if part.size == 1 else pa.FixedSizeListArray.from_arrays(array, part.size)))
+    return columns
 
 
 def _joined(contract: ExampleContract) -> FeatureSpec | None:

@@ -51,11 +51,11 @@ class SplitMeasures:
         self.positives += task["positives"]
         self.by_hour = self.by_hour + np.array(task["by_hour"], np.int64)
         for name, column in task["columns"].items():
-            found = Column.from_dict(column)
+            measured_column = Column.from_dict(column)
             if name in self.columns:
-                self.columns[name].merge(found)
+                self.columns[name].merge(measured_column)
             else:
-                self.columns[name] = found
+                self.columns[name] = measured_column
         self.users.merge(Frequent.from_list(task["users"]))
         looked_at, counts = task["alike"]
         self.looked_at += looked_at
@@ -152,12 +152,12 @@ class Measures:
 
 def _label_splits(column: Feature) -> dict[str, LabelSplit]:
     whole = column.dtype == "int64"
-    found = {}
-    for split, one in column.splits.items():
-        count = one.values - one.nan - one.infinite
-        total = (one.mean or 0.0) * count
-        found[split] = LabelSplit(count, round(total) if whole else total, one.mean, one.std)
-    return found
+    splits = {}
+    for split, column_facts in column.splits.items():
+        count = column_facts.values - column_facts.nan - column_facts.infinite
+        total = (column_facts.mean or 0.0) * count
+        splits[split] = LabelSplit(count, round(total) if whole else total, column_facts.mean, column_facts.std)
+    return splits
 
 
 def _kind(spec: FeatureSpec) -> Kind:

@@ -217,9 +217,9 @@ class Frequent:
     def observe(self, values: pa.Array, label: Array | None) -> None:
         """Add values; ``label`` is 0 or 1 for each of them."""
         encoded = values.dictionary_encode()
-        places = encoded.indices.to_numpy()
-        often = np.bincount(places, minlength=len(encoded.dictionary))
-        positive = np.zeros(len(often)) if label is None else np.bincount(places, label, len(often))
+        indices = encoded.indices.to_numpy()
+        often = np.bincount(indices, minlength=len(encoded.dictionary))
+        positive = np.zeros(len(often)) if label is None else np.bincount(indices, label, len(often))
         first = np.argsort(-often, kind="stable")[:KEPT]
         names = encoded.dictionary.take(pa.array(first))
         if pt.is_string(names.type) or pt.is_large_string(names.type):
@@ -397,9 +397,9 @@ def _are_default(flat: Flat, numbers: Array | None, default: float | str) -> Arr
     lengths, starts = lengths[chosen], starts[chosen]
     if len(lengths):
         firsts = np.cumsum(lengths) - lengths
-        places = np.arange(lengths.sum()) + np.repeat(starts - firsts, lengths)
-        texts = flat.values.take(pa.array(places)) if numbers is None else flat.values
-        alike = _equal(texts, None if numbers is None else numbers[places], default)
+        positions = np.arange(lengths.sum()) + np.repeat(starts - firsts, lengths)
+        texts = flat.values.take(pa.array(positions)) if numbers is None else flat.values
+        alike = _equal(texts, None if numbers is None else numbers[positions], default)
         chosen[chosen] = np.logical_and.reduceat(alike, firsts)
     return chosen
 

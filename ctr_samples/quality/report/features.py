@@ -59,19 +59,19 @@ def features_of(
 
     ``before`` are those of the reference.
     """
-    found, drift = metrics.features, metrics.drift
-    ranked = sorted(found, key=lambda name: (-drift.get(name, -1.0), name))
+    features, drift = metrics.features, metrics.drift
+    ranked = sorted(features, key=lambda name: (-drift.get(name, -1.0), name))
     return Features(
-        len(found),
+        len(features),
         table("Largest drift", "<feature | drift | =on a scale from 0 to 1", _moved(ranked[:drawn], drift), 10),
         tuple(
-            _card(at, name, found[name], before.get(name), drift.get(name), standings.get(name))
+            _card(at, name, features[name], before.get(name), drift.get(name), standings.get(name))
             for at, name in enumerate(ranked[:drawn])
         ),
         table(
             "Features without a chart",
             "<feature | <type | drift | nulls | zeros | min | mean | max | distinct | AUC alone",
-            (_row(name, found[name], drift.get(name)) for name in ranked[drawn:]),
+            (_row(name, features[name], drift.get(name)) for name in ranked[drawn:]),
             rows,
         ),
     )
@@ -184,21 +184,21 @@ _FIGURES = (
 
 def _figures(feature: Feature, facts: Facts) -> dict[str, str]:
     """What is known of a column, in words; what says nothing is left out, as the mean of ids."""
-    found = {"nulls": _of(facts.nulls, facts.rows), "zeros": _of(facts.zeros, facts.values)}
+    cells = {"nulls": _of(facts.nulls, facts.rows), "zeros": _of(facts.zeros, facts.values)}
     if facts.defaults:
-        found["defaults"] = _of(facts.defaults, facts.rows)
+        cells["defaults"] = _of(facts.defaults, facts.rows)
     if facts.nan or facts.infinite:
-        found["not finite"] = count(facts.nan + facts.infinite)
+        cells["not finite"] = count(facts.nan + facts.infinite)
     if feature.kind != "id":
         figures = {"min": facts.min, "mean": facts.mean, "max": facts.max, "std. dev.": facts.std}
-        found |= {name: number(value) for name, value in figures.items() if value is not None}
+        cells |= {name: number(value) for name, value in figures.items() if value is not None}
     if facts.lengths and facts.lengths.min != facts.lengths.max:
-        found["list length"] = f"{number(facts.lengths.min)} to {number(facts.lengths.max)}"
+        cells["list length"] = f"{number(facts.lengths.min)} to {number(facts.lengths.max)}"
     if facts.distinct is not None:
-        found["distinct"] = count(facts.distinct)
+        cells["distinct"] = count(facts.distinct)
     if facts.auc is not None:
-        found["AUC alone"] = f"{facts.auc:.3f}"
-    return found
+        cells["AUC alone"] = f"{facts.auc:.3f}"
+    return cells
 
 
 def _of(part: int, whole: int) -> str:

@@ -69,12 +69,12 @@ def users_in_words(users: Users | None) -> str:
 
 def repeats_of(metrics: Measured) -> Table:
     """Samples that are given twice, and those that contradict each other."""
-    found = metrics.duplicates
+    duplicates = metrics.duplicates
     rows = (
-        ("samples that share their impression id with another", count(found.ids)),
-        ("samples identical to another in all features", share(found.identical)),
-        ("samples identical to one with another label", share(found.conflicting)),
-        ("samples compared", count(found.looked_at)),
+        ("samples that share their impression id with another", count(duplicates.ids)),
+        ("samples identical to another in all features", share(duplicates.identical)),
+        ("samples identical to one with another label", share(duplicates.conflicting)),
+        ("samples compared", count(duplicates.looked_at)),
     )
     return table("Duplicates and conflicts", "<what | figure", rows)
 

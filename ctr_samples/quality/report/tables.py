@@ -40,6 +40,6 @@ def table(caption: str, titles: str, rows: Iterable[Sequence[str]], limit: int =
     columns = [
         Column(title.lstrip("<~="), kinds.get(title[:1], "number")) for title in map(str.strip, titles.split("|"))
     ]
-    found = iter(rows)
-    kept = tuple(tuple(row) for row in islice(found, limit))
-    return Table(caption, tuple(columns), kept, hidden=sum(1 for _ in found))
+    remaining = iter(rows)
+    kept = tuple(tuple(row) for row in islice(remaining, limit))
+    return Table(caption, tuple(columns), kept, hidden=sum(1 for _ in remaining))

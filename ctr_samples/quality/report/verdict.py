@@ -86,7 +86,10 @@ def _alert(finding: Finding) -> Alert:
 
 
 def _passed(findings: Sequence[Finding], limit: int) -> Table:
-    rows = ((shown(one.check), _subject(one), number(one.value), clipped(one.expected, _SENTENCE)) for one in findings)
+    rows = (
+        (shown(finding.check), _subject(finding), number(finding.value), clipped(finding.expected, _SENTENCE))
+        for finding in findings
+    )
     return table("Checks that passed", "<check | <of | found | ~expected", rows, limit)
 
 

@@ -27,8 +27,8 @@ def columns_contract(config: JobConfig, state: FittedState | None) -> ExampleCon
             labels.append(FeatureSpec(mask_of(name), "int64", role="mask", nulls="fail"))
     key = FeatureSpec("impression_id", "int64", role="key", nulls="fail")
     weight = [FeatureSpec(SAMPLE_WEIGHT, "float32", role="weight", nulls="fail")] if config.sampling else []
-    said = None if state is None else state.to_contract()
-    return ExampleContract((*features, *labels, *weight, key), state=said)
+    fitted = None if state is None else state.to_contract()
+    return ExampleContract((*features, *labels, *weight, key), state=fitted)
 
 
 def _spec(name: str, feature: Feature, config: JobConfig, state: FittedState | None) -> FeatureSpec:

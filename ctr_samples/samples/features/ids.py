@@ -76,14 +76,14 @@ def joined_ids(frame: DataFrame, config: JobConfig, state: FittedState | None) -
 
 def with_joined_ids(frame: DataFrame, ids: Sequence[JoinedIds]) -> DataFrame:
     """The frame with a column of ids for each of these features: a broadcast join with its vocabulary. Lazy."""
-    for one in ids:
-        name, vocabulary = one.feature, one.vocabulary
+    for joined_id in ids:
+        name, vocabulary = joined_id.feature, joined_id.vocabulary
         table = _table(frame, vocabulary).select(
             F.col("token").alias(f"_token_{name}"), F.col("id").alias(id_column(name))
         )
         if len(vocabulary.tokens) <= MOST_TOKENS_BROADCAST:
             table = F.broadcast(table)
-        with_token = frame.withColumn("_token", one.token)
+        with_token = frame.withColumn("_token", joined_id.token)
         joined = with_token.join(table, F.col("_token") == F.col(f"_token_{name}"), "left")
         frame = joined.drop(f"_token_{name}", "_token")
     return frame
@@ -124,9 +124,9 @@ def multi_hot(value: Value, buckets: int, kind: DataType) -> Column:
     )
 
 
-def _with_oov(token: Column, found: Column, vocabulary: Vocabulary, name: str) -> Column:
+def _with_oov(token: Column, known_id: Column, vocabulary: Vocabulary, name: str) -> Column:
     bucket = F.pmod(stable_hash(f"oov {name}", [token]), F.lit(vocabulary.oov_buckets)) + FIRST_OOV
-    return F.when(token.isNull(), F.lit(MISSING).cast("bigint")).otherwise(F.coalesce(found, bucket.cast("bigint")))
+    return F.when(token.isNull(), F.lit(MISSING).cast("bigint")).otherwise(F.coalesce(known_id, bucket.cast("bigint")))
 
 
 def _table(frame: DataFrame, vocabulary: Vocabulary) -> DataFrame:
@@ -148,6 +148,6 @@ def _table_size(vocabulary: Vocabulary) -> int:
 def _literal(vocabulary: Vocabulary) -> Column:
     """Tokens in buckets by their CRC-32, as JSON, which Spark reads once, while it plans."""
     buckets: list[dict[str, int]] = [{} for _ in range(_table_size(vocabulary))]
-    for place, token in enumerate(vocabulary.tokens):
-        buckets[zlib.crc32(token.encode()) % len(buckets)][token] = vocabulary.first_id + place
+    for number, token in enumerate(vocabulary.tokens):
+        buckets[zlib.crc32(token.encode()) % len(buckets)][token] = vocabulary.first_id + number
     return F.from_json(F.lit(json.dumps(buckets, ensure_ascii=False)), "array<map<string,bigint>>")

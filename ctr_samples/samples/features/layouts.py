@@ -73,8 +73,8 @@ def layout_columns(rows: DataFrame, contract: ExampleContract, layout: str) -> l
         entries = F.concat(
             *[_entries(rows, spec, part) for spec, part in zip(features, parts_of(contract, layout), strict=True)]
         )
-        places = F.transform(entries, lambda e: e["place"]).alias(INDICES)
-        return [places, F.transform(entries, lambda e: e["value"]).alias(VALUES), *others]
+        indices = F.transform(entries, lambda e: e["place"]).alias(INDICES)
+        return [indices, F.transform(entries, lambda e: e["value"]).alias(VALUES), *others]
     vector = F.concat(*[_numbers(rows, spec) for spec in features])
     if layout == "dense":
         return [vector.alias(DENSE), *others]
@@ -91,16 +91,16 @@ def _size(spec: FeatureSpec, layout: str) -> int:
 def _whole(rows: DataFrame, spec: FeatureSpec) -> Column:
     """The values of a feature as one flat list: as many as its shape says, and none of them null."""
     column, kind = F.col(spec.name), rows.schema[spec.name].dataType
-    found = column if isinstance(kind, ArrayType) else F.array(column)
+    values = column if isinstance(kind, ArrayType) else F.array(column)
     while isinstance(kind, ArrayType) and isinstance(kind.elementType, ArrayType):
-        found, kind = F.flatten(found), kind.elementType
+        values, kind = F.flatten(values), kind.elementType
     lost = "found a null inside the list; set `fill`." if spec.shape != () else _FORBIDDEN
     checked = F.when(column.isNull(), _refused(spec, F.lit(_FORBIDDEN)))
     if spec.shape is not None:
         size = prod(spec.shape)
-        counted = F.concat(F.lit("found "), F.size(found), F.lit(f" values, expected {size}; set `pad: true`."))
-        checked = checked.when(F.size(found) != size, _refused(spec, counted))
-    return checked.when(F.exists(found, lambda x: x.isNull()), _refused(spec, F.lit(lost))).otherwise(found)
+        counted = F.concat(F.lit("found "), F.size(values), F.lit(f" values, expected {size}; set `pad: true`."))
+        checked = checked.when(F.size(values) != size, _refused(spec, counted))
+    return checked.when(F.exists(values, lambda x: x.isNull()), _refused(spec, F.lit(lost))).otherwise(values)
 
 
 def _refused(spec: FeatureSpec, problem: Column) -> Column:

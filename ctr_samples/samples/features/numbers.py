@@ -44,8 +44,8 @@ def bucketised(value: Value, boundaries: Sequence[float]) -> Value:
     """0 for a missing value, else 1 and one more for each boundary that is not above the number."""
 
     def bucket(x: Column) -> Column:
-        found = _searched(x, boundaries, MISSING_BUCKET + 1)
-        return F.when(x.isNull() | F.isnan(x), MISSING_BUCKET).otherwise(found).cast("bigint")
+        number = _searched(x, boundaries, MISSING_BUCKET + 1)
+        return F.when(x.isNull() | F.isnan(x), MISSING_BUCKET).otherwise(number).cast("bigint")
 
     return value.each(bucket, LongType())
 

@@ -65,7 +65,7 @@ class SampleColumns:
         """
         contract = columns_contract(config, state)
         ids = joined_ids(blank, config, state)
-        typed = blank.select("*", *[F.lit(None).cast("bigint").alias(id_column(one.feature)) for one in ids])
+        typed = blank.select("*", *[F.lit(None).cast("bigint").alias(id_column(joined.feature)) for joined in ids])
         features = [
             feature_column(typed, name, feature, config, state, config.histories).alias(name)
             for name, feature in config.features.items()

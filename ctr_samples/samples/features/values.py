@@ -87,8 +87,8 @@ def _looked_up(frame: DataFrame, value: Value, key: str) -> Value:
     if not isinstance(value.kind, MapType):
         raise value.refuse(f"`at` needs a map, found {value.kind.simpleString()}.")
     at, _ = typed_expression(frame, key, f"{value.where}.at")
-    found = F.try_element_at(value.column, at.try_cast(value.kind.keyType))
-    return replace(value, column=found, kind=value.kind.valueType)
+    entry = F.try_element_at(value.column, at.try_cast(value.kind.keyType))
+    return replace(value, column=entry, kind=value.kind.valueType)
 
 
 def _best(value: Value, feature: Feature) -> Value:

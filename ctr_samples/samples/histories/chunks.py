@@ -58,7 +58,7 @@ def carries(entries: DataFrame, plan: HistoryPlan) -> DataFrame:
 def newest(entries: str, plan: HistoryPlan, request: Column | None) -> Column:
     """Of a column with actions, newest first: the newest of each item, and the ``last`` of these; a request's own left out."""
     actions = F.col(entries)
-    return _let(_positions(actions, plan, request), lambda found: _at(actions, found))
+    return _let(_positions(actions, plan, request), lambda positions: _at(actions, positions))
 
 
 def _grouped(rows: DataFrame, kept: Column, plan: HistoryPlan) -> DataFrame:
@@ -81,13 +81,13 @@ def _kept(actions: Column, plan: HistoryPlan) -> Column:
     def needed(listed: Column) -> Column:
         if not plan.by_request:
             return _at(listed, _positions(listed, plan, None))
-        return _let(_positions(listed, plan, None), lambda found: _at(listed, with_substitutes(listed, found)))
+        return _let(_positions(listed, plan, None), lambda positions: _at(listed, with_substitutes(listed, positions)))
 
-    def with_substitutes(listed: Column, found: Column) -> Column:
+    def with_substitutes(listed: Column, positions: Column) -> Column:
         # To leave out a request changes something only if one of the actions found is of it.
-        requests = F.array_compact(F.array_distinct(_at(listed, found)[REQUEST]))
+        requests = F.array_compact(F.array_distinct(_at(listed, positions)[REQUEST]))
         others = F.transform(requests, lambda request: _positions(listed, plan, request))
-        return F.sort_array(F.array_distinct(F.concat(found, F.flatten(others))))
+        return F.sort_array(F.array_distinct(F.concat(positions, F.flatten(others))))
 
     return _let(actions, needed)
 
@@ -95,12 +95,14 @@ def _kept(actions: Column, plan: HistoryPlan) -> Column:
 def _positions(listed: Column, plan: HistoryPlan, request: Column | None) -> Column:
     """Where, from 1 on, the newest action of each of the ``last`` newest items stands; a request's own do not count."""
 
-    def item(one: Column) -> Column:
-        return one[ITEM] if request is None else F.when(~one[REQUEST].eqNullSafe(request) | request.isNull(), one[ITEM])
+    def item(action: Column) -> Column:
+        if request is None:
+            return action[ITEM]
+        return F.when(~action[REQUEST].eqNullSafe(request) | request.isNull(), action[ITEM])
 
     def first_of_each(items: Column) -> Column:
         chosen = F.slice(F.array_distinct(F.array_compact(items)), 1, plan.last)
-        return F.transform(chosen, lambda one: F.array_position(items, one).cast("int"))
+        return F.transform(chosen, lambda action: F.array_position(items, action).cast("int"))
 
     return _let(F.transform(listed, item), first_of_each)
 

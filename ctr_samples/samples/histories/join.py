@@ -158,8 +158,8 @@ def _history_struct(listed: Column, time: Column, plan: HistoryPlan) -> Column:
     fresh = listed
     if plan.within is not None:
         oldest = later(time, -plan.within)
-        fresh = F.filter(listed, lambda one: one[TIME] >= oldest)
-    ages = F.transform(fresh, lambda one: (F.unix_micros(time) - F.unix_micros(one[TIME])) / F.lit(1e6))
+        fresh = F.filter(listed, lambda action: action[TIME] >= oldest)
+    ages = F.transform(fresh, lambda action: (F.unix_micros(time) - F.unix_micros(action[TIME])) / F.lit(1e6))
     return F.struct(
         fresh[ITEM].alias("items"),
         ages.alias("ages_s"),

@@ -134,13 +134,13 @@ def _missing(name: str, file: str, cells: Sequence[str], delimiter: str) -> str:
 def _first_line(spark: SparkSession, source: CsvSource, paths: Sequence[str]) -> tuple[str, str, list[str]]:
     """A file, its first line that is not blank, and the values in it as Spark takes it apart."""
     text = spark.read.format("text").option("recursiveFileLookup", True).load(list(paths))
-    found = text.select("value", "_metadata.file_path").where(F.col("value").rlike(r"[^\x00-\x20]")).head()
-    if found is None:
+    first = text.select("value", "_metadata.file_path").where(F.col("value").rlike(r"[^\x00-\x20]")).head()
+    if first is None:
         return paths[0], "", []
-    line, file = found
-    options, one = csv_options(source), spark.range(1)
-    (kind,) = one.select(F.schema_of_csv(F.lit(line), options)).collect()[0]
+    line, file = first
+    options, one_row = csv_options(source), spark.range(1)
+    (kind,) = one_row.select(F.schema_of_csv(F.lit(line), options)).collect()[0]
     width = len(cast(StructType, StructType.fromDDL(kind.removeprefix("STRUCT<").removesuffix(">"))))
     texts = ", ".join(f"_{i} STRING" for i in range(width))
-    (cells,) = one.select(F.from_csv(F.lit(line), texts, options)).collect()[0]
+    (cells,) = one_row.select(F.from_csv(F.lit(line), texts, options)).collect()[0]
     return file, line, [cell or "" for cell in cells]

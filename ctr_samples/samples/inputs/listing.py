@@ -24,7 +24,7 @@ class InputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Listing:
     """What lies under a path that is there; it may match several roots, and a root may be a file."""
 
     files: list[InputFile] = field(default_factory=list)
@@ -32,20 +32,20 @@ class Found:
     """The names of the ``key=value`` directories between root and file: ``hour=01/host1/x.json`` -> ``("hour",)``."""
 
 
-def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, Found]:
+def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, Listing]:
     """The files under each path or glob that is there, as Spark reads them with ``recursiveFileLookup``.
 
     Names that start with ``_`` or ``.`` are skipped, and so are files without a byte. ``where`` begins the message of the
     InputError for a path that cannot be listed.
     """
     roots = _find_roots(spark, where, paths)
-    found = {path: Found() for path in roots.values()}
-    for file in _list_files(spark, where, list(found)) if found else ():
+    listings = {path: Listing() for path in roots.values()}
+    for file in _list_files(spark, where, list(listings)) if listings else ():
         root = _root_of(where, file.path, roots)
-        of_path = found[roots[root]]
-        of_path.files.append(file)
-        of_path.layouts.add(_keys(file.path[len(root) :].strip("/").split("/")[:-1]))
-    return found
+        listing = listings[roots[root]]
+        listing.files.append(file)
+        listing.layouts.add(_keys(file.path[len(root) :].strip("/").split("/")[:-1]))
+    return listings
 
 
 def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, str]:

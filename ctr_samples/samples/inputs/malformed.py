@@ -72,32 +72,34 @@ def check_lines(name: str, counts: LineCounts, source: TextSource, frame: Source
         )
 
 
-def reasons(found: SourceFrame, source: TextSource, lines: int) -> str:
+def reasons(source_frame: SourceFrame, source: TextSource, lines: int) -> str:
     """What is wrong with the malformed lines, ``lines`` being how many there are in all. One Spark job over the source."""
-    typed = _typed_fields(found, source)
-    bad = found.frame.where(F.col(MALFORMED).isNotNull()).withColumn("_texts", _texts(found, source, typed))
-    counted = _counted(bad, typed, found.csv.first_line if found.csv else "")
-    said = [*_wrong_values(typed, counted, lines), *_other_lines(found, source, counted)]
+    typed = _typed_fields(source_frame, source)
+    bad = source_frame.frame.where(F.col(MALFORMED).isNotNull()).withColumn(
+        "_texts", _texts(source_frame, source, typed)
+    )
+    counted = _counted(bad, typed, source_frame.csv.first_line if source_frame.csv else "")
+    problems = [*_wrong_values(typed, counted, lines), *_other_lines(source_frame, source, counted)]
     headed = isinstance(source, CsvSource) and source.header
-    if not headed and counted["first_line"] and counted["all_wrong"] <= len(found.files or ()) < lines:
-        said.append("the first line looks like a header: set `header: true`")
-    return "; ".join(said)
+    if not headed and counted["first_line"] and counted["all_wrong"] <= len(source_frame.files or ()) < lines:
+        problems.append("the first line looks like a header: set `header: true`")
+    return "; ".join(problems)
 
 
-def _typed_fields(found: SourceFrame, source: TextSource) -> list[StructField]:
+def _typed_fields(source_frame: SourceFrame, source: TextSource) -> list[StructField]:
     """The columns of the lines that are not just text."""
-    of_path = set() if found.csv is None else set(found.frame.columns) - set(found.csv.names)
+    of_path = set() if source_frame.csv is None else set(source_frame.frame.columns) - set(source_frame.csv.names)
     declared = cast(StructType, StructType.fromDDL(source.schema_)).fieldNames()
     return [
         field
-        for field in found.frame.schema
+        for field in source_frame.frame.schema
         if field.name in declared and field.name not in of_path and not isinstance(field.dataType, StringType)
     ]
 
 
-def _texts(found: SourceFrame, source: TextSource, typed: list[StructField]) -> Column:
+def _texts(source_frame: SourceFrame, source: TextSource, typed: list[StructField]) -> Column:
     """A struct of what a line says, as text, for each of its columns; the last field is not null where that is impossible."""
-    names = found.csv.names if found.csv else [field.name for field in typed]
+    names = source_frame.csv.names if source_frame.csv else [field.name for field in typed]
     schema = StructType([StructField(name, StringType()) for name in (*names, MALFORMED)])
     options = {"columnNameOfCorruptRecord": MALFORMED}
     if isinstance(source, CsvSource):
@@ -114,27 +116,27 @@ def _counted(bad: DataFrame, typed: list[StructField], first_line: str) -> Mappi
     untaken = texts[MALFORMED].isNotNull()
     wrong = [texts[f.name].isNotNull() & bad[quoted(f.name)].isNull() & ~untaken for f in typed]
     every, some = F.lit(bool(typed)), F.lit(False)
-    for one in wrong:
-        every, some = every & one, some | one
+    for is_wrong in wrong:
+        every, some = every & is_wrong, some | is_wrong
     counts = {
         "others": F.count_if(~some),
         "other": F.max(F.when(~some, F.substring(line, 1, 1000))),
         "first_line": F.count_if(every & (line == first_line)),
         "all_wrong": F.count_if(every),
     }
-    for i, (field, one) in enumerate(zip(typed, wrong, strict=True)):
-        text = F.when(one, F.substring(texts[field.name], 1, 1000))
-        longest = F.max(F.when(one & (line != first_line), F.struct(F.length(text), text.alias("text"))))
-        counts[f"{i}.lines"] = F.count_if(one)
+    for i, (field, is_wrong) in enumerate(zip(typed, wrong, strict=True)):
+        text = F.when(is_wrong, F.substring(texts[field.name], 1, 1000))
+        longest = F.max(F.when(is_wrong & (line != first_line), F.struct(F.length(text), text.alias("text"))))
+        counts[f"{i}.lines"] = F.count_if(is_wrong)
         counts[f"{i}.value"] = F.coalesce(longest["text"], F.max(text))
-        counts[f"{i}.integers"] = F.count_if(one & text.rlike(_INTEGER))
-        counts[f"{i}.numbers"] = F.count_if(one & text.rlike(_NUMBER))
+        counts[f"{i}.integers"] = F.count_if(is_wrong & text.rlike(_INTEGER))
+        counts[f"{i}.numbers"] = F.count_if(is_wrong & text.rlike(_NUMBER))
     return bad.agg(*[column.alias(key) for key, column in counts.items()]).collect()[0].asDict()
 
 
 def _wrong_values(typed: list[StructField], counted: Mapping[str, Any], lines: int) -> Iterator[str]:
     columns = [(counted[f"{i}.lines"], i, field) for i, field in enumerate(typed) if counted[f"{i}.lines"]]
-    for count, i, field in sorted(columns, key=lambda found: (-found[0], found[1]))[:_MOST_COLUMNS]:
+    for count, i, field in sorted(columns, key=lambda entry: (-entry[0], entry[1]))[:_MOST_COLUMNS]:
         value, kind = counted[f"{i}.value"], field.dataType.simpleString().upper()
         numbers = "integers" if counted[f"{i}.integers"] == count else "numbers"
         advice = _advice(value, field, numbers if counted[f"{i}.{numbers}"] == count else None)
@@ -161,15 +163,15 @@ def _is_exact(kind: DataType) -> bool:
     return isinstance(kind, ByteType | ShortType | IntegerType | LongType | DecimalType)
 
 
-def _other_lines(found: SourceFrame, source: TextSource, counted: Mapping[str, Any]) -> Iterator[str]:
+def _other_lines(source_frame: SourceFrame, source: TextSource, counted: Mapping[str, Any]) -> Iterator[str]:
     """Of the lines whose values are not at fault: they have another form."""
     count, line = counted["others"], counted["other"]
     if not count:
         return
-    if found.csv is None or not isinstance(source, CsvSource):
+    if source_frame.csv is None or not isinstance(source, CsvSource):
         yield f"{count:,} are not a single JSON object, such as {_shown(line)}"
         return
-    width = len(found.csv.names)
+    width = len(source_frame.csv.names)
     hint = delimiter_hint(line, source.delimiter, width)
     columns = "one column" if source.delimiter not in line else "a different number of columns"
     yield f"{count:,} have {columns}, expected {width}, such as {_shown(line)}" + (f"; {hint}" if hint else "")

@@ -22,7 +22,7 @@ from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.samples.inputs.databases import open_database_table, place_of, without_secrets
 from ctr_samples.samples.inputs.json_lines import objects_of
-from ctr_samples.samples.inputs.listing import Found, InputFile, find_files
+from ctr_samples.samples.inputs.listing import InputFile, Listing, find_files
 from ctr_samples.samples.period import Day
 from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.expressions import first_sentence
@@ -84,11 +84,11 @@ def read_source(spark: SparkSession, name: str, source: Source, run_date: date) 
             return _of_days(name, open_database_table(spark, name, source), source, run_date, place_of(source))
     if isinstance(source, CatalogSource):
         return _read_table(spark, name, source, run_date)
-    found, missing = _find_days(spark, name, source, run_date)
-    if not found:
+    listings, missing = _find_days(spark, name, source, run_date)
+    if not listings:
         return _absent(spark, name, source, source.path, run_date)
-    files = tuple(file for of_path in found.values() for file in of_path.files)
-    frame, csv = _read_files(spark, name, source, found)
+    files = tuple(file for listing in listings.values() for file in listing.files)
+    frame, csv = _read_files(spark, name, source, listings)
     return SourceFrame(name, frame, missing, files, csv=csv)
 
 
@@ -137,17 +137,17 @@ def _read_table(spark: SparkSession, name: str, source: CatalogSource, run_date:
 
 
 def _of_days(
-    name: str, frame: DataFrame, source: CatalogSource | DatabaseSource, run_date: date, place: str
+    name: str, frame: DataFrame, source: CatalogSource | DatabaseSource, run_date: date, table: str
 ) -> SourceFrame:
     """The days of a table that the run needs; all of it without a ``date_column``. Looks for one row of each later day."""
     if source.date_column is None:
         return SourceFrame(name, frame, (), None)
-    found = {column.lower(): frame.schema[column].dataType for column in frame.columns}
-    if source.date_column.lower() not in found:
-        raise InputError(f"sources.{name}: {place} has no column {source.date_column!r}.")
+    kinds = {column.lower(): frame.schema[column].dataType for column in frame.columns}
+    if source.date_column.lower() not in kinds:
+        raise InputError(f"sources.{name}: {table} has no column {source.date_column!r}.")
     column = F.col(source.date_column)
     # A date is compared as one, so that a database can look it up; anything else by its text.
-    as_dates = isinstance(found[source.date_column.lower()], DateType)
+    as_dates = isinstance(kinds[source.date_column.lower()], DateType)
     written = column if as_dates else column.cast("string")
 
     def on(days: list[date]) -> Column:
@@ -157,24 +157,24 @@ def _of_days(
     missing = [day for day in days if day >= run_date and frame.where(on([day])).isEmpty()]
     if run_date in missing:
         raise InputError(
-            f"sources.{name}: {place} has no rows with {source.date_column} = {run_date}; wait for the job that writes it."
+            f"sources.{name}: {table} has no rows with {source.date_column} = {run_date}; wait for the job that writes it."
         )
     return SourceFrame(name, frame.where(on(days)), tuple(missing), None)
 
 
 def _find_days(
     spark: SparkSession, name: str, source: FileSource, run_date: date
-) -> tuple[dict[str, Found], tuple[date, ...]]:
+) -> tuple[dict[str, Listing], tuple[date, ...]]:
     """What was found under the path of each day that has data, and the days that have none; nothing only if it is optional."""
     days = _days(spark, source, run_date) if source.is_dated else [run_date]
     paths = {day: source.path.replace("{date}", day.isoformat()) for day in days}
-    found = find_files(spark, f"sources.{name}", list(paths.values()))
+    listings = find_files(spark, f"sources.{name}", list(paths.values()))
     required = paths[run_date]
-    if not found and source.optional:
+    if not listings and source.optional:
         return {}, ()
-    if required not in found:
+    if required not in listings:
         raise InputError(f"sources.{name}: there is no {required}; check the path, or wait for the job that writes it.")
-    with_data = {path: of_path for path, of_path in found.items() if of_path.files}
+    with_data = {path: listing for path, listing in listings.items() if listing.files}
     if required not in with_data:
         raise InputError(
             f"sources.{name}: {required} exists but contains no data file; wait for the job that writes it."
@@ -183,11 +183,11 @@ def _find_days(
 
 
 def _read_files(
-    spark: SparkSession, name: str, source: FileSource, found: Mapping[str, Found]
+    spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing]
 ) -> tuple[DataFrame, CsvColumns | None]:
     """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not."""
-    paths = list(found)
-    keys = _common_keys(name, source, found)
+    paths = list(listings)
+    keys = _common_keys(name, source, listings)
     with input_errors(f"sources.{name}: cannot read {paths[0]} as {source.format}"):
         columns = _csv_columns(spark, name, source, paths, keys) if isinstance(source, CsvSource) else None
         reader = _reader(spark, name, source, keys, columns)
@@ -225,8 +225,8 @@ _PATH_DAY = "_day_of_path"
 
 def _key_of_day(source: FileSource) -> str | None:
     """The name in front of the day in the path: ``dt`` of ``users/dt={date}``."""
-    found = re.search(r"(?:^|/)([A-Za-z_][\w-]*)=\{date\}(?:/|$)", source.path, re.ASCII)
-    return found[1] if found else None
+    match = re.search(r"(?:^|/)([A-Za-z_][\w-]*)=\{date\}(?:/|$)", source.path, re.ASCII)
+    return match[1] if match else None
 
 
 def _loaded(reader: DataFrameReader, paths: list[str], source: FileSource) -> DataFrame:
@@ -258,8 +258,8 @@ def _lower(names: Sequence[str]) -> set[str]:
     return {name.lower() for name in names}
 
 
-def _common_keys(name: str, source: FileSource, found: Mapping[str, Found]) -> tuple[str, ...]:
-    layouts = set[tuple[str, ...]]().union(*(of_path.layouts for of_path in found.values()))
+def _common_keys(name: str, source: FileSource, listings: Mapping[str, Listing]) -> tuple[str, ...]:
+    layouts = set[tuple[str, ...]]().union(*(listing.layouts for listing in listings.values()))
     if len(layouts) > 1 or any("*" in layout for layout in layouts):
         kinds = " and ".join(sorted("/".join(layout) or "none" for layout in layouts))
         raise InputError(

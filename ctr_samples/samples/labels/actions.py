@@ -23,11 +23,11 @@ def actions_by_key(
     tables: dict[tuple[str, tuple[tuple[str, str], ...], str], list[LabelPlan]] = {}
     for plan in plans:
         tables.setdefault((plan.label.source, plan.keys, plan.article), []).append(plan)
-    found: dict[str, list[DataFrame]] = {}
+    by_key: dict[str, list[DataFrame]] = {}
     for (source, _, _), alike in tables.items():
         actions = actions_near(actions_of(source_of(source), alike), day, plans)
-        found.setdefault(alike[0].by, []).append(actions)
-    return found
+        by_key.setdefault(alike[0].by, []).append(actions)
+    return by_key
 
 
 def actions_of(frame: DataFrame, plans: Sequence[LabelPlan]) -> DataFrame:

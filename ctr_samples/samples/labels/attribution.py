@@ -128,8 +128,8 @@ def _placed(rows: DataFrame, kind: str, plans: Sequence[LabelPlan]) -> DataFrame
     after = waits & (F.col("_since") <= _of_label(plans, {plan.name: plan.label.window for plan in plans}))
     before = waits & (F.col("_until") <= _of_label(plans, {plan.name: plan.label.skew for plan in plans}))
     takes = F.when(~F.col(IS_ACTION) | after, F.col("_number")).when(before, F.col("_number") + 1)
-    found = F.when(after, F.col("_since")).when(before, -F.col("_until"))
-    taken = numbered.withColumns({"_takes": takes, "_found": found})
+    delay = F.when(after, F.col("_since")).when(before, -F.col("_until"))
+    taken = numbered.withColumns({"_takes": takes, "_found": delay})
     # In order, since a sum of floats depends on it.
     of_one = (
         Window.partitionBy(*together, "_takes")

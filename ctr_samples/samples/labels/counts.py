@@ -66,9 +66,9 @@ def with_numbers(rows: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> DataF
     number = F.lit(None).cast("int")
     for first, plan in _first_numbers(plans):
         which = F.lit(first)  # an orphan
-        for place, end in enumerate(reversed(delay_ends(plan).values())):
+        for from_last, end in enumerate(reversed(delay_ends(plan).values())):
             last = first + len(delay_ends(plan))
-            which = F.when(F.col(DELAY) <= micros_of(end), F.lit(last - place)).otherwise(which)
+            which = F.when(F.col(DELAY) <= micros_of(end), F.lit(last - from_last)).otherwise(which)
         number = F.when(F.col(f"{ACTION}.label") == plan.name, which).otherwise(number)
     return rows.withColumn(_COUNTED, F.when(action_on_day(day), number))
 
@@ -90,9 +90,9 @@ def action_counts(plans: Sequence[LabelPlan]) -> dict[str, Column]:
 def _some_orphans(orphan: Column) -> Column:
     """Up to a hundred of them, chosen by a hash: the same ones on every run, whatever the order of the log."""
     micros = F.unix_micros(f"{ACTION}.time")
-    said = F.struct(micros.alias("micros"), f"{ACTION_KEYS}.*")
-    place = F.xxhash64(F.to_json(said), f"{ACTION}.value")
-    return sample_by(F.when(orphan, said), F.when(orphan, place), MOST_SAMPLED)
+    orphan_row = F.struct(micros.alias("micros"), f"{ACTION_KEYS}.*")
+    order = F.xxhash64(F.to_json(orphan_row), f"{ACTION}.value")
+    return sample_by(F.when(orphan, orphan_row), F.when(orphan, order), MOST_SAMPLED)
 
 
 def labels_counted(
@@ -103,22 +103,22 @@ def labels_counted(
     ``orphan_sample`` has some of the orphans, with their keys, unless the configuration drops them.
     ``delays`` maps the end of each range (``"10s"``: more than a second, at most ten) to the actions that came in it.
     """
-    found = {}
+    labels = {}
     for first, plan in _first_numbers(plans):
         orphans, *placed = (counts.get(f"{_PREFIX}{n}", 0) for n in range(first, first + 1 + len(delay_ends(plan))))
         delays = dict(zip(delay_ends(plan), placed, strict=True))
         without = counts.get(f"{plan.name}.without_value", 0)
-        found[plan.name] = {
+        labels[plan.name] = {
             "actions": orphans + sum(placed),
             "orphans": orphans,
             "without_value": without,
             "delays": delays,
         }
         if plan.label.orphans == "quarantine":
-            found[plan.name]["orphan_sample"] = sorted(
+            labels[plan.name]["orphan_sample"] = sorted(
                 map(_orphan, lists.get(f"{plan.name}.sample", ())), key=_in_order
             )
-    return found
+    return labels
 
 
 def _orphan(row: Row) -> dict[str, str | None]:

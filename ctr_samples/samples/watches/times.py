@@ -70,8 +70,7 @@ class Clock:
 def clocks_of(config: JobConfig, day: Day, source: str, use: Use, frame: DataFrame) -> list[Clock]:
     """The clocks that are read from a source for one use. Planning only."""
     uses = {"impressions": _of_impressions, "labels": _of_labels, "views": _of_views, "histories": _of_histories}
-    found = uses[use]
-    return list(found(config, day, source, frame))
+    return list(uses[use](config, day, source, frame))
 
 
 def of_interest(clocks: Sequence[Clock]) -> Column:
@@ -173,15 +172,15 @@ def counts_of_view(counts: Mapping[str, ClockCounts], name: str) -> dict[str, in
 def _clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
     """The expression and the source of each clock."""
     shown = config.impressions
-    found = {"impressions.time": (shown.time, shown.source)}
-    found |= {f"labels.{name}.time": (label.time or shown.time, label.source) for name, label in config.labels.items()}
+    clocks = {"impressions.time": (shown.time, shown.source)}
+    clocks |= {f"labels.{name}.time": (label.time or shown.time, label.source) for name, label in config.labels.items()}
     for name, view in config.views.items():
-        found[f"views.{name}.event_time"] = (view.clock or "", view.source)
+        clocks[f"views.{name}.event_time"] = (view.clock or "", view.source)
         if isinstance(view, EventView) and view.available_time is not None:
-            found[f"views.{name}.available_time"] = (view.available_time, view.source)
+            clocks[f"views.{name}.available_time"] = (view.available_time, view.source)
     for name, history in _histories(config).items():
-        found[f"histories.{name}.time"] = (history.time or "", history.source)
-    return found
+        clocks[f"histories.{name}.time"] = (history.time or "", history.source)
+    return clocks
 
 
 def _histories(config: JobConfig) -> dict[str, History]:
@@ -212,10 +211,11 @@ def _hint(text: str, micros: int) -> str:
     factor = next((f for f in (1e3, 1e6, 1e-3, 1e-6) if _AROUND_NOW[0] <= micros * f < _AROUND_NOW[1]), None)
     if factor is None:
         return "."
-    said = re.fullmatch(r"\s*timestamp_(seconds|millis|micros)\s*\((.*)\)\s*", text, re.IGNORECASE | re.DOTALL)
+    function = re.fullmatch(r"\s*timestamp_(seconds|millis|micros)\s*\((.*)\)\s*", text, re.IGNORECASE | re.DOTALL)
     cast = re.fullmatch(r"\s*(?:timestamp\s*\((.*)\)|cast\s*\((.*)\s+as\s+timestamp\s*\))\s*", text, re.I | re.DOTALL)
-    if said or cast:
-        unit, number = (said[1].lower(), said[2]) if said else ("seconds", (cast[1] or cast[2]) if cast else "")
+    if function or cast:
+        seconds = ("seconds", (cast[1] or cast[2]) if cast else "")
+        unit, number = (function[1].lower(), function[2]) if function else seconds
         right = next((name for name, size in _UNITS.items() if size == round(_UNITS[unit] * factor)), None)
         return f"; did you mean timestamp_{right}({number.strip()})?" if right else "."
     off = f"{round(max(factor, 1 / factor)):,} times too {'small' if factor > 1 else 'large'}"
