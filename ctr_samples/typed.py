@@ -157,7 +157,7 @@ def _typed_dict(kind: Any, value: Any, where: str) -> Any:
 
 def _scalar(kind: Any, value: Any, where: str) -> Any:
     if kind is int and (isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63):
-        raise _mistyped(where, value, "a 64-bit integer")
+        raise _mistyped(where, value, "a whole number of 64 bits")
     if kind is float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not _fits(value):
             raise _mistyped(where, value, "a number")

@@ -62,10 +62,10 @@ def test_what_has_the_declared_types_is_read(value: Any, expected: Tree) -> None
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"count": True}, "count is True, expected a 64-bit integer"),
-        ({"count": 1.0}, "count is 1.0, expected a 64-bit integer"),
+        ({"count": True}, "count is True, expected a whole number of 64 bits"),
+        ({"count": 1.0}, "count is 1.0, expected a whole number of 64 bits"),
         ({"count": -1}, "count is -1, expected a number from 0 to 9,223,372,036,854,775,807"),
-        ({"count": 2**63}, "count is 9223372036854775808, expected a 64-bit integer"),
+        ({"count": 2**63}, "count is 9223372036854775808, expected a whole number of 64 bits"),
         ({"ratio": "1"}, "ratio is '1', expected a number"),
         ({"ratio": math.nan}, "ratio is nan, expected a number from 0 to 1"),
         ({"ratio": 10**400}, "expected a number"),

@@ -147,7 +147,7 @@ def test_a_document_with_a_strange_or_missing_part_makes_a_page_if_the_schema_al
     ("path", "other", "said"),
     [
         (("features", "user_clicks_7d", "splits", "train", "rows"), Absent, "user_clicks_7d.splits.train has no 'rows'"),
-        (("features", "user_clicks_7d", "splits", "train", "rows"), "9", "rows is '9', expected a 64-bit integer"),
+        (("features", "user_clicks_7d", "splits", "train", "rows"), "9", "rows is '9', expected a whole number of 64 bits"),
         (("run_date",), "yesterday", "run_date is 'yesterday', expected a day such as 2019-06-05"),
         (("verdict",), "fine", "verdict is 'fine', expected 'passed' or 'warned' or 'refused'"),
         (("checks", 0, "standing"), "fail", "checks[0].standing is 'fail', expected 'blocks' or 'accepted' or 'warns' or"),

@@ -270,7 +270,7 @@ def test_sizes_that_stand_there_and_are_small_pass(frame: Frame, text: str, expe
         ("a" + " + a" * 300, "is nested more than 250 levels deep; split it, or write it with fewer operators."),
         ("a" + "+a" * 9000, "is nested more than 250 levels deep; split it, or write it with fewer operators."),
         ("not " * 4000 + "true", "is nested more than 250 levels deep; split it, or write it with fewer operators."),
-        ("a in (" + "1, " * 10_000 + "1)", "has 30,008 characters, expected at most 20,000; make columns"),
+        ("a in (" + "1, " * 10_000 + "1)", "has 30,008 characters, expected at most 20,000; compute a part"),
     ],
 )
 def test_an_expression_that_would_overflow_a_stack_is_refused(frame: Frame, text: str, message: str) -> None:
