@@ -1,4 +1,4 @@
-"""Every error that ctr-samples raises on purpose, with the exit code that it leads to.
+"""Every error that ctr-samples raises on purpose, with its exit code.
 
 ::
 
@@ -38,7 +38,7 @@ class UsageError(CtrSamplesError):
 
 
 class ConfigError(CtrSamplesError):
-    """The configuration file says something that cannot be run."""
+    """The configuration file asks for something that cannot be run."""
 
     exit_code = 2
 

@@ -1,4 +1,4 @@
-"""What goes to a terminal. Names and values come from data, of which none may be taken for markup or for a control code."""
+"""Output to a terminal. Names and values come from data, and none of it may act as markup or as a control code."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def stderr_console() -> Terminal:
 
 
 def stdout_console() -> Terminal:
-    """Where tables go that a person asked for."""
+    """Where tables that a person asked for go."""
     return Terminal(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 

@@ -1,8 +1,15 @@
-"""What is fitted on training days: ids of tokens, moments and quantiles. Values and pure functions; nothing reads or writes.
+"""The fitted state of a sample set: ids of tokens, moments and quantiles. Values and pure functions; nothing reads or writes.
 
-A *lineage* is a series of versions in which nothing that was fitted ever changes: a token keeps its id and a feature its
-moments, and new tokens take the next free ids. So samples of different nights of one lineage can be mixed, and a model
-that was trained on one version reads records of a later one.
+::
+
+    to fit          to make the next version from training days: the command `ctr-samples fit`
+    fitted state    everything that a sample set has fitted, kept below `fitted.path`
+    version         one published fitted state, by number
+    lineage         a series of versions in which nothing that was fitted ever changes
+    vocabulary      the part of a fitted state that gives tokens their ids
+
+Within a lineage a token keeps its id and a feature its moments, and new tokens take the next free ids. So samples of different
+nights of one lineage can be mixed, and a model that was trained on one version reads records of a later one.
 """
 
 from __future__ import annotations

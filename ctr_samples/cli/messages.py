@@ -20,7 +20,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an
 
 @contextmanager
 def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
-    """An expected error becomes its sentence and its exit code; any other one says how to see more.
+    """Turn an expected error into its sentence and exit code; for any other, say how to see more.
 
     Values that a configuration takes from the environment are masked, even in a stack trace.
     """
@@ -46,7 +46,7 @@ def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
 
 
 def cause_of(error: Exception) -> str | None:
-    """What to do about an error that is not ours but that has a cause outside: something is not installed, or full."""
+    """What to do about an error with a cause outside the program: something is not installed, or is full."""
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in ("tensorflow", "keras"):
         return f"{NO_TENSORFLOW}."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

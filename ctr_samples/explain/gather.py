@@ -1,4 +1,4 @@
-"""Everything that a run would look at for one impression, as plain values: for the command that explains it."""
+"""Gathers everything that a run would look at for one impression, as plain values, for the command that explains it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ctr_samples.samples.views.rows import usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, pair_key
 
 MOST = 1000
-"""Rows of one kind that are collected; where there are more, the newest, and of a history those just before the impression."""
+"""The most rows of one kind that are collected: the newest, or for a history those just before the impression."""
 
 
 @dataclass(frozen=True, slots=True)

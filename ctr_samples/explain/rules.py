@@ -1,7 +1,7 @@
 """Why an action counts for an impression or not, why a feature row was chosen or not, and why an action is in a history or
 not: the definitions, in plain Python.
 
-They know nothing of how the job computes the same with columns, so that each can be checked against the other.
+They do not share code with the job, which computes the same with columns, so each can be checked against the other.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """One run, from the configuration to a published day.
 
 run.py              the run itself, in the order of docs/architecture.md
-refusals.py         what the counts of a run forbid, before anything is published
+refusals.py         counts that keep a run from being published
 accounting.py       every impression is a sample or was dropped for a reason
 gate.py             from measures to a verdict
-manifest_facts.py   what the manifest says beside its shards
+manifest_facts.py   the facts in a manifest besides its shards
 flips.py            labels that changed since the generation before
 fit.py              the next version of vocabularies, moments and quantiles
-reporting.py        who is told how a run gets on
+reporting.py        how a run reports its progress
 progress.py         progress on a terminal
 summary.py          what a run did, in a few lines
 """

@@ -1,6 +1,6 @@
-"""Between writing and publishing: what was measured becomes a document and a page, and decides whether the day is published.
+"""Between writing and publishing: turns the measures into a document and a page, and decides whether the day is published.
 
-:func:`judge` is all that a run calls, once :func:`wanted_of` has told its tasks what to measure.
+A run asks :func:`wanted_of` what its tasks have to measure, and then calls :func:`judge`.
 """
 
 from __future__ import annotations

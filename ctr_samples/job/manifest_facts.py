@@ -1,4 +1,4 @@
-"""What the manifest says beside its shards: inputs, views, labels, and the descriptions for readers without this package."""
+"""The facts in a manifest besides its shards: inputs, views, labels, and the descriptions for readers without this package."""
 
 from __future__ import annotations
 

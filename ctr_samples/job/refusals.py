@@ -1,4 +1,4 @@
-"""What the counts of a run forbid, before anything is published: broken inputs, and rows that were lost on the way."""
+"""Refuses a run by its counts, before anything is published: for broken inputs, and for rows that were lost on the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is told how a run gets on."""
+"""How a run reports its progress."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ctr_samples.sparksql.written import Progress
 
 
 class Reporter(Protocol):
-    """Is told how a run gets on; called on the driver."""
+    """Receives the progress of a run; called on the driver."""
 
     def stage(self, text: str) -> None:
         """A stage begins."""
@@ -17,17 +17,17 @@ class Reporter(Protocol):
         """Tasks begin to write; ``progress`` grows while they do."""
 
     def warn(self, text: str) -> None:
-        """Something is wrong that does not stop the run."""
+        """Something is wrong, but the run goes on."""
 
 
 class Silent:
     """The reporter of a run that nobody watches."""
 
     def stage(self, text: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def writing(self, progress: Progress) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def warn(self, text: str) -> None:
-        """Say nothing."""
+        """Do nothing."""

@@ -1,1 +1,11 @@
-"""What is measured about the samples of a run."""
+"""What is measured of the samples of a run, and how it is judged and shown.
+
+measure/            measures of Arrow batches, taken by the tasks that write them
+metrics.py          the metrics document, with feature_facts.py for its features
+drift.py            how far two distributions lie apart
+checks/             scores of a day, compared with their limits
+report/             the page
+prometheus.py       gauges
+statistics.py       statistics for TensorFlow Data Validation
+pseudonyms.py       other names for users and requests
+"""

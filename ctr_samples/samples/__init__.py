@@ -1,13 +1,13 @@
-"""The way of a row, from sources to shards. DataFrame in, DataFrame out, and the sink. The rooms in their order:
+"""How a row travels from the sources to the shards: DataFrame in, DataFrame out, and a sink at the end. In order:
 
 inputs/         files, tables and databases as rows; malformed lines
 impressions.py  one row for each article shown, with a stable id
 labels/         actions, attributed to impressions
 views/          feature tables and what is counted from logs, joined as of each impression
 histories/      the user's last actions before each impression
-sampling.py     the split, and the negatives that are left out
+sampling.py     the split, and the down-sampling of negatives
 features/       column expressions in the types of the contract
-watches/        what is counted on the side, and the canary
+watches/        counts taken on the side, and the leak canary
 builder.py      all of it as one plan
 sink.py         shards, one receipt for each task
 period.py       the run date as two instants

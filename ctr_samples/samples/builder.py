@@ -1,4 +1,4 @@
-"""The whole way from sources to samples, as one lazy DataFrame that is watched on the way."""
+"""From sources to samples in one lazy DataFrame, with watches that count its rows on the way."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ctr_samples.vocabulary import FittedState
 
 @dataclass(frozen=True, slots=True)
 class SamplePlan:
-    """The samples of a day, not yet made, and how views are joined to get them.
+    """The samples of a day, not yet computed, and the steps that join their views.
 
     ``samples`` has the columns of the contract, ``_split``, ``_shuffle``, ``_hour`` and ``_user``.
     """
@@ -50,7 +50,7 @@ class SampleBuilder:
     state: FittedState | None = None
 
     def build(self) -> SamplePlan:
-        """Plan the samples. What the schemas of the sources alone can show to be wrong is refused before any data is read."""
+        """Plan the samples. Whatever the schemas of the sources alone show to be wrong is refused before any data is read."""
         config, day, watches = self.inputs.config, self.inputs.day, self.inputs.watches
         rows = watches.canary.on(watches.sampling.on(self.labelled_impressions()))
         joins = _Joins.of(self.inputs, rows)
@@ -60,7 +60,7 @@ class SampleBuilder:
         return SamplePlan(columns.make(joined, split_column(config, day), weight_column(config, day)), steps)
 
     def joined(self) -> DataFrame:
-        """The labelled impressions that stay, with a struct for each view and each history."""
+        """The labelled impressions that sampling keeps, with a struct for each view and each history."""
         rows = self.inputs.watches.sampling.on(self.labelled_impressions())
         joins = _Joins.of(self.inputs, rows)
         return joins.join(rows, joins.views.plan())
@@ -91,7 +91,7 @@ class SampleBuilder:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """A history that is ready to be joined: its actions, and the same once more from a source that nobody counts."""
+    """A history that is ready to be joined: its actions, and the same actions from a source whose rows are not counted."""
 
     plan: HistoryPlan
     actions: DataFrame
@@ -117,7 +117,7 @@ class _Joins:
         return rows
 
     def blank(self, rows: DataFrame) -> DataFrame:
-        """What :meth:`join` will give, without labels and without rows: Spark analyses an empty table faster than joins."""
+        """The columns that :meth:`join` returns, without labels and rows: Spark analyses an empty table faster than joins."""
         kinds = {IMPRESSION: rows.schema[IMPRESSION].dataType, **self.views.types()}
         kinds |= {history.plan.name: history_type(history.actions, history.plan) for history in self.histories}
         fields = [StructField(name, kind) for name, kind in kinds.items()]

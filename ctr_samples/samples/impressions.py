@@ -1,4 +1,4 @@
-"""Cuts impressions out of a log: one row for each article shown, with a stable id and, if it is dropped, the reason."""
+"""Extracts impressions from a log: one row for each article shown, with a stable id and, if it is dropped, the reason."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from ctr_samples.sparksql.expressions import compile_expression
 from ctr_samples.sparksql.observations import Observations
 
 SKIP_ABOVE = "skip_above"
-"""The reason that is found last, once the labels are known."""
+"""The reason that is known last, after the labels."""
 
 DROPPED = "_dropped"
-"""Column with the reason why an impression becomes no sample; null for those that do."""
+"""Column with the reason for dropping an impression; null if it becomes a sample."""
 
 NO_TIME, NO_ARTICLE, REPEATED = DROP_REASONS = ("no_time", "no_article", "repeated")
 _IMPRESSIONS = "impressions"
 
 UNREADABLE = (NO_TIME, NO_ARTICLE)
-"""Reasons that speak of a broken log; a repeat is ordinary."""
+"""Reasons that point to a broken log; repeats are normal."""
 
 
 def cut_impressions(log: DataFrame, shown: Impressions, day: Day, reach: timedelta) -> DataFrame:
     """Impressions of a day and of ``reach`` before and after it, since an action belongs to the last one before it.
 
-    Columns: those of every impression, ``shown.columns``, and ``_dropped``. A row without a time cannot
-    be placed; it is kept, to be counted as dropped by every run that reads it.
+    Columns: those of every impression, ``shown.columns``, and ``_dropped``. A row without a time
+    belongs to no day; it is kept so that every run that reads it counts it as dropped.
     """
     rows = _select(log, shown)
     time = F.col("impression_time")
@@ -66,14 +66,14 @@ def keys_shown(log: DataFrame, shown: Impressions, day: Day, entity: str) -> Dat
 
 
 def on_day(day: Day) -> Column:
-    """Whether an impression is one of this run's."""
+    """Whether an impression belongs to this run."""
     time = F.col("impression_time")
     return day.contains(time) | time.isNull()
 
 
 @dataclass(frozen=True, slots=True)
 class ImpressionCounts:
-    """The impressions of a day, and how many of them become no sample, by reason."""
+    """The impressions of a day, and how many of them are dropped, by reason."""
 
     impressions: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
@@ -170,9 +170,9 @@ def _is_repeat(rows: DataFrame, within: timedelta | None) -> Column:
 def is_below(label: str) -> Column:
     """Whether an impression stands below the last position of its list that has a label; never in a list without one.
 
-    The skip-above model of clicks: who clicked has looked at everything above and perhaps at nothing below. A list is what
-    has the same request and user or, without a request, the same user and moment, among the rows given: those of a day. What
-    has neither, or no position, is below nothing. Costs a shuffle by list.
+    The skip-above model of clicks: a user who clicked has seen everything above, but perhaps nothing below. A list is the
+    rows of the day with the same request and user or, without a request, with the same user and time. A row with neither key,
+    or without a position, is never below a click. Costs a shuffle by list.
     """
     request, user = F.col("request"), F.col("user")
     moment = F.when(request.isNull(), F.col("impression_time"))

@@ -1,4 +1,4 @@
-"""Which split a sample goes to, and which negatives are left out. Both are decided by hashes: the same on every run."""
+"""Assigns samples to splits, and leaves out negatives. Hashes decide both, so every run decides alike."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMULAS = {
     "probability": "p / (p + (1 - p) / rate)",
     "source": "He et al. 2014, Practical Lessons from Predicting Clicks on Ads at Facebook, section 6.3",
 }
-"""How a model is made right again: train with the weights, or without them and correct its probability, never both."""
+"""How to correct a model for sampling: train with the weights, or without them and correct the probability, never both."""
 
 _OWN_ID = f"{IMPRESSION}.impression_id"
 
@@ -82,7 +82,7 @@ class SamplingWatch:
 
 
 def weight_column(config: JobConfig, day: Day) -> Column | None:
-    """What a sample counts for, or None where all are alike."""
+    """The weight of a sample, or None if all weigh the same."""
     if config.sampling is None:
         return None
     weight = F.when(_may_be_dropped(config, day), 1.0 / config.sampling.negatives).otherwise(1.0)

@@ -1,10 +1,10 @@
-"""Spark, with no word of samples in it.
+"""What we need of Spark; nothing here knows of samples.
 
 session.py            the session of a command, and the isolated one of a run
 failures.py           Spark's errors as sentences
 expressions.py        SQL of the configuration: parsed by Spark, allowed or refused, typed
 expression_sizes.py   how large an expression, and what it makes, may be
-moments.py            nothing that depends on when a run takes place
+moments.py            refuses expressions that depend on when the job runs
 columns.py            keys, times, conditions, numbers and hashes from expressions
 observations.py       counts that Spark takes while rows pass
 written.py            what the tasks of an action have written so far

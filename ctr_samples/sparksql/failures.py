@@ -1,4 +1,4 @@
-"""Turns what Spark throws into one sentence: the error that a Python worker raised, or the file that could not be read."""
+"""Turns Spark's exceptions into one sentence: the error that a Python worker raised, or the file that could not be read."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _OUTSIDE = (
         "many megabytes, or give Spark more memory (`spark.executor.memory`, locally SPARK_DRIVER_MEMORY).",
     ),
 )
-"""What has its cause outside of the configuration, by what Java or Python says of it."""
+"""Failures with a cause outside the configuration, by the message of Java or Python."""
 _FILE = re.compile(r"(?:file|hdfs|s3a?|gs|abfss?):/+[^\s,;)]+|/[^\s,;)]+\.\w+")
 
 
@@ -72,10 +72,10 @@ SPARK_FAILURES = (PySparkException, Py4JJavaError)
 
 @contextmanager
 def expected_errors(secretly: Callable[[Exception], CtrSamplesError | None] | None = None) -> Iterator[None]:
-    """What Spark throws in the block comes out as the expected error behind it, where there is one.
+    """Translate Spark's exceptions in the block into the expected errors behind them, where there are any.
 
-    ``secretly`` is asked first, and may know an error whose text holds secrets: its answer comes alone, without the error that
-    it was made from.
+    ``secretly`` is tried first, and may translate an exception whose text holds secrets: its error is raised alone, without
+    that cause.
     """
     try:
         yield
@@ -91,7 +91,7 @@ def expected_errors(secretly: Callable[[Exception], CtrSamplesError | None] | No
 
 @contextmanager
 def input_errors(what: str) -> Iterator[None]:
-    """Let what Hadoop or Spark throws be an InputError of one sentence that begins with ``what``."""
+    """Turn exceptions of Hadoop and Spark into an InputError of one sentence that begins with ``what``."""
     try:
         yield
     except SPARK_FAILURES as error:
@@ -99,7 +99,7 @@ def input_errors(what: str) -> Iterator[None]:
 
 
 def as_expected_error(error: Exception) -> CtrSamplesError | None:
-    """The expected error behind a failed Spark job, or None when it is none of those.
+    """The expected error behind a failed Spark job, or None if it is not expected.
 
     A worker's exception arrives as text with its traceback; the last line that names one of our errors is the cause.
     """

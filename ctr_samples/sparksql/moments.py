@@ -1,4 +1,4 @@
-"""Expressions that would depend on when the run is, found in what Spark makes of them and not in their text.
+"""Finds expressions that would depend on when the job runs, in what Spark makes of them and not in their text.
 
 Spark's parser turns ``timestamp 'now'`` into the moment of the run, its optimizer does so with text that is cast
 (``cast(concat('to', 'day') as date)``), and text without a date, such as ``12:30``, becomes a time of the day of the run.

@@ -20,8 +20,8 @@ _NUMBERS = count()
 class Observations:
     """What one watch observes, perhaps at several places of a plan. Lives on the driver.
 
-    One that is not ``active`` leaves frames as they are and has counted nothing: for plans of which only a part runs, since
-    Spark waits for ever for an observation that nothing completes.
+    One that is not ``active`` leaves frames as they are and has counted nothing: for plans that run only in part, since
+    Spark waits forever for an observation that nothing completes.
     """
 
     def __init__(self, *, active: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Sessions: the one that a command starts, and the isolated one in which a run sets what it depends on."""
+"""Spark sessions: the one that a command starts, and the isolated one that has a run's own settings."""
 
 from __future__ import annotations
 

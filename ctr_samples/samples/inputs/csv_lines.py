@@ -1,4 +1,4 @@
-"""Lines of CSV as rows: which of a line's values is which column, by the names in the first line or by position."""
+"""Lines of CSV as rows: maps the values of a line to columns, by the names in the first line or by position."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def columns_of(
 
 
 def csv_reader(reader: DataFrameReader, source: CsvSource, malformed: str) -> DataFrameReader:
-    """A reader for which no header is data, and a file that has another one than expected is an error."""
+    """A reader that takes no header for data, and fails on a file whose header is not the expected one."""
     reader = reader.options(header=source.header, enforceSchema=not source.by_name)
     # A reader that takes only some values out of a line does not see that the line has too few or too many.
     reader = reader.options(columnPruning=False)
@@ -74,7 +74,7 @@ def csv_reader(reader: DataFrameReader, source: CsvSource, malformed: str) -> Da
 
 
 def csv_options(source: CsvSource) -> dict[str, str]:
-    """How a line is taken apart. Quotes within quotes are doubled (RFC 4180)."""
+    """How a line is split. Quotes within quotes are doubled (RFC 4180)."""
     return {"sep": source.delimiter, "escape": '"', "timestampFormat": TIME_FORMAT}
 
 

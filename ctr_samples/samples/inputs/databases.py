@@ -1,4 +1,4 @@
-"""Tables of databases, read over JDBC. The driver's jar must be on Spark's class path; passwords appear in no message."""
+"""Tables of databases, read over JDBC. The driver's jar must be on Spark's class path; no message contains a password."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def shown_url(url: str) -> str:
 
 @contextmanager
 def without_secrets(what: str, source: DatabaseSource) -> Iterator[None]:
-    """Let an error of the database be an InputError of one sentence that tells no address and no password."""
+    """Turn errors of the database into an InputError of one sentence, without address and password."""
     try:
         yield
     except SPARK_FAILURES as error:
@@ -62,16 +62,16 @@ def without_secrets(what: str, source: DatabaseSource) -> Iterator[None]:
 
 @contextmanager
 def errors_of_sources(sources: Mapping[str, Source]) -> Iterator[None]:
-    """As :func:`expected_errors`, for a block that reads ``sources``: what their databases say may hold secrets."""
+    """As :func:`expected_errors`, for a block that reads ``sources``: messages of their databases may contain secrets."""
     with expected_errors(partial(database_error, sources=sources)):
         yield
 
 
 def database_error(error: Exception, sources: Mapping[str, Source]) -> InputError | None:
-    """The error behind a failed job whose tasks could not read a database; None if no database has to do with it.
+    """The error behind a failed job whose tasks could not read a database; None if no database is involved.
 
-    A task's error arrives as the text of its Java exceptions, of which the last is the cause; a driver, and Spark itself, may
-    put the address with all its parameters into it.
+    A task's error arrives as the text of its Java exceptions, and the last one is the cause. A driver, or Spark itself, may
+    include the address with all its parameters.
     """
     read = {name: source for name, source in sources.items() if isinstance(source, DatabaseSource)}
     text = str(error)

@@ -1,4 +1,4 @@
-"""Lines of JSON as rows. Spark's own reader takes the first object of a line and passes over whatever follows it."""
+"""Lines of JSON as rows. Spark's own reader takes the first object of a line and ignores whatever follows it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MARKS = 3
 
 
 def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFrame:
-    """The objects in ``value``, one a line; further columns of ``lines`` take precedence over fields of their name.
+    """The objects in ``value``, one per line; other columns of ``lines`` take precedence over fields of the same name.
 
     ``schema`` has the text column ``malformed``: the line, unless it is one object whose fields have these types, and nothing
     else. Blank lines are no rows.

@@ -25,7 +25,7 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What lies under a path that is there; it may match several roots, and a root may be a file."""
+    """The files under an existing path; it may match several roots, and a root may be a file."""
 
     files: list[InputFile] = field(default_factory=list)
     layouts: set[tuple[str, ...]] = field(default_factory=set)
@@ -33,9 +33,9 @@ class Listing:
 
 
 def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, Listing]:
-    """The files under each path or glob that is there, as Spark reads them with ``recursiveFileLookup``.
+    """The files under each existing path or glob, as Spark reads them with ``recursiveFileLookup``.
 
-    Names that start with ``_`` or ``.`` are skipped, and so are files without a byte. ``where`` begins the message of the
+    Names that start with ``_`` or ``.`` are skipped, and so are empty files. ``where`` begins the message of the
     InputError for a path that cannot be listed.
     """
     roots = _find_roots(spark, where, paths)

@@ -1,4 +1,4 @@
-"""Says what is wrong with the malformed lines of a source: values of another type, another width, another delimiter."""
+"""Explains the malformed lines of a source: values of the wrong type, too many or few columns, the wrong delimiter."""
 
 from __future__ import annotations
 

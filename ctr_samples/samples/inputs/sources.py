@@ -1,4 +1,4 @@
-"""Reads the configured inputs: which days are there, which lines are malformed, which files were seen."""
+"""Reads the configured sources: which days exist, which lines are malformed, which files were read."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _HIVE_HINT = " If it is a Hive table, run with `--conf spark.sql.catalogImplemen
 
 @dataclass(frozen=True, slots=True)
 class SourceFrame:
-    """A source as a lazy DataFrame, with what was found on the way.
+    """A source as a lazy DataFrame, with what is known of its files.
 
-    ``missing_days`` are neighbours of the run date that are not there. ``files`` is None for tables, whose content the driver
-    cannot tell apart by name. ``absent`` names the place of an optional source where nothing is: its frame has no rows.
-    ``csv`` is what a line of CSV holds.
+    ``missing_days`` are days around the run date without data. ``files`` is None for tables, whose content the driver cannot
+    identify by names. ``absent`` is the path or table of an optional source that does not exist: its frame has no rows.
+    ``csv`` describes the columns of a CSV line.
     """
 
     name: str
@@ -74,10 +74,10 @@ class SourceFrame:
 
 
 def read_source(spark: SparkSession, name: str, source: Source, run_date: date) -> SourceFrame:
-    """A source over the days that the run needs. Runs on the driver; reads names of files, and at most a row a day of tables.
+    """A source over the days that the run needs. Runs on the driver; lists files, and reads at most a row per day of a table.
 
-    Raises InputError when the run date is missing or empty; other days may be missing and are reported. An optional source of
-    which no day is there has no rows.
+    Raises InputError when the run date is missing or empty; other days may be missing and are reported. An optional source
+    without any of its days has no rows.
     """
     if isinstance(source, DatabaseSource):
         with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
@@ -95,7 +95,7 @@ def read_source(spark: SparkSession, name: str, source: Source, run_date: date) 
 def days_needed(source: SourceKind, run_date: date, zone: str) -> list[date]:
     """The days that a dated source is read over, in order: whole days, and as many times 24 hours around the run date.
 
-    So a window of a day is whole also behind a day of 23 hours, for which one more day is read.
+    So a window of one day is complete even after a day of 23 hours, for which one more day is read.
     """
     day, local = Day.of(run_date, zone), ZoneInfo(zone)
     before, after = timedelta(days=source.days_before), timedelta(days=source.days_after)
@@ -111,7 +111,7 @@ def _days(spark: SparkSession, source: SourceKind, run_date: date) -> list[date]
 def _absent(
     spark: SparkSession, name: str, source: FileSource | CatalogSource, place: str, run_date: date
 ) -> SourceFrame:
-    """An optional source where nothing is. Spark sees that it is empty while it plans, and joins nothing."""
+    """An optional source that does not exist. Spark sees that it is empty while planning, and joins nothing."""
     schema = _schema(name, source)
     key = _key_of_day(source) if isinstance(source, FileSource) else None
     if key is not None and key.lower() not in _lower(schema.fieldNames()):

@@ -1,4 +1,4 @@
-"""What a run reads: its sources over the days that it needs, and who counts the rows that pass."""
+"""The sources of a run over the days that it needs, and the watches that count their rows."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ class Inputs:
 
     @classmethod
     def read(cls, spark: SparkSession, config: JobConfig, run_date: date, *, watched: bool = True) -> Self:
-        """Find what is there; reads names of files, and at most a row a day of tables. Raises as :func:`read_source` does.
+        """Find the data; lists files, and reads at most a row per day of a table. Raises as :func:`read_source` does.
 
-        Where it is not ``watched``, nothing is counted: for plans of which only a part runs.
+        Unless it is ``watched``, nothing is counted: for plans that run only in part.
         """
         day = Day.of(run_date, config.timezone)
         sources = {name: read_source(spark, name, source, run_date) for name, source in config.sources.items()}
         return cls(config, day, sources, Watches.of(config, day, active=watched))
 
     def plain(self, name: str) -> DataFrame:
-        """The rows of a source that nobody counts: for short looks while a run is planned."""
+        """The rows of a source, not counted: for quick looks while a run is planned."""
         return self.sources[name].frame
 
     def watched(self, name: str, use: Use) -> DataFrame:
-        """The rows of a source for one use: its malformed lines and its times that cannot be right are counted."""
+        """The rows of a source for one use, with its malformed lines and implausible times counted."""
         frame = self.plain(name)
         clocks = clocks_of(self.config, self.day, name, use, frame)
         is_text = MALFORMED in frame.columns  # all of its lines are counted; of others the files may be pruned
@@ -52,7 +52,7 @@ class Inputs:
         return {name: {**source.snapshot, **self._lines(name)} for name, source in self.sources.items()}
 
     def absent(self) -> Iterator[tuple[str, str]]:
-        """The optional sources of which nothing is there, each with the place where it was looked for."""
+        """The optional sources that do not exist, each with its path or table."""
         return ((name, source.absent) for name, source in self.sources.items() if source.absent is not None)
 
     def _lines(self, name: str) -> dict[str, int]:

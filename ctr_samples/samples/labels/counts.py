@@ -1,4 +1,4 @@
-"""What is counted of actions while they pass: how many, how many orphans, and after what delay they come.
+"""Counts the actions as they pass: how many, how many orphans, and with what delay.
 
 Each row gets one small number, and an observation counts the numbers: comparing integers for every count is cheap,
 comparing names, days and delays for every count is not.

@@ -1,4 +1,4 @@
-"""Labels with everything filled in that they inherit, and what follows from them. Values only."""
+"""Labels with the keys that they inherit filled in, and what follows from them. Values only."""
 
 from __future__ import annotations
 

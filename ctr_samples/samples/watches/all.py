@@ -1,4 +1,4 @@
-"""All that a run counts on the side. A watch declares its counts with ``on``, and reads them back with ``result``."""
+"""Everything that a run counts on the side. A watch declares its counts with ``on``, and reads them back with ``result``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A feature that only the future knows, joined on every run by the way of the views: it must not come out.
+"""A feature from the future, joined in every run exactly as the views are: it must never be found.
 
-Of the day's impressions the few with the greatest hashes come back with the counts of the one action, so there is no further
-pass over the logs. Each gets four rows of its own key in a table of canaries: one that was true before it and became known at
+The few impressions of the day with the greatest hashes come back with the counts of the one action, so the logs are not read
+again. Each gets four rows of its own key in a table of canaries: one that was true before it and became known at
 its instant, and three that it must not see: true at the same instant, true a microsecond later, true before but known a
 microsecond later. The planned joins, each with the settings of its view, must find the first and none of the others. So a join
 that sees the future is found, and so is one that sees nothing.

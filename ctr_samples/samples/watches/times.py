@@ -1,4 +1,4 @@
-"""Times that cannot be right: a number read with the wrong unit lands in 1970, or in a year that nobody has seen.
+"""Implausible times: a number read in the wrong unit lands in 1970, or in the far future.
 
 The clocks of a source are looked at as its rows are read, before anything is filtered by time: an impression of 1970 would
 otherwise just belong to another day, a feature row of 1970 would be visible to every impression, and actions of 1970 would make
@@ -63,7 +63,7 @@ class Clock:
 
     @property
     def is_implausible(self) -> Column:
-        """Whether a row's time cannot be right."""
+        """Whether a row's time is implausible."""
         return is_early(self.time) | is_late(self.time)
 
 
@@ -94,12 +94,12 @@ class ClockCounts:
 
     @property
     def implausible(self) -> int:
-        """How many times cannot be right."""
+        """How many times are implausible."""
         return self.early + self.late
 
 
 class ClocksWatch:
-    """Counts the times of all sources that cannot be right. Lives on the driver."""
+    """Counts the implausible times of all sources. Lives on the driver."""
 
     def __init__(self, *, active: bool = True) -> None:
         self._observations = Observations(active=active)
@@ -148,8 +148,8 @@ def is_late(time: Column) -> Column:
 
 
 def check_clocks(config: JobConfig, counts: Mapping[str, ClockCounts]) -> None:
-    """Refuse a run in which more times cannot be right, or more rows of a view cannot be used, than their source may have
-    bad records."""
+    """Refuse a run if more times are implausible, or more rows of a view unusable, than `bad_records` of their source
+    allows."""
     for name, (text, source) in _clocks_by_name(config).items():
         _check_times(name, text, counts.get(name, ClockCounts()), config.sources[source].bad_records.max_rate, source)
     for name, view in config.views.items():
