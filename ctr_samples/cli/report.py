@@ -125,7 +125,7 @@ def _compared(a: Metrics, storage: Storage, manifest: Manifest) -> str:
 
 
 def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Storage, Manifest]:
-    """The manifest of a generation; InputError says what there is instead."""
+    """The manifest of a generation; if it does not exist, InputError names those that do."""
     from ctr_samples.shards import latest_manifest, open_storage, published_days, read_manifest, require_manifest
     from ctr_samples.shards.generations import numbers
     from ctr_samples.shards.naming import manifests_directory, parse_day
@@ -149,7 +149,7 @@ def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Sto
 
 
 def _address_of(storage: Storage, manifest: Manifest, name: str) -> str:
-    """Where a file of a run is; InputError if there is none."""
+    """The address of a file of a run; InputError if it does not exist."""
     path = _path(manifest.day, manifest.made_by, name)
     try:
         storage.size(path)

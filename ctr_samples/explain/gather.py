@@ -83,7 +83,7 @@ class Sought:
     at: datetime | None = None
 
     def of(self, impressions: DataFrame, day: Day, zone: ZoneInfo) -> Row:
-        """Its row; of one that was logged twice, the one that counts. InputError if there is none, or not just one."""
+        """The impression's row; if it was logged twice, the one that counts. InputError if there is none, or several."""
         if self.id is not None:
             mine = F.col("impression_id") == self.id
         else:

@@ -172,7 +172,7 @@ def _hidden(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
 
 
 def _invalid(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
-    """Why the best row that an impression sees is no match all the same."""
+    """Why the best row that an impression sees is still no match."""
     if row.gone:
         return "a tombstone: from here on the entity has no features"
     if rules.ttl is not None and row.event_time < at - rules.ttl:

@@ -21,7 +21,7 @@ from ctr_samples.sparksql.session import make_active, run_session
 from ctr_samples.vocabulary import FittedState, Growth, Vocabulary, grown_by
 
 _AFTER_FITTING = ("default", "nulls", "computed", "dtype", "fill", "pad")
-"""Keys of a feature that change nothing of what is fitted for it."""
+"""Keys of a feature that do not affect what is fitted for it."""
 
 
 def fit(
@@ -29,7 +29,7 @@ def fit(
 ) -> FittedState:
     """Fit what the features of a configuration need on the training rows of some days, and publish the next version.
 
-    Runs on the driver. Of what was fitted before nothing changes: vocabularies grow, moments and quantiles stay. ``afresh``
+    Runs on the driver. Nothing fitted before changes: vocabularies grow, moments and quantiles stay. ``afresh``
     begins a new lineage instead, whose samples do not mix with older ones. Raises the errors of :mod:`ctr_samples.errors`;
     then nothing was published (but see PublishUnknown).
     """
@@ -86,7 +86,7 @@ def state_of_run(config: JobConfig, run_date: date) -> FittedState | None:
 def check_state(config: JobConfig, state: FittedState, *, may_lack: bool = False) -> None:
     """Refuse a state that was fitted for another configuration: its ids would mean something else.
 
-    With ``may_lack`` it may have nothing of a feature that is new; the next version then begins it.
+    With ``may_lack`` it may lack a new feature, which the next version then adds.
     """
     if state.name != config.name:
         raise UsageError(

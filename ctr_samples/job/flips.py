@@ -1,4 +1,4 @@
-"""How many labels flipped since the generation before, once late actions have come in.
+"""Counts the labels that flipped since the previous generation because of late actions.
 
 Runs on the driver, without Spark, after the shards of a run are written and before its manifest is. Only ids and labels are
 decoded: the generation before is held as sorted arrays, the new one passes by shard by shard.
@@ -36,7 +36,7 @@ def flips_since(
 ) -> dict[str, dict[str, Any]]:
     """For each label what changed since the generation ``before``; nothing if that was final or had other labels.
 
-    ``flipped_to_1`` and ``flipped_to_0`` count impressions of both generations whose label is now there, or no more there;
+    ``flipped_to_1`` and ``flipped_to_0`` count impressions of both generations whose label appeared or disappeared;
     ``changed`` those of a reduced value that has another value. ``new`` and ``gone`` count impressions of one only, and
     ``against`` is the number of the generation. Where old shards cannot be read or there are too many samples,
     ``not_compared`` says so: a run does not fail for it.

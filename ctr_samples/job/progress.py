@@ -1,4 +1,4 @@
-"""Progress on stderr while a run works: the stage, the tasks done, the time. Silent when stderr is no terminal."""
+"""Progress on stderr while a run works: the stage, the tasks done, the time. Silent when stderr is not a terminal."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class RunProgress:
 
 @contextmanager
 def bytes_progress(console: Console, text: str, total: int) -> Iterator[Any]:
-    """A bar over bytes; gives the function that is told how many were done."""
+    """A progress bar over bytes; yields the function that advances it."""
     columns = (TextColumn(text), BarColumn(), DownloadColumn(binary_units=True), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         row = progress.add_task(text, total=total)

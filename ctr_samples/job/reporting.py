@@ -21,7 +21,7 @@ class Reporter(Protocol):
 
 
 class Silent:
-    """The reporter of a run that nobody watches."""
+    """A reporter that shows nothing."""
 
     def stage(self, text: str) -> None:
         """Do nothing."""

@@ -117,7 +117,7 @@ class Prepared:
 
     @classmethod
     def of(cls, spark: SparkSession, loaded: LoadedConfig, run_date: date, reporter: Reporter) -> Self:
-        """Look at the inputs. Raises what is wrong with them, with what was fitted, or with the features."""
+        """Check the inputs. Raises the errors of the inputs, of the fitted state and of the features."""
         config = loaded.config
         inputs = read_inputs(spark, config, run_date, reporter)
         state = state_of_run(config, run_date)
@@ -131,7 +131,7 @@ class Prepared:
 
     @property
     def wanted(self) -> Wanted:
-        """What is measured of the samples."""
+        """What to measure of the samples."""
         return wanted_of(self.loaded.config, self.contract, HOUR, USER)
 
     def write(self, plan: SamplePlan, run: DayRun, reporter: Reporter) -> list[Receipt]:
@@ -218,7 +218,7 @@ def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, reporter: Repor
 
 
 def retention_of(config: JobConfig) -> Retention:
-    """What stays of earlier runs of a day."""
+    """What to keep of earlier runs of a day."""
     kept = config.output.retention
     return Retention(kept.generations, kept.longest_run)
 

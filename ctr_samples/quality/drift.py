@@ -29,7 +29,7 @@ def compared(metrics: Measured, reference: Measured | None, name: str) -> tuple[
 
 
 def main_split(rows: Mapping[str, int]) -> str:
-    """The split that a day is judged by, of the numbers of rows of all: train, or the largest if there is none."""
+    """The split that a day is judged by: train, or the largest if there are no train rows."""
     return "train" if rows.get("train") else max(rows, key=lambda split: rows[split], default="train")
 
 

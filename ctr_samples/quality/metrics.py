@@ -28,7 +28,7 @@ _ALL_HOURS = Such(lambda hours: len(hours) in (0, HOURS), f"a list of 0 or {HOUR
 _SOME = Such(len, "a list of at least 1")
 
 STANDINGS: tuple[Standing, ...] = ("blocks", "accepted", "warns", "passed")
-"""From the gravest on."""
+"""The gravest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Finding:
 
 
 def verdict_of(findings: Sequence[Finding]) -> Verdict:
-    """What the findings come to."""
+    """The verdict that the findings lead to."""
     standings = {finding.standing for finding in findings}
     return "refused" if "blocks" in standings else "warned" if standings - {"passed"} else "passed"
 
@@ -235,7 +235,7 @@ class Measured:
 
     @property
     def named(self) -> Generation:
-        """Which day this is, for those who compare with it."""
+        """The day and generation, as a reference to compare with."""
         return Generation(self.run_date, self.generation)
 
 
@@ -270,7 +270,7 @@ class Metrics(Measured):
 
     @classmethod
     def from_json(cls, data: bytes, place: str) -> Self:
-        """Read :meth:`to_json`; DamagedFile names ``place`` for another format, and for what is no such document."""
+        """Read :meth:`to_json`; raises DamagedFile, which names ``place``, for another format or another document."""
         try:
             document: Any = json.loads(data)
             version = document.get("format") if isinstance(document, dict) else METRICS_FORMAT

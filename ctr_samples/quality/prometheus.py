@@ -26,7 +26,7 @@ class Family:
 
 
 def prometheus_text(metrics: Metrics) -> str:
-    """The document of a run as gauges, each with the label ``sample_set``. What is not known gives no lines."""
+    """The document of a run as gauges, each with the label ``sample_set``. Unknown figures give no lines."""
     lines = [line for family in _families(metrics) for line in _lines(family, metrics.name)]
     return "".join(f"{line}\n" for line in lines)
 

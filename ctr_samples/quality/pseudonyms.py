@@ -1,4 +1,4 @@
-"""Users and requests under other names in what people pass on: the page, its numbers, and what the manifest samples."""
+"""Other names for users and requests in what people pass on: the page, its numbers, and the samples in the manifest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_A_PERSON = re.compile(r"\bimpression\s*\.\s*`?(?:user|request)\b")
 class Pseudonyms:
     """Names made from a digest: equal for equal ids of one salt, so that a user is found again on another day.
 
-    Without a salt that is secret, who can list all ids can also compute their names. ``features`` are those that hold ids.
+    Unless the salt is secret, anyone who can list all ids can compute their names. ``features`` are those that hold ids.
     """
 
     salt: str
@@ -59,7 +59,7 @@ class Pseudonyms:
         return replace(feature, splits={split: self._facts(facts) for split, facts in feature.splits.items()})
 
     def _facts(self, facts: Facts) -> Facts:
-        """Without the figures from which values could be told."""
+        """Without the figures that would reveal values."""
         top = facts.top and tuple(self._top_value(value) for value in facts.top)
         return replace(facts, min=None, max=None, mean=None, quantiles=None, cdf=None, top=top)
 
@@ -68,14 +68,14 @@ class Pseudonyms:
 
 
 def pseudonyms_of(config: JobConfig) -> Pseudonyms | None:
-    """As a configuration wants them; None where it asks for the ids themselves."""
+    """The pseudonyms of a configuration; None if it asks for the ids themselves."""
     if config.output.ids == "raw":
         return None
     return Pseudonyms(config.output.ids_salt or config.name, frozenset(_holding_ids(config)))
 
 
 def _holding_ids(config: JobConfig) -> list[str]:
-    """The features whose values are a user's or request's, as far as the configuration says it; ids of buckets tell nobody."""
+    """The features whose values are a user's or request's, as far as the configuration says; bucket ids identify nobody."""
     shown = config.impressions
     keys = {f"{name}.{view.key}" for name, view in config.views.items() if view.entity != "article"}
     keys |= {f"impression.{name}" for name, text in shown.columns.items() if text in (shown.user, shown.request)}

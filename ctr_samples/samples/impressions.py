@@ -93,7 +93,7 @@ class ImpressionsWatch:
         return self._cut.on(impressions, {_IMPRESSIONS: F.count_if(mine), **reasons})
 
     def on_marked(self, labelled: DataFrame) -> DataFrame:
-        """Labelled impressions of which a column ``_dropped`` says whether :func:`is_below` drops them, counted."""
+        """Labelled impressions, with those counted that ``_dropped`` marks as dropped by :func:`is_below`."""
         return self._marked.on(labelled, {SKIP_ABOVE: F.count_if(DROPPED)})
 
     def result(self) -> ImpressionCounts:

@@ -1,7 +1,7 @@
 """Counts tokens and numbers of training days. Runs on the driver as a few Spark actions; nothing is written.
 
-Only rows of the split train are looked at, of days before those that the result may be used for, so that nothing which a model
-is evaluated on can take part.
+Only rows of the split train count, and only days before those that may use the result, so that nothing that a model is
+evaluated on takes part.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ ACCURACY = 10_000
 """Of quantiles: their rank is right within 1 / ACCURACY."""
 
 _LINE_BREAK = r"[\n-\r\x1c-\x1e\x85\u2028\u2029]"
-"""Where any of the usual readers of text begins a new line."""
+"""Where any common reader of text begins a new line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What training days say: the tokens of each vocabulary, moments, and quantile boundaries."""
+    """What was counted on the training days: the tokens of each vocabulary, moments, and quantile boundaries."""
 
     rows: int
     tokens: Mapping[str, TokenCounts]
@@ -79,7 +79,7 @@ def count_days(spark: SparkSession, config: JobConfig, days: Sequence[date], bef
 
 
 def days_through(last: date, count: int) -> list[date]:
-    """``count`` days of which ``last`` is the last."""
+    """The ``count`` days that end with ``last``."""
     return [last - timedelta(days=back) for back in reversed(range(count))]
 
 

@@ -86,7 +86,7 @@ def heavy_user(days: Days) -> Iterator[Score]:
 
 
 def dropped(days: Days) -> Iterator[Score]:
-    """Impressions that are no samples; those that the configuration leaves out on purpose count like others."""
+    """Dropped impressions; those that the configuration drops on purpose count like others."""
     if days.before is None:
         return
     now, before = (day.accounting["impressions"] for day in (days.now, days.before))
@@ -97,13 +97,13 @@ def dropped(days: Days) -> Iterator[Score]:
 
 
 def identical(days: Days) -> Iterator[Score]:
-    """Samples that are like another one in all features."""
+    """Samples that equal another sample in all features."""
     shares = [(day.duplicates.identical, day) for day in (days.now, days.before) if day is not None]
     yield from _alike(shares, "are identical to another sample in all features")
 
 
 def conflicting(days: Days) -> Iterator[Score]:
-    """Samples that are like another one in all features, and have another label."""
+    """Samples that equal another sample in all features but have a different label."""
     shares = [(day.duplicates.conflicting, day) for day in (days.now, days.before) if day is not None]
     yield from _alike(shares, "share all features with a sample of another label")
 
@@ -116,7 +116,7 @@ def _alike(shares: Sequence[tuple[float, Measured]], words: str) -> Iterator[Sco
 
 
 def same_ids(days: Days) -> Iterator[Score]:
-    """Rows of one impression."""
+    """Samples that share an impression id."""
     count = days.now.duplicates.ids
     share = count / max(1, days.now.rows)
     yield Score("impression_id", share, f"{count:,} samples share their impression_id with another sample")

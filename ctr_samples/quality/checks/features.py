@@ -65,7 +65,7 @@ def distribution(days: Days) -> Iterator[Score]:
 
 
 def scale(days: Days) -> Iterator[Score]:
-    """Numeric features: how many times larger or smaller the values other than 0 became, all of them.
+    """Numeric features: by which factor all non-zero values grew or shrank.
 
     Where most values are 0 the distribution hardly moves when the unit of the others changes.
     """
@@ -140,7 +140,7 @@ def _pairs(days: Days) -> Iterator[tuple[str, Facts, Facts, Measured]]:
 
 
 def _ids(days: Days) -> Iterator[tuple[str, Facts, Facts, Measured]]:
-    """Those of them that are known by their values."""
+    """The pairs of id features."""
     for name, now, before, day in _pairs(days):
         if now.top and before.top and (now.cdf is None or _are_codes(before)):
             yield name, now, before, day

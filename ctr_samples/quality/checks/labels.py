@@ -15,8 +15,8 @@ from ctr_samples.quality.metrics import Measured
 def rate(days: Days) -> Iterator[Score]:
     """The mean of each label over all splits, against the nearer of both references.
 
-    Labels whose windows are open are compared with such, and final ones with final ones. Where no reference is like that, what
-    is still to come explains a lower mean of the open ones, and a higher mean only warns.
+    Open labels are compared with open labels, and final labels with final ones. If no reference is alike, actions still to come
+    explain a lower mean of open labels, and a higher mean only warns.
     """
     mature = days.now.label_mature
     for name in days.now.labels:
@@ -65,7 +65,7 @@ def _apart(now: _Mean, old: _Mean) -> float:
 
 
 def one_class(days: Days) -> Iterator[Score]:
-    """Whether there is something to learn."""
+    """Labels with a single class: there is nothing to learn."""
     for name, label in days.now.labels.items():
         split = drift.main_split({split: one.count for split, one in label.splits.items()})
         here = label.splits.get(split)

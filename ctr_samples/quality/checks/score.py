@@ -12,7 +12,7 @@ FEWEST_ROWS = 1000
 ENOUGH = 50
 """Rows that are all equal by chance only if hardly any differ; and events that are enough for a share of them."""
 SURELY_SOME = 15.0
-"""Expected events of which by chance none happens once in three million hours."""
+"""Expected events per hour; by chance, an hour has none of them once in three million hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class Days:
 
     @property
     def references(self) -> list[Measured]:
-        """Those that are there."""
+        """The days that exist."""
         return [day for day in (self.before, self.same_weekday) if day is not None]
 
     @property
     def weekday_known(self) -> bool:
-        """Whether there is a day of the same weekday: until then, what differs between weekdays warns at most."""
+        """Whether there is a day of the same weekday: without one, checks that depend on the weekday only warn."""
         return self.same_weekday is not None
 
 
@@ -38,7 +38,7 @@ class Days:
 class Score:
     """What a check measured: how bad, and in words.
 
-    A ``sure`` one fails whatever the limits. One that is not ``known`` to be new warns at most: there is no day to compare
+    A ``sure`` score fails whatever the limits. A score that is not ``known`` to be new only warns: there is no day to compare
     with, or the feature was constant on that day.
     """
 

@@ -1,4 +1,4 @@
-"""The measures of all tasks as one, and what people and checks read of them. Runs on the driver."""
+"""Merges the measures of all tasks, and derives what people and checks read. Runs on the driver."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def _most_frequent(top: Frequent) -> tuple[TopValue, ...]:
 
 
 def _finite(figure: float | None) -> float | None:
-    """None for what is too large for a double, as the squares of numbers beyond 10^154 are: JSON has no infinity."""
+    """None for a figure too large for a double, as squares of numbers beyond 10^154 are: JSON has no infinity."""
     return figure if figure is not None and np.isfinite(figure) else None
 
 

@@ -1,4 +1,4 @@
-"""What is measured of one column: exact counts and moments of all rows, sketches of those that are looked at.
+"""The measures of one column: exact counts and moments of all rows, and sketches of a sample of the rows.
 
 Everything here merges: what two tasks measured, merged, is what one task would have measured of the rows of both; exactly for
 counts, to rounding for moments, within their error for sketches. Runs on executors, once for each batch, and on the driver.

@@ -36,7 +36,7 @@ def overall(rate: ClickRate | None) -> document.Clicks:
 
 
 def clicks_of(metrics: Measured, reference: Measured | None) -> Clicks | None:
-    """What is known of clicks; None where there is no 0/1 label, or no sample."""
+    """The clicks of a day; None without a 0/1 label, or without samples."""
     now, old = metrics.click_rate, reference.click_rate if reference else None
     if now is None or not now.by_split:
         return None

@@ -115,7 +115,7 @@ def _kind(feature: Feature) -> str:
 
 
 def _histogram(feature: Feature, facts: Facts, before: Facts | None) -> Histogram | None:
-    """None for what is better shown by its values."""
+    """None for a feature that its values show better."""
     few = feature.kind != "number" or (facts.distinct is not None and facts.distinct <= _FEW)
     if facts.cdf is None or (few and facts.top):
         return None
@@ -183,7 +183,7 @@ _FIGURES = (
 
 
 def _figures(feature: Feature, facts: Facts) -> dict[str, str]:
-    """What is known of a column, in words; what says nothing is left out, as the mean of ids."""
+    """The figures of a column as text; those without meaning, such as the mean of ids, are left out."""
     cells = {"nulls": _of(facts.nulls, facts.rows), "zeros": _of(facts.zeros, facts.values)}
     if facts.defaults:
         cells["defaults"] = _of(facts.defaults, facts.rows)
@@ -202,7 +202,7 @@ def _figures(feature: Feature, facts: Facts) -> dict[str, str]:
 
 
 def _of(part: int, whole: int) -> str:
-    """A count as a share of the whole, if there is any."""
+    """A count as a share of the whole, if that is not 0."""
     return share(part / whole) if whole else count(part)
 
 

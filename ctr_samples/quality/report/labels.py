@@ -68,7 +68,7 @@ def users_in_words(users: Users | None) -> str:
 
 
 def repeats_of(metrics: Measured) -> Table:
-    """Samples that are given twice, and those that contradict each other."""
+    """Duplicate samples, and samples that contradict each other."""
     duplicates = metrics.duplicates
     rows = (
         ("samples that share their impression id with another", count(duplicates.ids)),
@@ -108,7 +108,7 @@ def _before(rate: float, was: float) -> str:
 
 
 def maturity(metrics: Measured) -> str:
-    """What to know of labels that are not final."""
+    """A caution about labels that are not final."""
     if metrics.label_mature:
         return ""
     return "The labels are not final: a label window was still open, or it reaches into a day without data."

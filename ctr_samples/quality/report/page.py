@@ -49,7 +49,7 @@ class Fact:
 
 
 def render(metrics: Metrics, run: Run, reference: Measured | None = None, *, title: str | None = None) -> str:
-    """The page about a run as HTML, in one file that asks nothing of any network. Runs on the driver or a laptop; no Spark.
+    """The page about a run as HTML, in one file that loads nothing from any network. Runs on the driver or a laptop; no Spark.
 
     ``metrics`` is the document of the run, ``run`` its manifest, and ``reference`` what it is compared with. With hundreds of
     features only those that moved most have a drawing, so that the page stays under 2 MB.
@@ -96,7 +96,7 @@ def _page(metrics: Metrics, run: Run, reference: Measured | None, title: str | N
 
 @cache
 def _environment() -> Environment:
-    """StrictUndefined: a template that asks for what is not there is a bug, not an empty place."""
+    """StrictUndefined: a template that uses an undefined name is a bug, not a blank."""
     return Environment(
         loader=PackageLoader("ctr_samples.quality.report"),
         autoescape=True,

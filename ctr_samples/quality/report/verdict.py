@@ -53,7 +53,7 @@ class Verdict:
 
 
 def verdict_of(metrics: Metrics, limit: int) -> Verdict:
-    """The verdict of a run; of its findings the gravest ``limit``."""
+    """The verdict of a run, with its ``limit`` gravest findings."""
     findings = sorted(metrics.checks, key=lambda finding: STANDINGS.index(finding.standing))
     alerts = [_alert(finding) for finding in findings if finding.standing != "passed"]
     tone = metrics.verdict if findings else "unchecked"

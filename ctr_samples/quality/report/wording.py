@@ -15,7 +15,7 @@ _LONGEST = 80
 
 
 def by_split(splits: Mapping[str, T]) -> dict[str, T]:
-    """What there is for each split, train first."""
+    """The values by split, train first."""
     return {split: splits[split] for split in sorted(splits, key=lambda name: (name != "train", name))}
 
 
@@ -37,7 +37,7 @@ def number(value: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """``0.0342`` -> ``3.42%``; what is not quite 0 or 1 never reads as 0% or 100%."""
+    """``0.0342`` -> ``3.42%``; a value that is not exactly 0 or 1 never reads as 0% or 100%."""
     if value is None:
         return MISSING
     percent = value * 100
@@ -84,7 +84,7 @@ def moved(now: float | None, before: float | None) -> str:
 
 
 def shown(value: Any, longest: int = _LONGEST) -> str:
-    """A name or value from the data on one line: what cannot be seen is written as an escape, what is long is cut."""
+    """A name or value from the data on one line: invisible characters are escaped, long text is cut."""
     if value is None:
         return MISSING
     if isinstance(value, float) and math.isfinite(value):

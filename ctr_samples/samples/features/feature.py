@@ -1,4 +1,4 @@
-"""One feature from its configuration: its source, the changes that it asks for, and the form that the record needs."""
+"""One feature from its configuration: its source, its transformations, and the form that the record needs."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def feature_column(
 
 
 def fitted_value(frame: DataFrame, name: str, feature: Feature) -> Value:
-    """What is fitted for a feature: the tokens that a vocabulary counts, or numbers after `clip` and `log1p`."""
+    """The values that a feature is fitted on: tokens for a vocabulary, or numbers after `clip` and `log1p`."""
     value = source_value(frame, feature, f"features.{name}")
     if feature.vocabulary is not None:
         _check_levels(value, feature)

@@ -1,6 +1,6 @@
 """Several features in one: a dense vector, indices and values, the FeatureLists of a SequenceExample, the old 121 numbers.
 
-A layout changes the contract and the columns alike; what a feature is does not depend on it.
+A layout changes the contract and the columns alike, and no feature depends on it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ctr_samples.config.names import LEGACY_LABEL
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 
 DENSE, INDICES, VALUES, LEGACY = "features", "indices", "values", "feature"
-"""Names of what a layout joins."""
+"""Names of the features that a layout makes."""
 
 _FORBIDDEN = "found no value, which its `nulls: fail` forbids."
 
@@ -47,7 +47,7 @@ def laid_out(contract: ExampleContract, config: JobConfig) -> ExampleContract:
 
 
 def parts_of(contract: ExampleContract, layout: str) -> tuple[Part, ...]:
-    """Where each feature stands in what the layout joins; nothing where it joins none."""
+    """The place of each feature in the vector of the layout; empty for layouts without one."""
     if layout in ("columns", "sequence"):
         return ()
     parts, start = [], 0
@@ -62,7 +62,7 @@ def parts_of(contract: ExampleContract, layout: str) -> tuple[Part, ...]:
 def layout_columns(rows: DataFrame, contract: ExampleContract, layout: str) -> list[Column]:
     """The columns of the layout, made from one column of ``rows`` for each feature of ``contract`` before it was laid out.
 
-    What is missing, or a list of another length than its shape, ends the run: it would move what stands behind it.
+    A missing value, or a list of another length than its shape, fails the run: it would shift all values behind it.
     """
     names = contract.names()
     if layout in ("columns", "sequence"):
@@ -112,7 +112,7 @@ def _numbers(rows: DataFrame, spec: FeatureSpec) -> Column:
 
 
 def _entries(rows: DataFrame, spec: FeatureSpec, part: Part) -> Column:
-    """``(place, value)`` of what is not 0, places ascending and each once; padding of a list of ids is left out."""
+    """``(place, value)`` of the values other than 0, in ascending order without duplicates; padding of id lists is left out."""
     if spec.buckets is not None:
         ids = _whole(rows, spec)
         if spec.shape != ():

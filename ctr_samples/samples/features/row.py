@@ -1,4 +1,4 @@
-"""The whole row of a sample: its features, labels, weight and id, where it goes, and its place in the order of the day."""
+"""The whole row of a sample: features, labels, weight and id, its split, and its place in the order of the day."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ IMPRESSION = "impression"
 
 SPLIT = "_split"
 SHUFFLE = "_shuffle"
-"""Columns of a sample that are not in the record: where it goes, and its place in the order of the day."""
+"""Columns of a sample that are not in the record: its split, and its place in the order of the day."""
 
 HOUR = "_hour"
 USER = "_user"
-"""And what is measured beside the record: the hour of the impression in the zone of the session, and the user as text."""
+"""Columns that are only measured: the hour of the impression in the zone of the session, and the user as text."""
 
 
 def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""What is carried from one chunk of a user's actions to the next, so that a history needs no list of all of them.
+"""Carries actions from one chunk of a user's actions to the next, so that a history never lists all of them.
 
 Of all actions before a chunk the history of an impression can hold only the newest ``last`` items; and, since it leaves out
 its own request, whichever that is, the newest ``last`` items without any one request. Together these are at most twice as many
@@ -36,7 +36,7 @@ class HistoryPlan:
 def carries(entries: DataFrame, plan: HistoryPlan) -> DataFrame:
     """For each chunk of a user but the first the actions to remember from before it: ``user``, ``chunk``, ``carry``.
 
-    Of users with one chunk nothing but the number of their actions is looked at.
+    For users with one chunk only the number of their actions is computed.
     """
     counts = entries.groupBy(USER).count()
     many = counts.where(F.col("count") > plan.chunk).select(USER)

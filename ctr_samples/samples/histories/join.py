@@ -5,7 +5,7 @@ An action is visible to an impression iff ``time < impression_time``, ``time + a
 newest counts; the ``last`` newest of these remain. One row out for each impression in, always.
 
 No list of all actions of a user is ever made. They are cut into chunks by number; an impression looks at the actions of its
-chunk and at what is carried from the chunks before (``carry.py``), however many there are.
+chunk and at what is carried from the chunks before (``chunks.py``), however many there are.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:
 
 
 def _entries(actions: DataFrame, plan: HistoryPlan) -> DataFrame:
-    """Actions in their order (``user``, ``moment``, ``item``, ``tie``) with what is kept of each as a struct."""
+    """Actions with the columns that order them (``user``, ``moment``, ``item``, ``tie``), and the rest of each as a struct."""
     kept = [ITEM, TIME, *([REQUEST] if plan.by_request else []), *plan.columns]
     # Seen from the first instant at which it is past and known: a microsecond is the resolution of a timestamp.
     moment = later(F.col(TIME), max(plan.delay, _MICROSECOND))
@@ -124,7 +124,7 @@ def _entries(actions: DataFrame, plan: HistoryPlan) -> DataFrame:
 
 
 def _stacked(impressions: DataFrame, user: Column, entries: DataFrame, carried: DataFrame) -> DataFrame:
-    """Impressions, actions and carries of chunks, one below the other; what a row is not, is null in it."""
+    """Impressions, actions and carries of chunks, stacked in one frame; the columns of the other kinds are null."""
     shown = F.struct(*[F.col(f"`{c}`") for c in impressions.columns])
     kinds: dict[str, DataType | str] = {
         USER: entries.schema[USER].dataType,

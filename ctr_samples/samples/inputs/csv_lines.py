@@ -42,7 +42,7 @@ class CsvColumns:
         return StructType([*values, *[field for field in schema if field.name in beside]])
 
     def named(self, rows: DataFrame) -> DataFrame:
-        """The rows that Spark read under the names of the schema, without what is in none of its columns."""
+        """The rows that Spark read, under the names of the schema and without values of no column."""
         if not self.by_name:
             return rows
         unread = [name for name in self.names if name.startswith(_UNREAD)]

@@ -108,7 +108,7 @@ def _relation(source: DatabaseSource) -> str:
 
 
 def _reason(error: Exception, source: DatabaseSource) -> str:
-    """The first line, or nothing of it if it says a part of what must not be told."""
+    """The first line, unless it contains a secret."""
     java = getattr(error, "java_exception", None)
     text = str(error) if java is None else str(java.getMessage())
     return _redacted((text.strip().splitlines() or [""])[0], [source])

@@ -73,7 +73,7 @@ def check_lines(name: str, counts: LineCounts, source: TextSource, frame: Source
 
 
 def reasons(source_frame: SourceFrame, source: TextSource, lines: int) -> str:
-    """What is wrong with the malformed lines, ``lines`` being how many there are in all. One Spark job over the source."""
+    """What is wrong with the malformed lines of ``lines`` in total. Runs one Spark job over the source."""
     typed = _typed_fields(source_frame, source)
     bad = source_frame.frame.where(F.col(MALFORMED).isNotNull()).withColumn(
         "_texts", _texts(source_frame, source, typed)
@@ -98,7 +98,7 @@ def _typed_fields(source_frame: SourceFrame, source: TextSource) -> list[StructF
 
 
 def _texts(source_frame: SourceFrame, source: TextSource, typed: list[StructField]) -> Column:
-    """A struct of what a line says, as text, for each of its columns; the last field is not null where that is impossible."""
+    """A struct with each column of a line as text; the last field is not null if the line cannot be split."""
     names = source_frame.csv.names if source_frame.csv else [field.name for field in typed]
     schema = StructType([StructField(name, StringType()) for name in (*names, MALFORMED)])
     options = {"columnNameOfCorruptRecord": MALFORMED}
@@ -164,7 +164,7 @@ def _is_exact(kind: DataType) -> bool:
 
 
 def _other_lines(source_frame: SourceFrame, source: TextSource, counted: Mapping[str, Any]) -> Iterator[str]:
-    """Of the lines whose values are not at fault: they have another form."""
+    """The problem of lines that do not have the form of the others at all."""
     count, line = counted["others"], counted["other"]
     if not count:
         return

@@ -33,7 +33,7 @@ MOST_SAMPLED = 100
 
 
 def delay_ends(plan: LabelPlan) -> dict[str, timedelta]:
-    """The ends of the delays that are told apart, by name; the last is the window. ``before`` if clocks may disagree."""
+    """The upper ends of the delay ranges, by name; the last is the window. ``before`` if clocks may disagree."""
     early = {"before": -_MICROSECOND} if plan.label.skew else {}
     edges = [edge for edge in _EDGES if edge < plan.label.window]
     return early | {format_duration(edge): edge for edge in (*edges, plan.label.window)}
@@ -53,7 +53,7 @@ class LabelsWatch:
         self._observations = Observations(active=active)
 
     def on(self, attributed: DataFrame) -> DataFrame:
-        """Rows of :func:`ctr_samples.samples.labels.attribute`, of which the actions are counted."""
+        """Rows of :func:`ctr_samples.samples.labels.attribute`, with their actions counted."""
         return self._observations.on(with_numbers(attributed, self._day, self._plans), action_counts(self._plans))
 
     def result(self) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,7 @@ from ctr_samples.samples.labels.plans import LabelPlan
 
 
 def state_of(plan: LabelPlan, counts: Column, of_one: WindowSpec) -> Column:
-    """The state of a label over the actions in a window that count for it; an action whose value is no number does not."""
+    """The state of a label over the actions in a window that count for it; an action without a numeric value does not."""
     value = F.when(counts & (F.col(f"{ACTION}.label") == plan.name), F.col(f"{ACTION}.value"))
     match plan.label.reduce:
         case "any":
@@ -42,7 +42,7 @@ def merged(plan: LabelPlan, states: Sequence[Column]) -> Column:
 
 
 def label_values(plan: LabelPlan, state: Column) -> list[Column]:
-    """The label and, for a reduced value, its mask: 0 where no action said anything, which is not the same as zero."""
+    """The label and, for a reduced value, its mask: 0 where there was no action, which is not the same as a label of 0."""
     there = state.isNotNull().cast("bigint")
     if plan.label.reduce == "any":
         return [there.alias(plan.name)]

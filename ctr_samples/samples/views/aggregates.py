@@ -41,7 +41,7 @@ _STEP, _AT, _WHICH, _VALUE, _LEAVES = "_step", "_at", "_which", "_value", "_leav
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What is counted, added up and told apart, as columns of the source."""
+    """The columns of the source that are counted, summed, and counted as distinct values."""
 
     counts: Mapping[str, Column]
     sums: Mapping[str, Column] = field(default_factory=dict)

@@ -77,7 +77,7 @@ class ViewJoiner:
         return Join(as_of(name, view, on), near)
 
     def _keys(self, name: str) -> DataFrame:
-        """The rows of a view without any column, from a source that nobody counts."""
+        """The rows of a view without its columns, from a source whose rows are not counted."""
         return self._join(name, [], self._inputs.plain(self._views[name].source)).features
 
     def _facts(self, name: str) -> ViewFacts:

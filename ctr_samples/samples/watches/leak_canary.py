@@ -51,7 +51,7 @@ class Canary:
     article: Any
 
     def key(self, entity: str) -> Any:
-        """Its key of an entity; None where there is none."""
+        """Its key of an entity, or None."""
         if entity != "user_article":
             return getattr(self, entity)
         return None if self.user is None or self.article is None else (self.user, self.article)
@@ -65,7 +65,7 @@ class LeakCanary:
         self._types: dict[str, DataType] = {}
 
     def on(self, labelled: DataFrame) -> DataFrame:
-        """The impressions, of which the first by hash are remembered."""
+        """The impressions, with a sample by hash remembered."""
         kinds = labelled.schema[IMPRESSION].dataType
         assert isinstance(kinds, StructType)
         self._types = {entity: kinds[entity].dataType for entity in ("user", "article")}

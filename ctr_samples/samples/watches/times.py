@@ -105,7 +105,7 @@ class ClocksWatch:
         self._observations = Observations(active=active)
 
     def on(self, rows: DataFrame, clocks: Sequence[Clock]) -> DataFrame:
-        """The rows of a source, of which some clocks are counted."""
+        """The rows of a source, with the counts of these clocks taken."""
         return self._observations.on(rows, clock_counts(clocks))
 
     def result(self) -> dict[str, ClockCounts]:
@@ -207,7 +207,7 @@ def _year(micros: int) -> str:
 
 
 def _hint(text: str, micros: int) -> str:
-    """The function that would have read the number right, judged by how far off it is."""
+    """The function that would have read the number correctly, judged by how far off it is."""
     factor = next((f for f in (1e3, 1e6, 1e-3, 1e-6) if _AROUND_NOW[0] <= micros * f < _AROUND_NOW[1]), None)
     if factor is None:
         return "."
@@ -285,12 +285,12 @@ def _event_time(frame: DataFrame, view: View, where: str) -> Column:
 
 
 def _or_wrong(near: Column, time: Column) -> Column:
-    """What is near, and what has no time or an impossible one. Of no other column, so that it prunes what the time prunes."""
+    """Rows that are near, and rows without a plausible time. It depends on the time alone, so that files are still pruned."""
     return near | time.isNull() | is_early(time) | is_late(time)
 
 
 def _near(view: View, day: Day, time: Column) -> Column:
-    """The rows that some impression of the day can see, or that count for one; of what is counted by day, all."""
+    """The rows that some impression of the day can see, or that count for one; all rows of daily counts."""
     if isinstance(view, WindowView):
         return in_windows(time, view, day)
     if isinstance(view, StaticView | DailyCountView):
@@ -300,6 +300,6 @@ def _near(view: View, day: Day, time: Column) -> Column:
 
 
 def _applies(frame: DataFrame, condition: str | None, where: str) -> Column:
-    """Whether a row is read at all: of what is no malformed line, that which a ``where`` selects."""
+    """Whether a row is read at all: it is not a malformed line, and the ``where`` selects it."""
     readable = F.col(MALFORMED).isNull() if MALFORMED in frame.columns else F.lit(True)
     return readable if condition is None else readable & boolean_column(frame, condition, where)

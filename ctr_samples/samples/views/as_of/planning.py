@@ -28,7 +28,7 @@ class ViewFacts:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Up to what size a view is broadcast, and from what size on keys are looked at for hot ones.
+    """Up to which size a view is broadcast, and from which size of the log on hot keys are looked for.
 
     A view is broadcast if its files have at most ``broadcast_bytes`` and no impression has to look at more than
     ``rows_of_a_key`` intervals. Where the impressions' log has ``measured_bytes`` or cannot be measured, keys with

@@ -62,7 +62,7 @@ def _best(i: int, join: Join) -> Column:
 
 
 def _stacked(left: DataFrame, joins: Sequence[Join], left_key: Column, hot: HotKeys | None) -> DataFrame:
-    """Impressions and the rows of all views, one below the other; what a row is not, is null in it."""
+    """Impressions and the rows of all views, stacked in one frame; the columns of the other kinds are null."""
     how = joins[0].how
     struct = F.struct(*[F.col(f"`{c}`") for c in left.columns])
     left_type = left.select(struct.alias(LEFT)).schema[LEFT].dataType
