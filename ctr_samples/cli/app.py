@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from ctr_samples.cli import explain as explanation
-from ctr_samples.cli import fit as fitted
-from ctr_samples.cli import generate as generation
-from ctr_samples.cli import outputs
-from ctr_samples.cli import report as reports
+from ctr_samples.cli.explain import explain
+from ctr_samples.cli.fit import fit
+from ctr_samples.cli.generate import config_command, generate
+from ctr_samples.cli.outputs import clean, history, paths, rollback, show, verify
+from ctr_samples.cli.report import compare, report
 
 app = typer.Typer(
     help="Training-ready TFRecord shards from impression and click logs.",
@@ -16,20 +16,10 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(generation.generate)
-app.command()(fitted.fit)
-app.command(name="config")(generation.config_command)
-app.command()(explanation.explain)
-for command in (
-    reports.report,
-    reports.compare,
-    outputs.verify,
-    outputs.show,
-    outputs.paths,
-    outputs.history,
-    outputs.clean,
-    outputs.rollback,
-):
+app.command()(generate)
+app.command()(fit)
+app.command(name="config")(config_command)
+for command in (explain, report, compare, verify, show, paths, history, clean, rollback):
     app.command()(command)
 
 
