@@ -1,4 +1,13 @@
-"""The command line. Each command imports what it needs, so that ``ctr-samples --help`` starts no Spark and no TensorFlow."""
+"""The command line. Each command imports what it needs, so that ``ctr-samples --help`` starts no Spark and no TensorFlow.
+
+app.py        all commands in one program
+generate.py   generate, config
+fit.py        fit
+explain.py    explain
+report.py     report, compare
+outputs.py    verify, show, paths, history, clean, rollback
+messages.py   errors as sentences and exit codes
+"""
 
 from ctr_samples.cli.app import app, main
 from ctr_samples.cli.fit import fit

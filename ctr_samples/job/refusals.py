@@ -35,7 +35,7 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: date) -> Acc
 
 def account(watches: Watches, receipts: Sequence[Receipt]) -> Accounting:
     """The counts of the watches beside those of the receipts."""
-    shown, sampling = watches.impressions.result(), watches.sampling.result()
+    counts, sampling = watches.impressions.result(), watches.sampling.result()
     left_out = {} if sampling is None else {DOWN_SAMPLED: sampling.dropped}
     written = sum(shard.records for receipt in receipts for shard in receipt.shards)
-    return Accounting(shown.impressions, {**shown.dropped, **left_out}, watches.joins.result().samples, written)
+    return Accounting(counts.impressions, {**counts.dropped, **left_out}, watches.joins.result().samples, written)

@@ -76,9 +76,13 @@ def pseudonyms_of(config: JobConfig) -> Pseudonyms | None:
 
 def _holding_ids(config: JobConfig) -> list[str]:
     """The features whose values are a user's or request's, as far as the configuration says; bucket ids identify nobody."""
-    shown = config.impressions
+    impressions = config.impressions
     keys = {f"{name}.{view.key}" for name, view in config.views.items() if view.entity != "article"}
-    keys |= {f"impression.{name}" for name, text in shown.columns.items() if text in (shown.user, shown.request)}
+    keys |= {
+        f"impression.{name}"
+        for name, text in impressions.columns.items()
+        if text in (impressions.user, impressions.request)
+    }
     return [
         name
         for name, feature in config.features.items()

@@ -39,30 +39,30 @@ UNREADABLE = (NO_TIME, NO_ARTICLE)
 """Reasons that point to a broken log; repeats are normal."""
 
 
-def cut_impressions(log: DataFrame, shown: Impressions, day: Day, reach: timedelta) -> DataFrame:
+def cut_impressions(log: DataFrame, config: Impressions, day: Day, reach: timedelta) -> DataFrame:
     """Impressions of a day and of ``reach`` before and after it, since an action belongs to the last one before it.
 
-    Columns: those of every impression, ``shown.columns``, and ``_dropped``. A row without a time
+    Columns: those of every impression, ``config.columns``, and ``_dropped``. A row without a time
     belongs to no day; it is kept so that every run that reads it counts it as dropped.
     """
-    rows = _select(log, shown)
+    rows = _select(log, config)
     time = F.col("impression_time")
     near = rows.where(day.reaches(time, reach, reach) | time.isNull())
-    exploded = _explode(near) if shown.explode else near
+    exploded = _explode(near) if config.explode else near
     reason = (
         F.when(time.isNull(), NO_TIME)
         .when(F.col("article").isNull(), NO_ARTICLE)
-        .when(_is_repeat(exploded, shown.dedup), REPEATED)
+        .when(_is_repeat(exploded, config.dedup), REPEATED)
     )
     marked = exploded.withColumn(DROPPED, reason).withColumn("impression_id", _identity())
-    return marked.select(*impression_columns(shown), DROPPED)
+    return marked.select(*impression_columns(config), DROPPED)
 
 
-def keys_shown(log: DataFrame, shown: Impressions, day: Day, entity: str) -> DataFrame:
+def keys_shown(log: DataFrame, config: Impressions, day: Day, entity: str) -> DataFrame:
     """The user or article of each impression of the day, repeats included, in a column of that name."""
-    rows = _select(log, shown)
+    rows = _select(log, config)
     on = rows.where(day.contains(F.col("impression_time")))
-    return (_explode(on) if shown.explode else on).select(entity)
+    return (_explode(on) if config.explode else on).select(entity)
 
 
 def on_day(day: Day) -> Column:
@@ -104,13 +104,13 @@ class ImpressionsWatch:
 
 def check_impressions(config: JobConfig, counts: ImpressionCounts, run_date: date) -> None:
     """A day without impressions, or with too many that cannot be read, is a broken input, not a sample set."""
-    shown = config.impressions
-    which = f"sources.{shown.source} has {counts.impressions or 'no'} impressions on {run_date}"
+    impressions = config.impressions
+    which = f"sources.{impressions.source} has {counts.impressions or 'no'} impressions on {run_date}"
     if counts.impressions == 0:
-        where = f" where {shown.where}" if shown.where else ""
+        where = f" where {impressions.where}" if impressions.where else ""
         raise InputError(f"{which}{where}; check the date, the time zone ({config.timezone}) and `impressions`.")
     unreadable = {reason: counts.dropped.get(reason, 0) for reason in UNREADABLE}
-    allowed = config.sources[shown.source].bad_records.max_rate
+    allowed = config.sources[impressions.source].bad_records.max_rate
     if sum(unreadable.values()) > allowed * counts.impressions:
         raise InputError(
             f"{which}; {unreadable[NO_TIME]:,} have no readable time and {unreadable[NO_ARTICLE]:,} no readable article, more "
@@ -119,21 +119,21 @@ def check_impressions(config: JobConfig, counts: ImpressionCounts, run_date: dat
         )
 
 
-def _select(log: DataFrame, shown: Impressions) -> DataFrame:
-    article = key_list_column if shown.explode else key_column
+def _select(log: DataFrame, config: Impressions) -> DataFrame:
+    article = key_list_column if config.explode else key_column
     null = F.lit(None).cast("string")
-    user = key_column(log, shown.user, "impressions.user") if shown.user else null
-    request = key_column(log, shown.request, "impressions.request") if shown.request else null
-    position = compile_expression(log, shown.position, "impressions.position") if shown.position else F.lit(0)
+    user = key_column(log, config.user, "impressions.user") if config.user else null
+    request = key_column(log, config.request, "impressions.request") if config.request else null
+    position = compile_expression(log, config.position, "impressions.position") if config.position else F.lit(0)
     columns = [
-        time_column(log, shown.time, "impressions.time").alias("impression_time"),
+        time_column(log, config.time, "impressions.time").alias("impression_time"),
         user.alias("user"),
-        article(log, shown.article, "impressions.article").alias("article"),
+        article(log, config.article, "impressions.article").alias("article"),
         request.alias("request"),
         position.cast("int").alias("position"),
     ]
-    columns += [compile_expression(log, e, f"impressions.columns.{n}").alias(n) for n, e in shown.columns.items()]
-    return matching_rows(log, shown.where, "impressions.where").select(*columns)
+    columns += [compile_expression(log, e, f"impressions.columns.{n}").alias(n) for n, e in config.columns.items()]
+    return matching_rows(log, config.where, "impressions.where").select(*columns)
 
 
 def readable_rows(frame: DataFrame) -> DataFrame:
@@ -192,6 +192,6 @@ def _identity() -> Column:
     return stable_hash("impression", [request, user, article, moment])
 
 
-def impression_columns(shown: Impressions) -> list[str]:
+def impression_columns(config: Impressions) -> list[str]:
     """All columns of an impression, in the order in which they are carried."""
-    return [*IMPRESSION_COLUMNS, *shown.columns]
+    return [*IMPRESSION_COLUMNS, *config.columns]

@@ -124,9 +124,9 @@ def _missing(name: str, file: str, cells: Sequence[str], delimiter: str) -> str:
     hint = delimiter_hint(cells[0], delimiter) if len(cells) == 1 else ""
     if hint:
         return f"the first line of {file} has one column, {cells[0]!r}; {hint}"
-    shown = ", ".join(map(repr, cells[:_MOST_NAMES])) + (", ..." if len(cells) > _MOST_NAMES else "")
+    first = ", ".join(map(repr, cells[:_MOST_NAMES])) + (", ..." if len(cells) > _MOST_NAMES else "")
     return (
-        f'the first line of {file} has no column {name!r}, only {shown or "nothing"}. Set `rename: {{"name in the file": '
+        f'the first line of {file} has no column {name!r}, only {first or "nothing"}. Set `rename: {{"name in the file": '
         f"{name}}}`, or `by_position: true` to take them in the order of `schema`, or `header: false` if that line is data."
     )
 

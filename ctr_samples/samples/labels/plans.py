@@ -41,11 +41,11 @@ class LabelPlan:
         return [kind for kind, _ in self.keys]
 
 
-def plan_label(name: str, label: Label, shown: Impressions) -> LabelPlan:
+def plan_label(name: str, label: Label, impressions: Impressions) -> LabelPlan:
     """Fill in what a label inherits. A request id, where both logs have one, is better than a user and the clock."""
-    keys = keys_of(label, shown)
+    keys = keys_of(label, impressions)
     assert keys, "references.py refuses a label without a key"
-    return LabelPlan(name, label, label.time or shown.time, label.article or shown.article, keys)
+    return LabelPlan(name, label, label.time or impressions.time, label.article or impressions.article, keys)
 
 
 def plan_labels(config: JobConfig) -> list[LabelPlan]:

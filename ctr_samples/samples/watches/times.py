@@ -171,9 +171,11 @@ def counts_of_view(counts: Mapping[str, ClockCounts], name: str) -> dict[str, in
 
 def _clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
     """The expression and the source of each clock."""
-    shown = config.impressions
-    clocks = {"impressions.time": (shown.time, shown.source)}
-    clocks |= {f"labels.{name}.time": (label.time or shown.time, label.source) for name, label in config.labels.items()}
+    impressions = config.impressions
+    clocks = {"impressions.time": (impressions.time, impressions.source)}
+    clocks |= {
+        f"labels.{name}.time": (label.time or impressions.time, label.source) for name, label in config.labels.items()
+    }
     for name, view in config.views.items():
         clocks[f"views.{name}.event_time"] = (view.clock or "", view.source)
         if isinstance(view, EventView) and view.available_time is not None:
@@ -223,12 +225,14 @@ def _hint(text: str, micros: int) -> str:
 
 
 def _of_impressions(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
-    shown = config.impressions
-    if shown.source == source:
-        time = time_column(frame, shown.time, "impressions.time")
-        reach = max(label_reach(plan_labels(config)), shown.dedup or timedelta())
-        applies = _applies(frame, shown.where, "impressions.where")
-        yield Clock("impressions.time", shown.time, time, applies, _or_wrong(day.reaches(time, reach, reach), time))
+    impressions = config.impressions
+    if impressions.source == source:
+        time = time_column(frame, impressions.time, "impressions.time")
+        reach = max(label_reach(plan_labels(config)), impressions.dedup or timedelta())
+        applies = _applies(frame, impressions.where, "impressions.where")
+        yield Clock(
+            "impressions.time", impressions.time, time, applies, _or_wrong(day.reaches(time, reach, reach), time)
+        )
 
 
 def _of_labels(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
