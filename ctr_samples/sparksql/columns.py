@@ -52,7 +52,7 @@ def later(time: Column, span: timedelta) -> Column:
 
 
 def time_column(frame: DataFrame, text: str, where: str) -> Column:
-    """An instant (timestamp). Text is parsed in the session's time zone; text that is no time becomes null and is counted."""
+    """An instant (timestamp). Text is parsed in the session's time zone; text without a time becomes null and is counted."""
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, StringType):
         # Without a date Spark would take today's, and a run would depend on when it runs.
@@ -74,7 +74,7 @@ def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def number_column(frame: DataFrame, text: str, where: str) -> Column:
-    """A number as double; text that is none becomes null."""
+    """A number as double; text that is not a number becomes null."""
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, BooleanType, StringType)):
         return column.try_cast("double")

@@ -99,7 +99,7 @@ def input_errors(what: str) -> Iterator[None]:
 
 
 def as_expected_error(error: Exception) -> CtrSamplesError | None:
-    """The expected error behind a failed Spark job, or None if it is not expected.
+    """The expected error behind a failed Spark job, or None if there is none.
 
     A worker's exception arrives as text with its traceback; the last line that names one of our errors is the cause.
     """

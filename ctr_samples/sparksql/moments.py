@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from ctr_samples.errors import ExpressionError
 
 _DATED = re.compile(r"\s*[+-]?\d{4,7}(?:-.*)?\s*", re.DOTALL)
-"""Text that says its day: Spark takes all other text for a time of today, for a special moment, or for no time."""
+"""Text with a date: Spark takes any other text for a time of today, for a special moment, or for no time."""
 _PLAIN_LITERAL = re.compile(r"\w+\s*(?:'([^'\\]*)'|\"([^\"\\]*)\")")
 TIME_FORMAT = "yyyy-M-d[['T'][' ']H:m[:s][.SSSSSSSSS][[' ']VV][XXX][XX][X]]"
 """For timestamps in the schema of a text source: what Spark reads without a format, but for text that does not say its day."""

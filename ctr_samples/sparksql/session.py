@@ -77,7 +77,7 @@ def _need_java() -> None:
 
 
 def _local_settings() -> dict[str, str]:
-    """What a laptop needs for a run that talks only about itself; conf/spark-local.conf says the same to spark-submit."""
+    """Settings for a quiet run on a laptop; conf/spark-local.conf gives spark-submit the same ones."""
     quiet = Path(__file__).with_name("log4j2.properties")
     return {
         "spark.master": "local[*,4]",  # a task whose Python worker dies is tried again, as on a cluster

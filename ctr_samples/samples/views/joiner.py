@@ -28,7 +28,7 @@ _PAIR = "_pair"
 
 
 def declared_facts(name: str, view: View) -> ViewFacts:
-    """What the configuration alone says of a view."""
+    """What the configuration alone tells about a view."""
     kind: Literal["static", "snapshot", "rows"]
     kind = "static" if isinstance(view, StaticView) else "snapshot" if isinstance(view, SnapshotView) else "rows"
     return ViewFacts(name, view.entity, kind, method=view.method)

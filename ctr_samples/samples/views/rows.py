@@ -109,7 +109,7 @@ def _order(source: DataFrame, view: EventView | SnapshotView, where: str) -> lis
 
 
 def _check_clock(source: DataFrame, view: EventView, where: str) -> None:
-    """A date is the first moment of its day, and what a day's row says is known only when the day is over."""
+    """Refuse a date as event time unless it says when the row of a day is known: a date is the first moment of its day."""
     _, kind = typed_expression(source, view.event_time, f"{where}.event_time")
     if isinstance(kind, DateType) and not (view.available_time or view.available_after):
         raise InputError(
