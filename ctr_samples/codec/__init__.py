@@ -6,7 +6,6 @@ from ctr_samples.codec.encoder import EncodedBatch, ExampleEncoder
 from ctr_samples.codec.frames import frame_offsets
 from ctr_samples.codec.inference import SchemaSurvey, infer_contract
 from ctr_samples.codec.streams import RecordReader, RecordWriter
-from ctr_samples.codec.verify import verify
 
 __all__ = [
     "Compression",
@@ -18,5 +17,4 @@ __all__ = [
     "SchemaSurvey",
     "frame_offsets",
     "infer_contract",
-    "verify",
 ]

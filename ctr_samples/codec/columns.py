@@ -121,7 +121,7 @@ def validity(array: pa.Array) -> npt.NDArray[np.bool_] | None:
 
 @dataclass(frozen=True, slots=True)
 class WireColumn:
-    """What a kernel needs of one feature; see ``encode_kernels`` for the meaning of each part.
+    """What a kernel needs of one feature; ``layout.Encoded`` says how it is handed over.
 
     ``values`` is an array of the wire's type. ``stride`` is the number of values of each feature where it is always the
     same, and ``offsets`` says it otherwise. ``steps`` is set for a FeatureList.

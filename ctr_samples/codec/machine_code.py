@@ -23,50 +23,26 @@ import logging
 import os
 import pkgutil
 import tempfile
-from collections.abc import Callable
-from dataclasses import dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from llvmlite import binding
 
+from ctr_samples.codec import kernels as kernel_sources
+from ctr_samples.codec.kernels.table import TABLE, Kernel, Kernels
 from ctr_samples.codec.private_directory import NotPrivate, PrivateDirectory, private_directory
 
 logger = logging.getLogger(__name__)
-
-Kernel = Callable[..., int]
 
 SOURCES = (
     ("ctr_samples", "crc32c.py"),
     ("ctr_samples.codec", "layout.py"),
     ("ctr_samples.codec", "machine_code.py"),
-    *(("ctr_samples.codec.kernels", f"{name}.py") for name in (
-        "checksums", "compilation", "decode", "encode", "frames", "lists", "measure", "memory", "survey", "utf8", "varint",
-        "wire",
-    )),
-)  # fmt: skip
+    *(("ctr_samples.codec.kernels", f"{module.name}.py") for module in pkgutil.iter_modules(kernel_sources.__path__)),
+)
 
 DIGEST_SIZE = 32
-
-
-@dataclass(frozen=True, slots=True)
-class Kernels:
-    """The compiled functions; the modules in ``kernels`` say what each takes. All release the GIL."""
-
-    walk_frames: Kernel
-    write_records: Kernel
-    write_byte_arrays: Kernel
-    read_records: Kernel
-    read_byte_arrays: Kernel
-    survey_records: Kernel
-    measure_float32: Kernel
-    measure_float64: Kernel
-    measure_int64: Kernel
-    count_distinct: Kernel
-
-
-NAMES = tuple(field.name for field in fields(Kernels))
 
 
 @functools.cache
@@ -114,7 +90,7 @@ def compile_kernels() -> bytes:
     """Compile, which imports Numba and takes seconds."""
     from ctr_samples.codec.kernels.compilation import object_file
 
-    return object_file(NAMES)
+    return object_file()
 
 
 def load(code: bytes) -> Kernels:
@@ -122,7 +98,7 @@ def load(code: bytes) -> Kernels:
     engine = _engine()
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return Kernels(*(_function(engine, name) for name in NAMES))
+    return Kernels(*(_function(engine, name, entry.arguments) for name, entry in TABLE.items()))
 
 
 def _engine() -> Any:
@@ -132,27 +108,12 @@ def _engine() -> Any:
     return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
 
 
-def _function(engine: Any, name: str) -> Kernel:
+def _function(engine: Any, name: str, arguments: int) -> Kernel:
     address = engine.get_function_address(name)
-    prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * ARGUMENTS[name])
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)
     function: Any = prototype(address)
     function.engine = engine  # the code lives as long as its engine
     return function  # type: ignore[no-any-return]
-
-
-ARGUMENTS = {
-    "walk_frames": 5,
-    "write_records": 9,
-    "write_byte_arrays": 6,
-    "read_records": 9,
-    "read_byte_arrays": 5,
-    "survey_records": 7,
-    "measure_float32": 4,
-    "measure_float64": 4,
-    "measure_int64": 4,
-    "count_distinct": 4,
-}
-"""How many int64 each kernel takes."""
 
 
 @functools.cache

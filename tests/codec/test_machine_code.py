@@ -11,12 +11,8 @@ from pathlib import Path
 import pytest
 
 from ctr_samples.codec import machine_code
-from ctr_samples.codec.machine_code import (
-    NAMES,
-    cache_directories,
-    digest,
-    load,
-)
+from ctr_samples.codec.kernels.table import TABLE
+from ctr_samples.codec.machine_code import cache_directories, digest, load
 from ctr_samples.codec.private_directory import private_directory
 
 ENCODE = """
@@ -265,4 +261,4 @@ def test_the_places_are_tried_in_the_documented_order(monkeypatch: pytest.Monkey
 
 def test_loaded_code_has_every_kernel() -> None:
     kernels = load(machine_code.machine_code())
-    assert all(callable(getattr(kernels, name)) for name in NAMES)
+    assert all(callable(getattr(kernels, name)) for name in TABLE)

@@ -1,4 +1,5 @@
 """Kernels: functions that Numba compiles to machine code, once on each host.
 
-Only ``machine_code`` imports these modules, and only when there is no compiled form yet.
+``table.py`` lists those that Python calls. Only ``machine_code`` imports the others, and only when there is no compiled form
+yet.
 """

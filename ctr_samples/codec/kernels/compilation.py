@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from llvmlite import binding, ir
 from numba import njit, types
 
-from ctr_samples.codec.kernels import decode, encode, frames, measure, survey
-from ctr_samples.codec.machine_code import ARGUMENTS
-
-MODULES = (frames, encode, decode, survey, measure)
+from ctr_samples.codec.kernels.table import TABLE
 
 
-def object_file(names: Sequence[str]) -> bytes:
-    """Compile the kernels called ``names`` for this processor. Takes seconds."""
+def object_file() -> bytes:
+    """Compile the kernels of the table for this processor. Takes seconds."""
     module = binding.parse_assembly("")
-    for name in names:
-        function = next(getattr(m, name) for m in MODULES if hasattr(m, name))
-        module.link_in(_compiled(function, name, ARGUMENTS[name]))
+    for name, entry in TABLE.items():
+        function = getattr(import_module(f"ctr_samples.codec.kernels.{entry.module}"), name)
+        module.link_in(_compiled(function, name, entry.arguments))
     _check_self_contained(module)
     machine = binding.Target.from_default_triple().create_target_machine(
         cpu=binding.get_host_cpu_name(),

@@ -13,7 +13,6 @@ from ctr_samples.codec.kernels.memory import leading_zeros, store_u8, store_u64
 SEVEN_BITS = np.uint64(0x7F)
 MORE = np.uint64(0x80)
 ONE = np.uint64(1)
-SEVEN = np.uint64(7)
 MORE_IN_ALL = np.uint64(0x8080808080808080)
 FIRST_OVER_56_BITS = np.uint64(1 << 56)
 

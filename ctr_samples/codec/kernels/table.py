@@ -1,0 +1,38 @@
+"""The kernels that Python calls: the module of each, and how many int64 it takes. Imports no Numba."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple, get_type_hints
+
+Kernel = Callable[..., int]
+
+
+class Entry(NamedTuple):
+    """The module of a kernel, below this package, and how many int64 it takes."""
+
+    module: str
+    arguments: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """The compiled functions; their modules say what each takes. All release the GIL."""
+
+    walk_frames: Annotated[Kernel, Entry("frames", 5)]
+    write_records: Annotated[Kernel, Entry("encode", 9)]
+    write_byte_arrays: Annotated[Kernel, Entry("encode", 6)]
+    read_records: Annotated[Kernel, Entry("decode", 9)]
+    read_byte_arrays: Annotated[Kernel, Entry("decode", 5)]
+    survey_records: Annotated[Kernel, Entry("survey", 7)]
+    measure_float32: Annotated[Kernel, Entry("measure", 4)]
+    measure_float64: Annotated[Kernel, Entry("measure", 4)]
+    measure_int64: Annotated[Kernel, Entry("measure", 4)]
+    count_distinct: Annotated[Kernel, Entry("measure", 4)]
+
+
+TABLE: dict[str, Entry] = {
+    name: kind.__metadata__[0] for name, kind in get_type_hints(Kernels, include_extras=True).items()
+}
+"""The entry of each field of :class:`Kernels`, by its name and in their order."""
