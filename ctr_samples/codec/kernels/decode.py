@@ -14,7 +14,17 @@ from numba import njit
 
 from ctr_samples.codec.kernels.lists import read_bytes_list, read_float_list, read_int64_list, reserve_values, stop_for
 from ctr_samples.codec.kernels.memory import copy, field, set_field, store_i64, store_u8, store_u32
-from ctr_samples.codec.kernels.wire import LENGTH, MALFORMED, STOP, compare, read_length, read_tag, same, skip_field
+from ctr_samples.codec.kernels.wire import (
+    LENGTH,
+    MALFORMED,
+    STOP,
+    compare,
+    read_content,
+    read_length,
+    read_tag,
+    same,
+    skip_field,
+)
 from ctr_samples.codec.layout import (
     ABSENT,
     BROKEN,
@@ -131,17 +141,11 @@ def misfit(column: Any, first: Any, first_byte: Any, strict: Any, status: Any) -
 def read_feature_list(column: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
     """A FeatureList: one step for each Feature."""
     while position < end:
-        tag, position = read_tag(position, end)
+        size, position = read_content(8 + LENGTH, position, end, status)
         if position < 0:
             return MALFORMED
-        if tag != 8 + LENGTH:
-            position = skip_field(tag, position, end, status)
-            if position < 0:
-                return MALFORMED
+        if size < 0:
             continue
-        size, position = read_length(position, end)
-        if position < 0:
-            return MALFORMED
         step = field(column, STEPS_USED)
         if step + 1 > field(column, STEP_ROOM):
             return stop_for(status, NEED_STEPS, step + 1)
@@ -217,11 +221,9 @@ def read_entry(columns: Any, group: Any, guess: Any, position: Any, end: Any, st
 def read_values(column: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
     """All values of an entry that has several, merged. The entry has been read once and is well formed."""
     while position < end:
-        tag, position = read_tag(position, end)
-        if tag != 16 + LENGTH:
-            position = skip_field(tag, position, end, status)
+        size, position = read_content(16 + LENGTH, position, end, status)
+        if size < 0:
             continue
-        size, position = read_length(position, end)
         position = read_value(column, position, position + size, strict, status)
         if position < 0:
             return position
@@ -233,17 +235,11 @@ def read_map(columns: Any, group: Any, position: Any, end: Any, strict: Any, sta
     """A Features or FeatureLists message."""
     guess = field(group, 1)
     while position < end:
-        tag, position = read_tag(position, end)
+        size, position = read_content(8 + LENGTH, position, end, status)
         if position < 0:
             return MALFORMED
-        if tag != 8 + LENGTH:
-            position = skip_field(tag, position, end, status)
-            if position < 0:
-                return MALFORMED
+        if size < 0:
             continue
-        size, position = read_length(position, end)
-        if position < 0:
-            return MALFORMED
         position, guess = read_entry(columns, group, guess, position, position + size, strict, status)
         if position < 0:
             return position

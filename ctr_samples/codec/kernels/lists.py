@@ -16,6 +16,7 @@ from ctr_samples.codec.kernels.wire import (
     MALFORMED,
     STOP,
     VARINT,
+    read_content,
     read_length,
     read_tag,
     read_varint,
@@ -127,17 +128,11 @@ def read_float_list(column: Any, position: Any, end: Any, status: Any) -> Any:
 def read_bytes_list(column: Any, position: Any, end: Any, status: Any) -> Any:
     """A BytesList."""
     while position < end:
-        tag, position = read_tag(position, end)
+        size, position = read_content(8 + LENGTH, position, end, status)
         if position < 0:
             return MALFORMED
-        if tag != 8 + LENGTH:
-            position = skip_field(tag, position, end, status)
-            if position < 0:
-                return MALFORMED
+        if size < 0:
             continue
-        size, position = read_length(position, end)
-        if position < 0:
-            return MALFORMED
         if append_bytes(column, position, size, status) < 0:
             return STOP
         position += size

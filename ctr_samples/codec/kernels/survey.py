@@ -13,7 +13,17 @@ from numba import njit
 from ctr_samples.codec.kernels.memory import field, load_u8, set_field
 from ctr_samples.codec.kernels.utf8 import is_utf8
 from ctr_samples.codec.kernels.varint import MORE
-from ctr_samples.codec.kernels.wire import LENGTH, MALFORMED, STOP, VARINT, read_length, read_tag, same, skip_field
+from ctr_samples.codec.kernels.wire import (
+    LENGTH,
+    MALFORMED,
+    STOP,
+    VARINT,
+    read_content,
+    read_length,
+    read_tag,
+    same,
+    skip_field,
+)
 from ctr_samples.codec.layout import (
     BROKEN,
     BYTES,
@@ -113,15 +123,8 @@ def survey_feature(key: Any, position: Any, end: Any, status: Any) -> Any:
 def survey_feature_list(key: Any, position: Any, end: Any, status: Any) -> Any:
     """Note each step of a FeatureList."""
     while position < end:
-        tag, position = read_tag(position, end)
-        if position < 0:
-            return MALFORMED
-        if tag != 8 + LENGTH:
-            position = skip_field(tag, position, end, status)
-        else:
-            size, position = read_length(position, end)
-            if position < 0:
-                return MALFORMED
+        size, position = read_content(8 + LENGTH, position, end, status)
+        if size >= 0 and position >= 0:
             position = survey_feature(key, position, position + size, status)
         if position < 0:
             return MALFORMED
@@ -178,11 +181,9 @@ def survey_entry(keys: Any, sequence: Any, guess: Any, position: Any, end: Any, 
     key = keys + index * ROW_SIZE
     position = begin
     while position < end:
-        tag, position = read_tag(position, end)
-        if tag != 16 + LENGTH:
-            position = skip_field(tag, position, end, status)
+        size, position = read_content(16 + LENGTH, position, end, status)
+        if size < 0:
             continue
-        size, position = read_length(position, end)
         if sequence != 0:
             position = survey_feature_list(key, position, position + size, status)
         else:
@@ -197,17 +198,11 @@ def survey_map(keys: Any, sequence: Any, position: Any, end: Any, status: Any) -
     """A Features or FeatureLists message."""
     guess = 0
     while position < end:
-        tag, position = read_tag(position, end)
+        size, position = read_content(8 + LENGTH, position, end, status)
         if position < 0:
             return MALFORMED
-        if tag != 8 + LENGTH:
-            position = skip_field(tag, position, end, status)
-            if position < 0:
-                return MALFORMED
+        if size < 0:
             continue
-        size, position = read_length(position, end)
-        if position < 0:
-            return MALFORMED
         index = survey_entry(keys, sequence, guess, position, position + size, status)
         if index < 0:
             return index

@@ -115,6 +115,18 @@ def skip_field(tag: Any, position: Any, end: Any, status: Any) -> Any:
     return position
 
 
+# For one tag only: a helper that also serves the messages with several tags makes decoding 5 to 7% slower.
+@njit(forceinline=True)
+def read_content(wanted: Any, position: Any, end: Any, status: Any) -> Any:
+    """Size and beginning of a field's content if its tag is ``wanted``; any other field is passed over, and its size is -1."""
+    tag, position = read_tag(position, end)
+    if position < 0:
+        return 0, MALFORMED
+    if tag != wanted:
+        return -1, skip_field(tag, position, end, status)
+    return read_length(position, end)
+
+
 @njit(forceinline=True)
 def same(a: Any, b: Any, size: Any) -> Any:
     """Whether ``size`` bytes are equal."""
