@@ -5,7 +5,10 @@ from typing import Annotated
 
 import typer
 
-Model = StrEnum("Model", ["logistic", "fm", "wide_deep", "deepfm"])
+from ctr_samples.training.models import MODELS
+
+Model = StrEnum("Model", list(MODELS))  # type: ignore[misc]
+DEFAULT_MODEL = Model("logistic")
 
 
 def train(
@@ -13,7 +16,7 @@ def train(
     date: Annotated[str | None, typer.Option(help="The day to train on.")] = None,
     first: Annotated[str | None, typer.Option("--from", help="The first of several days to train on.")] = None,
     last: Annotated[str | None, typer.Option("--to", help="The last of them.")] = None,
-    model: Annotated[Model, typer.Option(help="What to train.")] = Model.logistic,
+    model: Annotated[Model, typer.Option(help="What to train.")] = DEFAULT_MODEL,
     label: Annotated[str | None, typer.Option(help="Which label; default: the first.")] = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Passes over the data; default: what suits the model.")

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from manifests import RUN, manifest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.records.write import shard_writer
-from ctr_samples.shards import Manifest, open_storage, publish
-
-RUN = "20190606T020000-aaaaaaaa"
+from ctr_samples.shards import open_storage, publish
 
 CONTRACT = ExampleContract(
     (
@@ -49,29 +48,18 @@ def published(
     for first in range(0, 500, 50):
         split = "train" if first < 400 else "eval"
         writer.write(batch(split, first), split)
-    shards = writer.close().shards
-    count = sum(shard.records for shard in shards)
-    manifest = Manifest(
-        name="tiny",
-        run_date=day,
-        generation=1,
-        run_id=RUN,
-        parent=None,
-        created_at="2019-06-06T00:00:00+00:00",
-        fingerprint="",
-        compression=compression,
-        contract={**contract.to_dict(), "fingerprint": contract.fingerprint},
-        config={},
-        inputs={},
-        shards=shards,
-        accounting={"impressions": count, "samples": count},
-        views={},
-        labels={"clicked": {}},
-        label_mature=True,
-        versions={},
-        **more,
+    publish(
+        storage,
+        manifest(
+            contract,
+            run_date=day,
+            run_id=RUN,
+            compression=compression,
+            shards=writer.close().shards,
+            labels={"clicked": {}},
+            **more,
+        ),
     )
-    publish(storage, manifest)
 
 
 def rows(first: int, count: int) -> pa.RecordBatch:

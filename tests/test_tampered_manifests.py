@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from manifests import RUN, manifest
 from tampering import resealed
 from typer.testing import CliRunner
 
@@ -26,7 +27,7 @@ from ctr_samples.job.summary import run_summary
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.readers import iter_batches
 from ctr_samples.records.write import shard_writer
-from ctr_samples.shards import Manifest, Table, TableWrite, open_storage, publish, require_manifest
+from ctr_samples.shards import Table, TableWrite, open_storage, publish, require_manifest
 from ctr_samples.shards.sealed import sealed
 from ctr_samples.tfrecord.catalog import find
 from ctr_samples.tfrecord.options import Options
@@ -38,7 +39,6 @@ CONTRACT = ExampleContract(
         FeatureSpec("clicked", "int64", role="label", nulls="fail"),
     )
 )
-RUN = "20190606T020000-aaaaaaaa"
 DAYS = ("2019-06-05", "2019-06-06")
 CHANGED = "dt=2019-06-06/manifests/00000001.json"
 
@@ -55,16 +55,10 @@ def written(root: Path, directory: str) -> tuple[Any, ...]:
 def published(root: Path, day: str) -> None:
     flips = {"against": 1, "flipped_to_1": 1, "flipped_to_0": 0, "new": 2, "gone": 0}
     found = {"check": "rows", "subject": "", "severity": "warn", "sentence": "Few."}
-    manifest = Manifest(
-        name="tiny",
+    of_day = manifest(
+        CONTRACT,
         run_date=day,
-        generation=1,
-        run_id=RUN,
-        parent=None,
         created_at="2019-06-07T02:00:00+00:00",
-        fingerprint="",
-        compression="none",
-        contract={**CONTRACT.to_dict(), "fingerprint": CONTRACT.fingerprint},
         config={"name": "tiny", "features": {"city": {"from": "user.city"}}},
         inputs={"shown": {"files": 1, "lines": 9, "malformed": 1, "missing_days": ["2019-06-04"]}},
         shards=written(root, f"dt={day}/data/{RUN}"),
@@ -78,8 +72,8 @@ def published(root: Path, day: str) -> None:
         sampling={"rate": 0.5, "salt": "s"},
         quality={"verdict": "warned", "found": [found], "accepted": []},
     )
-    judge(open_storage(root), manifest, (), Wanted(CONTRACT), Quality())
-    publish(open_storage(root), manifest)
+    judge(open_storage(root), of_day, (), Wanted(CONTRACT), Quality())
+    publish(open_storage(root), of_day)
 
 
 @pytest.fixture(scope="module")

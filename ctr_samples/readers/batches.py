@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from ctr_samples.contract import ExampleContract
@@ -34,12 +34,6 @@ class Batch(NamedTuple):
     keys: dict[str, Any]
 
 
-def default_threads() -> int:
-    """One for each processor that this process may use, but not more than eight."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(8, cores)
-
-
 @dataclass(frozen=True, slots=True)
 class Reading:
     """How a sample set is read; the arguments of the public functions, checked."""
@@ -51,7 +45,7 @@ class Reading:
     epochs: int | None = 1
     skip: int = 0
     drop_remainder: bool = False
-    threads: int = field(default_factory=default_threads)
+    threads: int | None = None
 
     def __post_init__(self) -> None:
         worker, workers = self.shard
@@ -62,6 +56,12 @@ class Reading:
             value = getattr(self, name)
             if value is not None and value < smallest:
                 raise UsageError(f"`{name}` is {value}; expected {smallest} or more.")
+
+    @property
+    def decoders(self) -> int:
+        """Threads that decode: ``threads``, or one for each processor that this process may use, but not more than eight."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return self.threads or min(8, cores)
 
     def order_of(self, samples: SampleSet) -> Order:
         """The order of the samples, which ``threads`` does not change."""
@@ -112,8 +112,7 @@ def iter_batches(
 
     Raises as :func:`load_dataset`; DamagedFile while it is iterated for a record whose checksum is wrong.
     """
-    more = {} if threads is None else {"threads": threads}
-    reading = Reading(batch_size, shuffle, seed, shard, epochs, skip, drop_remainder, **more)
+    reading = Reading(batch_size, shuffle, seed, shard, epochs, skip, drop_remainder, threads)
     if as_ not in ("numpy", "torch"):
         raise UsageError(f"`as_` is {as_!r}; expected 'numpy' or 'torch'.")
     if as_ == "torch":
@@ -137,7 +136,7 @@ def columns_of(samples: SampleSet, reading: Reading, names: Collection[str] | No
     steps = reading.steps_of(samples)
     order = reading.order_of(samples)
     decoder = BatchDecoder(samples.contract, None if names is None else list(names))
-    stream = Stream(samples.storage, samples.shards, order, decoder, reading.threads)
+    stream = Stream(samples.storage, samples.shards, order, decoder, reading.decoders)
     epochs = ((e, skip * reading.batch_size) for e, skip in epochs_after(steps, reading.skip, reading.epochs))
     blocks = stream.blocks(epochs)
     try:

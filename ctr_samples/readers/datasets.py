@@ -11,9 +11,8 @@ from ctr_samples.errors import UsageError
 from ctr_samples.readers.batches import Reading, columns_of
 from ctr_samples.readers.native import dataset_from, length, with_length
 from ctr_samples.readers.plain import Parser, check_size, records_of
-from ctr_samples.readers.sample_set import SampleSet, open_samples, samples_of
+from ctr_samples.readers.sample_set import SampleSet, open_samples
 from ctr_samples.readers.tensor_forms import TensorForm, column_specs
-from ctr_samples.shards import Manifest, Storage
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -57,8 +56,7 @@ def load_dataset(
     """
     if engine not in ("native", "tensorflow"):
         raise UsageError(f"`engine` is {engine!r}; expected 'native' or 'tensorflow'.")
-    more = {} if threads is None else {"threads": threads}
-    reading = Reading(batch_size, shuffle, seed, shard, epochs, skip, drop_remainder, **more)
+    reading = Reading(batch_size, shuffle, seed, shard, epochs, skip, drop_remainder, threads)
     return _dataset(open_samples(path, date=date, dates=dates, split=split), reading, engine, keys=keys)
 
 
@@ -77,15 +75,6 @@ def steps_per_epoch(
     return reading.steps_of(open_samples(path, date=date, dates=dates, split=split))
 
 
-def dataset_of(
-    storage: Storage, manifest: Manifest, split: str, batch_size: int, *, keys: bool = False
-) -> tf.data.Dataset:
-    """Like :func:`load_dataset`, of a manifest that was read before."""
-    samples = samples_of(storage, [manifest], split)
-    samples.check()
-    return _dataset(samples, Reading(batch_size), "native", keys=keys)
-
-
 def _dataset(samples: SampleSet, reading: Reading, engine: Engine, *, keys: bool) -> Any:
     contract = samples.contract
     names = None if keys else [f.name for f in contract.features if f.role != "key"]
@@ -99,7 +88,7 @@ def _dataset(samples: SampleSet, reading: Reading, engine: Engine, *, keys: bool
         order = reading.order_of(samples)
         records = records_of(samples, order, reading.batch_size, steps, reading.epochs, reading.skip)
         parse, arranged = Parser(wanted), _arranged(wanted)
-        dataset = records.map(lambda batch: arranged(parse(batch)), num_parallel_calls=reading.threads)
+        dataset = records.map(lambda batch: arranged(parse(batch)), num_parallel_calls=reading.decoders)
     dataset = with_length(dataset.prefetch(2), length(steps, reading.epochs, reading.skip))
     dataset.steps_per_epoch = steps
     return dataset

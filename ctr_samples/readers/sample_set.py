@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 
 from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
+from ctr_samples.errors import ContractError, InputError, UsageError
 from ctr_samples.readers.order import share
-from ctr_samples.shards import Manifest, Shard, Storage, open_storage, require_manifest
+from ctr_samples.shards import Manifest, Shard, Storage, check_shards, open_storage, require_manifest
 from ctr_samples.shards.naming import parse_day
-
-_REQUESTS = 16
-"""Questions to a store that may be under way at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +40,7 @@ class SampleSet:
 
     def check(self) -> None:
         """Ask the store for the size of every shard; DamagedFile for one that is missing or of another size."""
-        with ThreadPoolExecutor(_REQUESTS) as threads:
-            for wrong in threads.map(partial(_wrong_size, self.storage), self.shards):
-                if wrong:
-                    threads.shutdown(cancel_futures=True)
-                    raise DamagedFile(wrong)
+        check_shards(self.storage, self.shards, "restore it, or run the day again")
 
 
 def open_samples(path: str, *, date: str | None = None, dates: Sequence[str] | None = None, split: str) -> SampleSet:
@@ -102,14 +93,3 @@ def _difference(one: ExampleContract, other: ExampleContract) -> str:
     if one.state != other.state:
         return "their ids come from different lineages of fitted state"
     return f"fingerprints {one.fingerprint} and {other.fingerprint}"
-
-
-def _wrong_size(storage: Storage, shard: Shard) -> str | None:
-    place = storage.locate(shard.path)
-    try:
-        size = storage.size(shard.path)
-    except FileNotFoundError:
-        return f"{place} is missing, though the manifest names it; restore it, or run the day again."
-    if size != shard.bytes:
-        return f"{place} has {size} bytes where the manifest says {shard.bytes}; restore it, or run the day again."
-    return None

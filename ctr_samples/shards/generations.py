@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from ctr_samples.errors import InputError, PublishConflict, PublishUnknown, StorageError
+from ctr_samples.errors import DamagedFile, InputError, PublishConflict, PublishUnknown, StorageError
 from ctr_samples.shards.naming import MOST_GENERATIONS, generation_name, generations_among
 from ctr_samples.shards.storage import NameTaken, Storage
 
@@ -27,6 +27,11 @@ def following(number: int, place: str) -> int:
             "If it was put there by hand, move it away; else write to a new directory."
         )
     return number + 1
+
+
+def misplaced(location: str, content: str, remedy: str) -> DamagedFile:
+    """The error for a manifest whose ``content`` (a generation or version) is not the one that its name says."""
+    return DamagedFile(f"{location} says it is {content}, so it was copied or renamed; move it away. {remedy}")
 
 
 def put(storage: Storage, directory: str, generation: int, data: bytes, run_id: str) -> None:

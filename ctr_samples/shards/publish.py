@@ -17,7 +17,7 @@ from ctr_samples.shards.naming import day_directory, day_of, manifest_path, mani
 from ctr_samples.shards.storage import NameTaken, Storage
 
 _REQUESTS = 16
-"""Questions to a store that may be under way at once."""
+"""Requests to a store that may be in flight at once."""
 
 
 def latest_manifest(storage: Storage, day: date) -> Manifest | None:
@@ -42,10 +42,10 @@ def read_manifest(storage: Storage, day: date, generation: int) -> Manifest:
     path = manifest_path(day, generation)
     manifest = _sound(storage.read(path), storage.locate(path))
     if (manifest.day, manifest.generation) != (day, generation):
-        raise DamagedFile(
-            f"{storage.locate(path)} says that it is generation {manifest.generation} of {manifest.run_date}, so it was copied "
-            "or renamed; move it away, and go back to an earlier generation with "
-            f"`ctr-samples rollback {storage.url} {day} --to N`."
+        raise generations.misplaced(
+            storage.locate(path),
+            f"generation {manifest.generation} of {manifest.run_date}",
+            f"Then go back to an earlier generation with `ctr-samples rollback {storage.url} {day} --to N`.",
         )
     return manifest
 
@@ -94,7 +94,10 @@ def check_directory(storage: Storage, day: date) -> None:
 
 
 def check_shards(storage: Storage, shards: Sequence[Shard], remedy: str = "run again") -> None:
-    """Every shard must stand at its store with the size that its task counted (a lost upload shows here)."""
+    """DamagedFile unless every shard is at its store with the size that its task counted (a lost upload shows here).
+
+    ``remedy`` ends the sentence: what to do about it.
+    """
     with ThreadPoolExecutor(_REQUESTS) as threads:
         for wrong in threads.map(partial(_wrong_size, storage), shards):
             if wrong:
@@ -103,13 +106,13 @@ def check_shards(storage: Storage, shards: Sequence[Shard], remedy: str = "run a
 
 
 def _wrong_size(storage: Storage, shard: Shard) -> str | None:
-    place = storage.locate(shard.path)
+    location = storage.locate(shard.path)
     try:
         size = storage.size(shard.path)
     except FileNotFoundError:
-        return f"{place} was written by a task but is not there"
+        return f"{location} is missing, though a task wrote it"
     if size != shard.bytes:
-        return f"{place} has {size} bytes where its task wrote {shard.bytes}"
+        return f"{location} has {size} bytes, but its task wrote {shard.bytes}"
     return None
 
 

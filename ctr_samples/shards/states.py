@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import date
 from typing import Annotated, Any
 
@@ -25,6 +25,9 @@ from ctr_samples.vocabulary import STATE_FORMAT, FittedState, Growth, Moments, V
 VERSIONS = "versions"
 _COLUMNS = pa.schema([("id", pa.int64()), ("token", pa.string()), ("since", pa.int32())])
 _FORM = Form(STATE_FORMAT, "a version of a fitted state", "restore it, or fit afresh")
+
+
+_SHARED = [part.name for part in fields(FittedState) if part.name != "vocabularies"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,24 +102,17 @@ def publish_state(storage: Storage, state: FittedState) -> None:
         with storage.new_file(path) as file:
             file.write(_parquet(vocabulary, since))
         files[name] = path
-    said = _Version(
-        name=state.name,
-        lineage=state.lineage,
-        version=state.version,
-        run_id=state.run_id,
-        created_at=state.created_at,
-        days=state.days,
-        fingerprint=state.fingerprint,
-        declared=state.declared,
-        vocabularies={
-            name: _File(files[name], len(v.tokens), v.oov_buckets, v.capacity, v.fingerprint)
-            for name, v in state.vocabularies.items()
-        },
-        moments=state.moments,
-        boundaries=state.boundaries,
-        growth=state.growth,
-    )
-    generations.put(storage, VERSIONS, state.version, sealed(asdict(said)), state.run_id)
+    vocabularies = {
+        name: _File(files[name], len(v.tokens), v.oov_buckets, v.capacity, v.fingerprint)
+        for name, v in state.vocabularies.items()
+    }
+    head = _Version(**_shared(state), fingerprint=state.fingerprint, vocabularies=vocabularies)
+    generations.put(storage, VERSIONS, state.version, sealed(asdict(head)), state.run_id)
+
+
+def _shared(state: FittedState | _Version) -> dict[str, Any]:
+    """The fields that a version's file has as the state has them."""
+    return {name: getattr(state, name) for name in _SHARED}
 
 
 def _parquet(vocabulary: Vocabulary, since: list[int]) -> bytes:
@@ -146,49 +142,39 @@ def _table(storage: Storage, path: str) -> pa.Table:
 def _since(storage: Storage, version: int) -> dict[str, Any]:
     """For each vocabulary of a version the versions that brought its tokens; under "" its lineage."""
     head = _head(storage, version)
-    tables = {name: _table(storage, said.file) for name, said in head.vocabularies.items()}
+    tables = {name: _table(storage, file.file) for name, file in head.vocabularies.items()}
     return {"": head.lineage, **{name: table.column("since").to_pylist() for name, table in tables.items()}}
 
 
 def _head(storage: Storage, version: int) -> _Version:
     path = f"{VERSIONS}/{generation_name(version)}"
-    place = storage.locate(path)
+    location = storage.locate(path)
     try:
-        said = read_sealed(_Version, storage.read(path), place, _FORM)
+        head = read_sealed(_Version, storage.read(path), location, _FORM)
     except FileNotFoundError:
-        raise DamagedFile(f"{place} is missing, though there are later versions; {_FORM.remedy}.") from None
-    if said.version != version:
-        raise DamagedFile(
-            f"{place} says that it is version {said.version}, so it was copied or renamed; move it away. Versions only grow: "
-            "`ctr-samples fit --afresh` begins anew, and `ctr-samples rollback` is for the samples of a day."
+        raise DamagedFile(f"{location} is missing, though there are later versions; {_FORM.remedy}.") from None
+    if head.version != version:
+        raise generations.misplaced(
+            location,
+            f"version {head.version}",
+            "Versions only grow: `ctr-samples fit --afresh` starts over, and `ctr-samples rollback` is for a day's samples.",
         )
-    return said
+    return head
 
 
 def _read(storage: Storage, version: int) -> FittedState:
-    said = _head(storage, version)
-    state = FittedState(
-        name=said.name,
-        lineage=said.lineage,
-        version=said.version,
-        run_id=said.run_id,
-        created_at=said.created_at,
-        days=said.days,
-        declared=said.declared,
-        vocabularies={name: _vocabulary(storage, part) for name, part in said.vocabularies.items()},
-        moments=said.moments,
-        boundaries=said.boundaries,
-        growth=said.growth,
-    )
-    if state.fingerprint != said.fingerprint:
-        place = storage.locate(f"{VERSIONS}/{generation_name(version)}")
+    head = _head(storage, version)
+    vocabularies = {name: _vocabulary(storage, file) for name, file in head.vocabularies.items()}
+    state = FittedState(**_shared(head), vocabularies=vocabularies)
+    if state.fingerprint != head.fingerprint:
+        location = storage.locate(f"{VERSIONS}/{generation_name(version)}")
         raise DamagedFile(
-            f"{place} says the fingerprint {said.fingerprint}, but its parts have {state.fingerprint}; restore them, or fit "
-            "afresh."
+            f"{location} has the fingerprint {head.fingerprint}, but its parts hash to {state.fingerprint}; restore them, or "
+            "fit afresh."
         )
     return state
 
 
-def _vocabulary(storage: Storage, said: _File) -> Vocabulary:
-    tokens = _table(storage, said.file).column("token").to_pylist()
-    return Vocabulary(tuple(tokens), said.oov_buckets, said.capacity)
+def _vocabulary(storage: Storage, file: _File) -> Vocabulary:
+    tokens = _table(storage, file.file).column("token").to_pylist()
+    return Vocabulary(tuple(tokens), file.oov_buckets, file.capacity)

@@ -234,9 +234,10 @@ class Table:
         except FileNotFoundError:
             raise DamagedFile(f"{place} is missing, though a later generation builds upon it; restore it.") from None
         if manifest.generation != generation:
-            raise DamagedFile(
-                f"{place} says that it is generation {manifest.generation}, so it was copied or renamed; move it away. "
-                "A table cannot go back to an earlier generation; `ctr-samples rollback` is for the samples of a day."
+            raise generations.misplaced(
+                place,
+                f"generation {manifest.generation}",
+                "A table cannot go back to an earlier generation; `ctr-samples rollback` is for a day's samples.",
             )
         return manifest
 

@@ -18,47 +18,23 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from manifests import DAY, RUN, manifest
 from test_codec import SAMPLES
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.readers import iter_batches, load_dataset
 from ctr_samples.records.write import shard_writer
 from ctr_samples.serving import Assembler
-from ctr_samples.shards import Manifest, Shard, open_storage, publish
+from ctr_samples.shards import open_storage, publish
 
 tf = pytest.importorskip("tensorflow")
 
-DAY = "2019-06-05"
-RUN = "20190606T020000-aaaaaaaa"
 ROWS = int(os.environ.get("ROWS", str(1 << 18)))
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 BATCH = 4096
 EPOCHS = 4
 """Passes over the files in one measurement, so that the start of a pipeline does not count."""
 SLOW_ROWS = 4096
-
-
-def manifest_of(name: str, contract: ExampleContract, shards: tuple[Shard, ...], config: dict[str, Any]) -> Manifest:
-    samples = sum(shard.records for shard in shards)
-    return Manifest(
-        name=name,
-        run_date=DAY,
-        generation=1,
-        run_id=RUN,
-        parent=None,
-        created_at="2019-06-06T00:00:00+00:00",
-        fingerprint="",
-        compression="none",
-        contract={**contract.to_dict(), "fingerprint": contract.fingerprint},
-        config=config,
-        inputs={},
-        shards=shards,
-        accounting={"impressions": samples, "samples": samples},
-        views={},
-        labels={},
-        label_mature=True,
-        versions={},
-    )
 
 
 def publish_day(root: Path, name: str) -> tuple[ExampleContract, list[str]]:
@@ -70,9 +46,9 @@ def publish_day(root: Path, name: str) -> tuple[ExampleContract, list[str]]:
     writer = shard_writer(storage, f"dt={DAY}/data/{RUN}", contract, shard_size=16 << 20)
     for first in range(0, ROWS, 1 << 15):
         writer.write(rows.slice(0, min(1 << 15, ROWS - first)), "train")
-    manifest = manifest_of(name, contract, writer.close().shards, {})
-    publish(storage, manifest)
-    return contract, [storage.locate(shard.path) for shard in manifest.shards]
+    shards = writer.close().shards
+    publish(storage, manifest(contract, name=name, shards=shards))
+    return contract, [storage.locate(shard.path) for shard in shards]
 
 
 def parsing_specs(contract: ExampleContract, lists: Any = tf.io.RaggedFeature) -> dict[str, Any]:
@@ -186,8 +162,7 @@ def test_memory_does_not_grow_with_what_is_read(tmp_path: Path) -> None:
 
 def assembler_of(features: dict[str, Any], specs: list[FeatureSpec]) -> Assembler:
     config = {"timezone": "Asia/Shanghai", "features": features, "views": {"item": {}, "user": {}}}
-    manifest = manifest_of("served", ExampleContract(tuple(specs)), (), config)
-    return Assembler(manifest)
+    return Assembler(manifest(ExampleContract(tuple(specs)), config=config))
 
 
 def served_rows(name: str) -> tuple[Assembler, dict[str, Any], dict[str, Any]]:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from jsonschema import validate
+from manifests import manifest as small_manifest
 
 from ctr_samples.config import Quality
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -50,24 +51,13 @@ def task(*, clicks: int = 300, rows: int = 3000, age: float = 20.0) -> str:
 def manifest(day: str, generation: int = 1) -> Manifest:
     run = f"{day.replace('-', '')}T020000-0000000{generation}"
     shard = Shard(f"dt={day}/data/{run}/train/part-00000-0-0000000a.tfrecord", "train", 0, 3000, 7, 0, {"clicked": 300})
-    return Manifest(
-        name="tiny",
+    return small_manifest(
+        CONTRACT,
         run_date=day,
         generation=generation,
         run_id=run,
-        parent=None,
-        created_at="2019-06-06T02:00:00+00:00",
-        fingerprint="",
-        compression="none",
-        contract={**CONTRACT.to_dict(), "fingerprint": CONTRACT.fingerprint},
-        config={},
-        inputs={},
         shards=(shard,),
-        accounting={"impressions": 3000, "samples": 3000},
-        views={},
         labels={"clicked": {"actions": 300, "orphans": 0}},
-        label_mature=True,
-        versions={},
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from manifests import manifest as small_manifest
+
 from ctr_samples.quality.feature_facts import Curve, Facts, Feature, Lengths, TopValue
 from ctr_samples.quality.metrics import (
     METRICS_FORMAT,
@@ -336,15 +338,13 @@ def manifest() -> Manifest:
         for at in range(48)
         for split in (("eval",) if at % 10 == 0 else ("train",))
     )
-    return Manifest(
+    return small_manifest(
         name="toutiao_ctr",
-        run_date="2019-06-05",
         generation=3,
         run_id="20190606T020000-1a2b3c4d",
         parent="20190605T210000-00c0ffee",
         created_at="2019-06-06T02:07:41+00:00",
         fingerprint="6f1ed002ab5595859014ebf0951522d9a2f0b4cbaf4b4bd1b2b1f0f8a3c7e9d1",
-        compression="none",
         contract={"version": 1, "record": "example", "features": [], "fingerprint": "77c0ffee"},
         config=CONFIG,
         inputs={
@@ -361,7 +361,6 @@ def manifest() -> Manifest:
         },
         shards=shards,
         accounting={"impressions": 1_562_000, "samples": 1_135_280},
-        views={},
         labels={
             "clicked": {
                 "actions": 39_120,

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 import typer
 from day_documents import metrics
+from manifests import manifest
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli.outputs import rollback
 from ctr_samples.cli.report import compare, report
 from ctr_samples.contract import ExampleContract
 from ctr_samples.quality.metrics import Measured
-from ctr_samples.shards import Manifest, Shard, open_storage, publish
+from ctr_samples.shards import Shard, open_storage, publish
 
 NOTHING = ExampleContract(())
 
@@ -43,28 +44,17 @@ def made(root: Path, day: str, generation: int = 1) -> Path:
     """A published generation with its pages, and a shard of which only the size is right."""
     directory = run_directory(root, day, generation)
     shard = Shard(f"dt={day}/data/{directory.name}/train/part-00000-0-0000000a.tfrecord", "train", 0, 10, 999, 1)
-    manifest = Manifest(
+    of_day = manifest(
         name="toutiao_ctr",
         run_date=day,
         generation=generation,
         run_id=directory.name,
-        parent=None,
-        created_at="2019-06-06T02:00:00+00:00",
-        fingerprint="",
-        compression="none",
-        contract={**NOTHING.to_dict(), "fingerprint": NOTHING.fingerprint},
         config={"name": "toutiao_ctr"},
-        inputs={},
         shards=(shard,),
-        accounting={"impressions": 10, "samples": 10},
-        views={},
-        labels={},
-        label_mature=True,
-        versions={},
     )
     (root / shard.path).parent.mkdir(parents=True)
     (root / shard.path).write_bytes(bytes(shard.bytes))
-    publish(open_storage(root), manifest)
+    publish(open_storage(root), of_day)
     document = replace(metrics(day, generation=generation, calm=True), run_id=directory.name)
     (directory / "metrics.json").write_bytes(document.to_json())
     (directory / "report.html").write_text("<!DOCTYPE html>")

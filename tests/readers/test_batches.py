@@ -230,12 +230,10 @@ def test_a_shard_that_is_missing_or_cut_is_named_before_anything_is_read(tmp_pat
     shard = shard_of(tmp_path, -1)
     content = shard.read_bytes()
     shard.write_bytes(content[:-3])
-    with pytest.raises(
-        DamagedFile, match=f"{shard} has {len(content) - 3} bytes where the manifest says {len(content)}"
-    ):
+    with pytest.raises(DamagedFile, match=f"{shard} has {len(content) - 3} bytes, but its task wrote {len(content)}"):
         read(tmp_path)
     shard.unlink()
-    with pytest.raises(DamagedFile, match=f"{shard} is missing, though the manifest names it"):
+    with pytest.raises(DamagedFile, match=f"{shard} is missing, though a task wrote it"):
         read(tmp_path)
 
 

@@ -111,7 +111,7 @@ def test_a_damaged_record_ends_the_iteration_with_the_sentence_that_says_where(t
     with pytest.raises(tf.errors.OpError, match=f"DamagedFile: {shard} is damaged after"):
         batches(tmp_path)
     shard.unlink()
-    with pytest.raises(DamagedFile, match="is missing, though the manifest names it"):
+    with pytest.raises(DamagedFile, match="is missing, though a task wrote it"):
         load(tmp_path)
 
 

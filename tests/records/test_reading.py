@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pytest
+from manifests import manifest as small_manifest
 
 from ctr_samples.codec import ExampleEncoder
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -59,25 +60,7 @@ def written(storage: Storage, compression: Compression = "none") -> Manifest:
         with writer:
             writer.write(rows(first, stop), split)
         shards += writer.close().shards
-    return Manifest(
-        name="tiny",
-        run_date="2019-06-05",
-        generation=1,
-        run_id="20190606T020000-aaaaaaaa",
-        parent=None,
-        created_at="2019-06-06T02:00:00+00:00",
-        fingerprint="",
-        compression=compression,
-        contract={**CONTRACT.to_dict(), "fingerprint": CONTRACT.fingerprint},
-        config={},
-        inputs={},
-        shards=tuple(shards),
-        accounting={"impressions": 11, "samples": 11},
-        views={},
-        labels={},
-        label_mature=True,
-        versions={},
-    )
+    return small_manifest(CONTRACT, compression=compression, shards=tuple(shards))
 
 
 COMPRESSIONS = pytest.mark.parametrize("compression", ["none", "gzip", "zlib"])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from manifests import manifest as small_manifest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.job import flips as versions
@@ -66,25 +67,7 @@ def written(
 
 
 def manifest(shards: tuple[Shard, ...], *, mature: bool = False, contract: ExampleContract = CONTRACT) -> Manifest:
-    return Manifest(
-        name="tiny",
-        run_date="2019-06-05",
-        generation=4,
-        run_id="20190606T020000-aaaaaaaa",
-        parent=None,
-        created_at="2019-06-06T02:00:00+00:00",
-        fingerprint="",
-        compression="none",
-        contract={**contract.to_dict(), "fingerprint": contract.fingerprint},
-        config={},
-        inputs={},
-        shards=shards,
-        accounting={},
-        views={},
-        labels={},
-        label_mature=mature,
-        versions={},
-    )
+    return small_manifest(contract, generation=4, shards=shards, label_mature=mature)
 
 
 def test_labels_that_flipped_and_impressions_that_came_or_went_are_counted(storage: Storage) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from manifests import manifest
 from pyspark.sql import SparkSession
 from served_day import DAY, Served, publish
 
@@ -17,7 +17,6 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import EncodeError, InputError, UsageError
 from ctr_samples.serving import Assembler, load_assembler
 from ctr_samples.serving.hashing import bucket_of, prefix_of, xxh64
-from ctr_samples.shards import Manifest
 
 Record = tuple[bytes, dict[str, Any]]
 LISTS = {"word_hot"}
@@ -179,29 +178,7 @@ def small(features: dict[str, Any], **more: Any) -> Assembler:
     """An assembler of samples that nobody made."""
     specs = [FeatureSpec(name, "int64", () if "ragged" not in said else None) for name, said in features.items()]
     config = {"timezone": "Asia/Kathmandu", "features": features, "views": {"item": {}}, **more}
-    contract = ExampleContract(tuple(specs)).to_dict()
-    return Assembler(replace(EMPTY, contract=contract, config=config))
-
-
-EMPTY = Manifest(
-    name="s",
-    run_date="2019-06-05",
-    generation=1,
-    run_id="",
-    parent=None,
-    created_at="",
-    fingerprint="",
-    compression="none",
-    contract={},
-    config={},
-    inputs={},
-    shards=(),
-    accounting={},
-    views={},
-    labels={},
-    label_mature=True,
-    versions={},
-)
+    return Assembler(manifest(ExampleContract(tuple(specs)), config=config))
 
 
 def test_a_part_of_a_time_is_that_of_the_zone_of_the_configuration() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import boto3
 import pytest
+from manifests import RUN
+from manifests import manifest as small_manifest
 from moto.server import ThreadedMotoServer
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -63,18 +65,11 @@ def s3(s3_server: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def manifest() -> Manifest:
     """Generation 1 of 2019-06-05 by run ...-aaaaaaaa: three shards in two splits."""
-    run = "20190606T020000-aaaaaaaa"
-    directory = f"dt=2019-06-05/data/{run}"
-    return Manifest(
+    directory = f"dt=2019-06-05/data/{RUN}"
+    return small_manifest(
+        CONTRACT,
         name="toutiao_ctr",
-        run_date="2019-06-05",
-        generation=1,
-        run_id=run,
-        parent=None,
-        created_at="2019-06-06T02:00:00+00:00",
         fingerprint="f0" * 32,
-        compression="none",
-        contract={**CONTRACT.to_dict(), "fingerprint": CONTRACT.fingerprint},
         config={"name": "toutiao_ctr", "timezone": "Asia/Shanghai", "title": "头条"},
         inputs={"actions": {"files": 3, "fingerprint": None}},
         shards=(
@@ -85,7 +80,6 @@ def manifest() -> Manifest:
         accounting={"impressions": 20, "samples": 16, "deduplicated": 4},
         views={"user_profile": {"matched": 12}},
         labels={"clicked": {"positives": 4}},
-        label_mature=True,
         versions={"ctr_samples": "0.1.0"},
         seconds=12.5,
     )

@@ -57,7 +57,7 @@ def test_shards_that_are_removed_right_before_the_put_are_missed_and_nothing_is_
         clean(at)
 
     clean_before_the_put(monkeypatch, clean_what_is_old)
-    with pytest.raises(DamagedFile, match=r"was written by a task but is not there; run again\.$"):
+    with pytest.raises(DamagedFile, match=r"is missing, though a task wrote it; run again\.$"):
         publish_day(storage, 1)
     assert storage.names("dt=2019-06-05/manifests") == []
 
@@ -76,7 +76,7 @@ def test_shards_of_a_table_that_are_removed_right_before_the_put_are_missed(
         return on_disk(*given)
 
     monkeypatch.setattr(tables, "on_disk", cleaned_meanwhile)
-    with pytest.raises(DamagedFile, match="was written by a task but is not there"):
+    with pytest.raises(DamagedFile, match="is missing, though a task wrote it"):
         append(storage, 2)
     assert runs_of_table(storage) == [1]
 

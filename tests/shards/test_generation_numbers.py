@@ -45,8 +45,8 @@ def test_a_copied_manifest_is_refused_by_who_reads_and_who_writes_with_the_way_b
 ) -> None:
     copy(twice, f"{MANIFESTS}/{source:08}.json", f"{MANIFESTS}/{target:08}.json")
     said = (
-        f"{twice.locate(MANIFESTS)}/{target:08}.json says that it is generation {source} of 2019-06-05, so it was copied or "
-        "renamed; move it away, and go back to an earlier generation with "
+        f"{twice.locate(MANIFESTS)}/{target:08}.json says it is generation {source} of 2019-06-05, so it was copied or "
+        "renamed; move it away. Then go back to an earlier generation with "
         f"`ctr-samples rollback {twice.url} 2019-06-05 --to N`."
     )
     readers: list[Any] = [
@@ -66,7 +66,7 @@ def test_a_copied_manifest_is_refused_by_who_reads_and_who_writes_with_the_way_b
 
 def test_the_manifest_of_another_day_is_refused(twice: Storage) -> None:
     copy(twice, f"{MANIFESTS}/00000001.json", "dt=2019-06-06/manifests/00000001.json")
-    with pytest.raises(DamagedFile, match="says that it is generation 1 of 2019-06-05, so it was copied or renamed"):
+    with pytest.raises(DamagedFile, match="says it is generation 1 of 2019-06-05, so it was copied or renamed"):
         require_manifest(twice, date(2019, 6, 6))
 
 
@@ -89,7 +89,7 @@ def test_a_history_goes_on_past_what_is_missing_or_was_put_there_by_hand(twice: 
         "missing, as are all up to 4",
         "missing, as are all up to 99999998",
     )
-    assert "says that it is generation 1 of 2019-06-05" in notes[3]
+    assert "says it is generation 1 of 2019-06-05" in notes[3]
     assert notes[5].endswith(", what readers see")
 
 
@@ -132,7 +132,7 @@ def test_a_copied_manifest_of_a_table_is_refused_by_who_reads_and_who_writes(sto
         append(storage, run)
     copy(storage, "_manifests/00000001.json", f"_manifests/{target:08}.json")
     with pytest.raises(
-        DamagedFile, match=rf"{target:08}\.json says that it is generation 1, so it was copied or renamed; move"
+        DamagedFile, match=rf"{target:08}\.json says it is generation 1, so it was copied or renamed; move"
     ):
         Table(storage).current()
     with pytest.raises(DamagedFile, match="copied or renamed"):
@@ -184,7 +184,7 @@ def test_a_copied_version_of_a_fitted_state_is_refused(storage: Storage) -> None
     copy(storage, "versions/00000001.json", "versions/00000003.json")
     for read in (latest_state, lambda at: state_before(at, date(2019, 6, 5))):
         with pytest.raises(
-            DamagedFile, match=r"00000003\.json says that it is version 1, so it was copied or renamed; move"
+            DamagedFile, match=r"00000003\.json says it is version 1, so it was copied or renamed; move"
         ):
             read(storage)
 

@@ -118,7 +118,7 @@ def test_an_append_to_a_table_whose_newest_manifest_is_never_listed_gives_up_and
 
 def test_a_shard_whose_size_is_told_wrong_is_never_published(lying: Lying) -> None:
     lying.grown = 1
-    with pytest.raises(DamagedFile, match=r"has \d+ bytes where its task wrote \d+; run again"):
+    with pytest.raises(DamagedFile, match=r"has \d+ bytes, but its task wrote \d+; run again"):
         publish_day(lying, 1)
     assert latest_manifest(lying, DAY) is None
 

@@ -269,12 +269,10 @@ def test_a_shard_that_is_missing_or_of_another_size_is_named(store: Storage, man
     last = manifest.shards[-1]
     with pytest.raises(DamagedFile) as caught:
         check_shards(store, [*manifest.shards, replace(last, path="dt=2019-06-05/lost")])
-    assert str(caught.value) == (
-        f"{store.locate('dt=2019-06-05/lost')} was written by a task but is not there; run again."
-    )
+    assert str(caught.value) == (f"{store.locate('dt=2019-06-05/lost')} is missing, though a task wrote it; run again.")
     with pytest.raises(DamagedFile) as caught:
         check_shards(store, [*manifest.shards[:-1], replace(last, bytes=8)])
-    assert str(caught.value) == f"{store.locate(last.path)} has 7 bytes where its task wrote 8; run again."
+    assert str(caught.value) == f"{store.locate(last.path)} has 7 bytes, but its task wrote 8; run again."
 
 
 def test_a_store_that_refuses_a_second_put_passes_the_check(store: Storage) -> None:

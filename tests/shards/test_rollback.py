@@ -116,7 +116,9 @@ def test_of_two_at_once_one_goes_back_and_the_other_is_a_conflict(
 
 def test_a_generation_that_was_cleaned_cannot_come_back(thrice: Storage) -> None:
     thrice.delete_directory(f"dt=2019-06-05/data/{RUNS[0]}")
-    with pytest.raises(DamagedFile, match="is not there; so generation 1 cannot come back. Take another one, or run"):
+    with pytest.raises(
+        DamagedFile, match="though a task wrote it; so generation 1 cannot come back. Take another one, or run"
+    ):
         go_back(thrice, 1)
     assert len(thrice.names("dt=2019-06-05/manifests")) == 3
 
@@ -129,7 +131,9 @@ def test_a_clean_up_that_comes_between_is_told(thrice: Storage, monkeypatch: pyt
         storage.delete_directory(f"dt=2019-06-05/data/{RUNS[0]}")
 
     monkeypatch.setattr(rollbacks, "publish", cleaned_after)
-    with pytest.raises(DamagedFile, match="is not there; so generation 4 cannot be read. Go to another one, or run"):
+    with pytest.raises(
+        DamagedFile, match="though a task wrote it; so generation 4 cannot be read. Go to another one, or run"
+    ):
         go_back(thrice, 1)
 
 

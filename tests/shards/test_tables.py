@@ -260,7 +260,7 @@ def test_an_overwrite_of_partitions_of_another_kind_is_refused(table: Table) -> 
 
 
 def test_a_shard_that_is_not_there_is_never_published(table: Table) -> None:
-    with pytest.raises(DamagedFile, match="was written by a task but is not there"):
+    with pytest.raises(DamagedFile, match="is missing, though a task wrote it"):
         table.commit(write(shard("1")))
     assert table.current() is None
 

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from manifests import manifest
 from pyspark.sql.types import StructType
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.records.write import shard_writer
-from ctr_samples.shards import Manifest, Shard, Table, TableWrite, open_storage, publish
+from ctr_samples.shards import Shard, Table, TableWrite, open_storage, publish
 from ctr_samples.tfrecord.schema import contract_of
 
 SAMPLES = ExampleContract(
@@ -34,27 +35,7 @@ def publish_day(root: Path, day: str, generation: int = 1, *, train: list[int], 
                 "clicked": pa.array([i % 2 for i in ids], pa.int64()),
             }
             writer.write(pa.RecordBatch.from_pydict(columns), split)
-    shards, samples = writer.close().shards, len(train) + len(evaluation)
-    manifest = Manifest(
-        name="tiny",
-        run_date=day,
-        generation=generation,
-        run_id=run,
-        parent=None,
-        created_at="2019-06-06T02:00:00+00:00",
-        fingerprint="",
-        compression="none",
-        contract={**SAMPLES.to_dict(), "fingerprint": SAMPLES.fingerprint},
-        config={},
-        inputs={},
-        shards=shards,
-        accounting={"impressions": samples, "samples": samples},
-        views={},
-        labels={},
-        label_mature=True,
-        versions={},
-    )
-    publish(storage, manifest)
+    publish(storage, manifest(SAMPLES, run_date=day, generation=generation, run_id=run, shards=writer.close().shards))
 
 
 def publish_table(

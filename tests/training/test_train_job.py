@@ -87,7 +87,7 @@ def test_a_shard_that_is_missing_is_named(run: Any, tmp_path: Path) -> None:
     shard.unlink()
     code, said = run("--samples", tmp_path, "--date", DAY)
     assert code == 3
-    assert f"{shard} is missing, though the manifest names it" in said.replace("\n", "")
+    assert f"{shard} is missing, though a task wrote it" in said.replace("\n", "")
 
 
 def test_a_place_without_samples_is_named(run: Any, tmp_path: Path) -> None:
