@@ -12,7 +12,7 @@ RUN = "20190606T020000-aaaaaaaa"
 NO_FEATURES = ExampleContract(())
 
 
-def manifest(contract: ExampleContract = NO_FEATURES, **changed: Any) -> Manifest:
+def manifest(contract: ExampleContract = NO_FEATURES, /, **changed: Any) -> Manifest:
     """Generation 1 of 2019-06-05, with a sample for each record of ``shards``; ``changed`` are fields of Manifest."""
     samples = sum(shard.records for shard in changed.get("shards", ()))
     fields: dict[str, Any] = {
