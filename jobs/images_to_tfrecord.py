@@ -27,13 +27,13 @@ class Mode(StrEnum):
 def images_to_tfrecord(
     input_: Annotated[str, typer.Option("--input", help="Directory with one folder of JPEG and PNG files per class.")],
     output: Annotated[str, typer.Option(help="Directory or URL of the table.")],
-    validation: Annotated[float, typer.Option(help="Share of images for validation, chosen by SHA-256.")] = 0.1,
-    unreadable: Annotated[Unreadable, typer.Option(help="Fail on unreadable images, or skip them.")] = Unreadable.fail,
-    max_unreadable_rate: Annotated[
-        float, typer.Option(help="With skip: the largest share that may be skipped.")
-    ] = 0.01,
+    validation: Annotated[float, typer.Option(help="Share of images for validation, chosen by their SHA-256.")] = 0.1,
+    unreadable: Annotated[
+        Unreadable, typer.Option(help="Fail on images that cannot be read, or skip.")
+    ] = Unreadable.fail,
+    max_unreadable_rate: Annotated[float, typer.Option(help="With skip: the share that may be skipped.")] = 0.01,
     mode: Annotated[Mode, typer.Option(help="Refuse or replace an existing table.")] = Mode.errorifexists,
-    shard_size: Annotated[str, typer.Option(help="Size at which a shard is full.")] = "128MiB",
+    shard_size: Annotated[str, typer.Option(help="Target size of a shard.")] = "128MiB",
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
     """Write image folders as train and validation records, published once. Prints the path of the manifest."""

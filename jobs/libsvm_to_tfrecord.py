@@ -20,11 +20,11 @@ class Mode(StrEnum):
 def libsvm_to_tfrecord(
     input_: Annotated[str, typer.Option("--input", help="A file, directory or glob of lines `label index:value ...`.")],
     output: Annotated[str, typer.Option(help="Directory or URL of the table.")],
-    size: Annotated[int | None, typer.Option(help="Number of features; default: as the largest index needs.")] = None,
+    size: Annotated[int | None, typer.Option(help="Number of features; default: from the largest index.")] = None,
     zero_based: Annotated[bool, typer.Option("--zero-based", help="Indices count from 0, as in libfm.")] = False,
     mode: Annotated[Mode, typer.Option(help="Refuse, extend or replace an existing table.")] = Mode.errorifexists,
     compression: Annotated[str, typer.Option(help="none, gzip or zlib.")] = "none",
-    shard_size: Annotated[str, typer.Option(help="Size at which a shard is full.")] = "128MiB",
+    shard_size: Annotated[str, typer.Option(help="Target size of a shard.")] = "128MiB",
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
     """Write lines as records with label, indices and values, published once. Prints how to parse them."""

@@ -15,27 +15,31 @@ def train(
     samples: Annotated[str, typer.Option(help="The output directory of a sample set.")],
     date: Annotated[str | None, typer.Option(help="The day to train on.")] = None,
     first: Annotated[str | None, typer.Option("--from", help="The first of several days to train on.")] = None,
-    last: Annotated[str | None, typer.Option("--to", help="The last of them.")] = None,
-    model: Annotated[Model, typer.Option(help="What to train.")] = DEFAULT_MODEL,
-    label: Annotated[str | None, typer.Option(help="Which label; default: the first.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="The last of these days.")] = None,
+    model: Annotated[Model, typer.Option(help="The kind of model.")] = DEFAULT_MODEL,
+    label: Annotated[str | None, typer.Option(help="The label to predict; default: the first.")] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the data; default: what suits the model.")
+        int | None, typer.Option(min=1, help="Passes over the samples; default: depends on the model.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Samples per step, over all workers.")] = 256,
-    learning_rate: Annotated[float | None, typer.Option(help="Default: one that suits the model.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the initial weights and of the order of samples.")] = 7,
+    learning_rate: Annotated[float | None, typer.Option(help="Default: depends on the model.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the initial weights and of the order of the samples.")] = 7,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Correct the predictions for sampling instead of weighting.")
+        bool, typer.Option("--calibrate", help="Correct predictions for sampling instead of using weights.")
     ] = False,
-    checkpoints: Annotated[str | None, typer.Option(help="Where to keep checkpoints; resumes from the newest.")] = None,
+    checkpoints: Annotated[
+        str | None, typer.Option(help="Directory of checkpoints; a run resumes from the newest.")
+    ] = None,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 1000,
-    export: Annotated[str | None, typer.Option(help="Where to export the next version of the model.")] = None,
-    eval_date: Annotated[str | None, typer.Option(help="A day to score on; default: the next, if published.")] = None,
-    by: Annotated[str | None, typer.Option(help="A feature: also score each of its values.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="1 makes a run repeatable bit for bit.")] = None,
+    export: Annotated[str | None, typer.Option(help="Directory for the next version of the model.")] = None,
+    eval_date: Annotated[
+        str | None, typer.Option(help="A day to evaluate on; default: the next, if it is published.")
+    ] = None,
+    by: Annotated[str | None, typer.Option(help="A feature; scores are shown for each of its values.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads; 1 makes a run reproducible bit for bit.")] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
-    """Train a click model, resuming from a checkpoint; score and export it. For several workers set TF_CONFIG."""
+    """Train on published samples, resume from a checkpoint, evaluate and export. For several workers set TF_CONFIG."""
     from ctr_samples.cli import errors_in_words
     from ctr_samples.errors import UsageError
     from ctr_samples.terminal import stderr_console

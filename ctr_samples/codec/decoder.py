@@ -76,8 +76,8 @@ class ExampleDecoder:
     def _too_large(self, rows: int) -> ContractError:
         largest = max(self.contract.features, key=lambda spec: spec.size or 0)
         return ContractError(
-            f"Too little memory for {rows:,} records with {largest.size or 0:,} values of the feature {largest.name!r} "
-            "each; if records have fewer, read them with the contract that they were written with."
+            f"Not enough memory for {rows:,} records with {largest.size or 0:,} values of feature {largest.name!r} each; "
+            "if the records hold fewer, read them with the contract they were written with."
         )
 
     def _messages(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> list[pa.Array]:
@@ -141,7 +141,7 @@ def _problem(reason: int, detail: int, record: int, position: int, spec: Feature
     where = f"Record {record} of the buffer, at byte {position},"
     if reason == BROKEN or spec is None:
         return DamagedFile(
-            f"{where} has sound checksums but is not a well-formed message; its writer is at fault, "
+            f"{where} has valid checksums but is not a well-formed message, so its writer is at fault; "
             "write the file again."
         )
     expected = f"the contract has {spec.dtype} of shape {None if spec.shape is None else list(spec.shape)}"
@@ -152,6 +152,6 @@ def _problem(reason: int, detail: int, record: int, position: int, spec: Feature
     else:
         found, expected = "is absent", "the contract requires it (`nulls: fail`)"
     return ContractError(
-        f"{where} does not fit: feature {spec.name!r} {found}, but {expected}. "
-        "Read with the contract that the file was written with, or decode with strict=False to get nulls."
+        f"{where} does not match the contract: feature {spec.name!r} {found}, but {expected}. "
+        "Read with the contract the file was written with, or decode with strict=False to get nulls."
     )

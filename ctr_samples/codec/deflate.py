@@ -65,9 +65,7 @@ def compressor(compression: Compression, level: int = 1) -> Compressor:
 def check_compression(compression: str) -> None:
     """Raise ContractError unless ``compression`` is one of ours."""
     if compression not in get_args(Compression):
-        raise ContractError(
-            f"The compression {compression!r} is unknown; use one of {', '.join(get_args(Compression))}."
-        )
+        raise ContractError(f"Unknown compression {compression!r}; use one of {', '.join(get_args(Compression))}.")
 
 
 def pieces(file: Readable, compression: Compression, size: int = PIECE) -> Iterator[bytes]:
@@ -127,11 +125,15 @@ def _inflated(file: Readable, compression: Compression, size: int) -> Iterator[b
                 break
         waiting = stream.unused_data or file.read(PIECE)
         if waiting and compression == "zlib":
-            raise DamagedFile("Bytes follow the end of the zlib stream; write the file again as one stream.")
+            raise DamagedFile(
+                "Bytes follow the end of the zlib stream, but a file must be a single stream; write the file again."
+            )
 
 
 def _rest(stream: Any, compression: Compression, size: int) -> Iterator[bytes]:
     while piece := stream.decompress(b"", size):
         yield piece
     if not stream.eof:
-        raise DamagedFile(f"The {compression} stream ends before its trailer; the file was cut, write it again.")
+        raise DamagedFile(
+            f"The {compression} stream ends before its trailer, so the file was truncated; write the file again."
+        )

@@ -115,8 +115,8 @@ def _encode_byte_arrays(plan: EncodePlan, column: WireColumn, rows: int) -> Enco
     if column.valid is not None:
         row = int(np.flatnonzero(~column.valid)[0])
         raise EncodeError(
-            f"Feature {plan.features[0].spec.name!r}, row {row} of the batch: is null, but a byte_array record cannot "
-            "leave it out; filter the row or declare `nulls: default`."
+            f"Feature {plan.features[0].spec.name!r}, row {row} of the batch: the value is null, but a byte_array "
+            "record cannot omit it; filter the row or declare `nulls: default`."
         )
     limits, data = column.binary_buffers()
 

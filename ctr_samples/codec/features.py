@@ -45,7 +45,7 @@ class FeaturePlan:
         try:
             array = self.source.extract(column)
         except NullListError as error:
-            raise self._refuse(error.row, None, "is a null inside a list; remove it") from error
+            raise self._refuse(error.row, None, "has a null list inside a list; remove it") from error
         valid = self._valid(array)
         wire = self._scalars(array) if self.levels == 0 else self._lists(array, valid)
         if self.spec.encoding != "list":
@@ -174,9 +174,9 @@ class FeaturePlan:
         return self._refuse(row, None, f"has {found} values, but its shape {list(self.spec.shape or ())} needs {size}")
 
     def _refuse(self, row: int, value: object, problem: str) -> EncodeError:
-        shown = "" if value is None else f" the value {value!r}"
+        subject = "the value" if value is None else f"the value {value!r}"
         return EncodeError(
-            f"Feature {self.spec.name!r}, row {row} of the batch:{shown} {problem} "
+            f"Feature {self.spec.name!r}, row {row} of the batch: {subject} {problem} "
             f"(column {self.source.column!r}, type {self.source.type})."
         )
 
@@ -236,4 +236,4 @@ def _described(spec: FeatureSpec) -> str:
         if spec.shape == ()
         else f"shape {list(spec.shape)}"
     )
-    return f"a sequence of which each step is {what}" if spec.sequence else what
+    return f"a sequence with {what} in each step" if spec.sequence else what

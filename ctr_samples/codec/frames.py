@@ -32,7 +32,7 @@ def frame_offsets(buffer: Buffer) -> npt.NDArray[np.int64]:
     if wrong != SOUND:
         raise DamagedFile(
             f"Record {len(offsets) - 1} at byte {position} of {data.size} is damaged: {PROBLEMS[wrong]}. "
-            "Write the file again; nothing after this place can be trusted."
+            "Write the file again; nothing after this point can be trusted."
         )
     return offsets
 

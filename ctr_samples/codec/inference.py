@@ -70,10 +70,10 @@ class SchemaSurvey:
             keys, _ = _survey(EncodedBatch(chunk.buffer, chunk.offsets[: done + 1]), sequences)
         for name, feature in keys:
             if isinstance(name, bytes):
-                raise self._wrong(chunk, _first_with(name, chunk, sequences), f"has a key that is no UTF-8, {name!r}")
+                raise self._wrong(chunk, _first_with(name, chunk, sequences), f"has a key that is not UTF-8, {name!r}")
             self._note(name, feature)
         if done < len(chunk):
-            raise self._wrong(chunk, done, "has sound checksums but is not a well-formed message")
+            raise self._wrong(chunk, done, "has valid checksums but is not a well-formed message")
         self._records += len(chunk)
         self._bytes += int(chunk.offsets[-1] - chunk.offsets[0])
 

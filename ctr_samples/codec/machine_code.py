@@ -68,11 +68,11 @@ def machine_code() -> bytes:
             with private_directory(place, create=True) as directory, directory.locked(f"{name}.lock"):
                 return _read_or_compile(directory, name)
         except NotPrivate as error:
-            logger.warning("Compiled kernels are neither read from %s nor kept there: %s.", place, error)
+            logger.warning("Compiled kernels are neither loaded from nor stored in %s: %s.", place, error)
         except OSError:
             continue
     logger.warning(
-        "No directory to keep compiled kernels in; set CTR_SAMPLES_CACHE_DIR to one that is yours, or does not exist yet."
+        "No directory for compiled kernels; set CTR_SAMPLES_CACHE_DIR to one that you own or that does not exist yet."
     )
     return compile_kernels()
 

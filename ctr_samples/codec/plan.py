@@ -42,13 +42,13 @@ def plan_encoding(contract: ExampleContract, schema: pa.Schema) -> EncodePlan:
             if source.name not in specs:
                 raise _unwanted(source, field)
             if source.name in found:
-                raise ContractError(f"The batch gives the feature {source.name!r} twice; rename one of the columns.")
+                raise ContractError(f"Two columns of the batch provide feature {source.name!r}; rename one of them.")
             found[source.name] = (index, source)
     for spec in contract.features:
         if spec.name not in found:
             raise ContractError(
                 f"Column {spec.name!r} ({spec.dtype}) is missing from the batch, which has {schema.names}; "
-                "add the column or take the feature out of the contract."
+                "add the column or remove the feature from the contract."
             )
     ordered = in_wire_order(contract)
     features = tuple(plan_feature(spec, found[spec.name][1]) for spec in ordered)
@@ -69,7 +69,7 @@ def check_record_type(contract: ExampleContract) -> None:
     if contract.record == "byte_array":
         if [(f.dtype, f.shape, f.encoding, f.sequence) for f in contract.features] != [("bytes", (), "list", False)]:
             raise ContractError(
-                f"A byte_array record is one scalar bytes feature; the contract has {contract.names()}. "
+                f"A byte_array record holds exactly one scalar bytes feature, but the contract has {contract.names()}. "
                 "Keep one feature or use the record type example."
             )
         return
@@ -81,7 +81,7 @@ def check_record_type(contract: ExampleContract) -> None:
             )
         if spec.encoding != "list" and (spec.dtype == "bytes" or spec.sequence):
             raise ContractError(
-                f"Feature {spec.name!r} has the encoding {spec.encoding!r}, which is for tensors of numbers "
+                f"Feature {spec.name!r} has the encoding {spec.encoding!r}, which is only for numeric tensors "
                 "outside sequences; use the encoding 'list'."
             )
 

@@ -92,7 +92,7 @@ def exposure(status: os.stat_result) -> str | None:
     """How somebody else could have written there, or None: what we execute is ours or root's, and only its owner writes it."""
     if status.st_uid not in (os.geteuid(), 0):
         return f"it belongs to user {status.st_uid}"
-    return "others may write in it" if status.st_mode & 0o022 else None
+    return "others can write to it" if status.st_mode & 0o022 else None
 
 
 def _make(path: Path) -> None:

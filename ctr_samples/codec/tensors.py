@@ -91,16 +91,16 @@ def _prefix_of(spec: FeatureSpec, length: int, width: int) -> bytes:
         prefix = tensor_prefix(spec, count) if fitting else b""
     if len(prefix) + count * width != length or (spec.size is not None and count != spec.size):
         raise DamagedFile(
-            f"Feature {spec.name!r} holds {length} bytes, which are not a {spec.dtype} tensor of shape {spec.shape} in "
-            f"the encoding {spec.encoding!r}; read with the contract that the file was written with."
+            f"Feature {spec.name!r} holds {length} bytes, which are not a tensor of {spec.dtype} with shape {spec.shape} "
+            f"in the encoding {spec.encoding!r}; read with the contract the file was written with."
         )
     return prefix
 
 
 def _not_a_tensor(spec: FeatureSpec, row: int) -> DamagedFile:
     return DamagedFile(
-        f"Feature {spec.name!r} of record {row} is not a {spec.dtype} TensorProto of shape {spec.shape}; read with the "
-        "contract that the file was written with."
+        f"Feature {spec.name!r} of record {row} is not a TensorProto of {spec.dtype} with shape {spec.shape}; read "
+        "with the contract the file was written with."
     )
 
 

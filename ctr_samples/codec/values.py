@@ -53,7 +53,7 @@ def converter(spec: FeatureSpec, column: str, column_type: pa.DataType, leaf: pa
     if spec.dtype == "int64" and _is_time(leaf):
         hint = "declare the feature's `unit` (D, s, ms, us or ns)"
     raise ContractError(
-        f"Column {column!r} has the type {column_type}; a {spec.dtype} feature is made from {ACCEPTED[spec.dtype]}: "
+        f"Column {column!r} has the type {column_type}, but a feature of type {spec.dtype} takes {ACCEPTED[spec.dtype]}; "
         f"{hint}."
     )
 
@@ -181,5 +181,5 @@ def wire_scalar(spec: FeatureSpec, value: Any, role: str) -> pa.Scalar:
         return pa.scalar(value, WIRE_TYPES[spec.dtype])
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ContractError(
-            f"The {role} of feature {spec.name!r} is {value!r}, which is not a {spec.dtype}; change the contract."
+            f"The {role} of feature {spec.name!r} is {value!r}, which is not a value of type {spec.dtype}; change the contract."
         ) from error

@@ -133,7 +133,7 @@ class WireArray:
     def _narrow(self, offsets: npt.NDArray[np.int64]) -> pa.Buffer:
         if offsets[-1] > OFFSET_LIMIT:
             raise ContractError(
-                f"Feature {self.spec.name!r} has {offsets[-1]} values or bytes in one batch, and Arrow's lists hold "
-                f"{OFFSET_LIMIT}; decode fewer records at a time."
+                f"Feature {self.spec.name!r} has {offsets[-1]} values or bytes in one batch, more than an Arrow list can "
+                f"hold ({OFFSET_LIMIT}); decode fewer records at a time."
             )
         return pa.py_buffer(offsets.astype(np.int32))

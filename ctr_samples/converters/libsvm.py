@@ -126,7 +126,7 @@ def _survey(path: str, lines: DataFrame, size: int | None, zero_based: bool) -> 
         counts = f"{row['malformed']:,} of {row['lines']:,}"
         raise InputError(_refusal(path, counts, line, problem_of_it, zero_based))
     if not row["lines"]:
-        raise InputError(f"{path} has no line but comments; expected `label index:value ...`.")
+        raise InputError(f"{path} has nothing but comments; expected `label index:value ...`.")
     if size is None and row["largest"] is None:
         raise InputError(f"{path} has no feature in any line; declare `size`.")
     return _Survey(size or row["largest"] + 1, row["ranked"] > 0)
@@ -136,5 +136,5 @@ def _refusal(path: str, counts: str, line: str, problem: str, zero_based: bool) 
     shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
     remedy = "correct or remove them"
     if problem.endswith("the index 0") and not zero_based:
-        remedy = "libsvm counts from 1; if these count from 0, as libfm does, say zero_based"
+        remedy = "libsvm counts from 1; if these count from 0, as libfm does, set zero_based"
     return f"{path}: {counts} lines cannot be read, such as {shown!r}: {problem}; {remedy}."

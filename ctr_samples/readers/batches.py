@@ -182,7 +182,7 @@ def _chosen(contract: ExampleContract, columns: Collection[str] | None) -> list[
     there = [SPARSE] if contract.layout == "sparse" else features
     unknown = sorted(set(columns) - set(there))
     if isinstance(columns, str):
-        raise UsageError(f"`columns` is {columns!r}; expected a list of names of features.")
+        raise UsageError(f"`columns` is {columns!r}; expected a list of feature names.")
     if unknown:
         raise InputError(f"There is no feature {unknown[0]!r}; the samples have {', '.join(there)}.")
     wanted = features if contract.layout == "sparse" and columns else columns

@@ -183,6 +183,6 @@ def _content(message: bytes, spec: FeatureSpec) -> bytes:
 def _not_a_tensor(spec: FeatureSpec) -> DamagedFile:
     shape = None if spec.shape is None else list(spec.shape)
     return DamagedFile(
-        f"A value of the feature {spec.name!r} is not a {spec.dtype} tensor of shape {shape} in the encoding "
-        f"{spec.encoding!r}; read with the contract that the file was written with."
+        f"A value of the feature {spec.name!r} is not a tensor of {spec.dtype} with shape {shape} in the encoding "
+        f"{spec.encoding!r}; read with the contract the file was written with."
     )

@@ -88,7 +88,7 @@ class _ShardFrames:
             self._file = storage.open(self._shard.path)
         except FileNotFoundError:
             raise DamagedFile(
-                f"{self._place} is missing, though the manifest names it; restore it, or run the day again."
+                f"{self._place} is missing, though the manifest lists it; restore it, or run the day again."
             ) from None
         compression = compression_of(self._shard.path)
         self._content: Any = self._file if compression == "none" else _Inflated(self._file, compression)
@@ -102,7 +102,7 @@ class _ShardFrames:
         self.left -= records
         if not self.left and self._to_the_end and (self._rest.size or self._fill(np.empty(1, np.uint8))):
             raise DamagedFile(
-                f"{self._place} goes on after its {self._shard.records} records, where the manifest says that it ends; restore "
+                f"{self._place} has data after its {self._shard.records} records, where the manifest says it ends; restore "
                 "it, or run the day again."
             )
         return run
@@ -143,7 +143,9 @@ class _ShardFrames:
 
     def _damaged(self, sound: int, wrong: int) -> DamagedFile:
         seen = self._seen + sound
-        what = PROBLEMS[wrong] if wrong != SOUND else f"it ends, and the manifest says {self._shard.records} records"
+        what = (
+            PROBLEMS[wrong] if wrong != SOUND else f"it ends there, but the manifest says {self._shard.records} records"
+        )
         return DamagedFile(f"{self._place} is damaged after {seen} records: {what}. Restore it, or run the day again.")
 
 

@@ -80,7 +80,7 @@ def check_size(contract: ExampleContract, batch_size: int) -> None:
         if spec.size is not None and spec.size * batch_size > _MOST_VALUES:
             raise ContractError(
                 f"{batch_size:,} records with {spec.size:,} values of the feature {spec.name!r} each are more than TensorFlow "
-                f"can parse at once ({_MOST_VALUES:,} values); take smaller batches, or the native engine."
+                f"can parse at once ({_MOST_VALUES:,} values); use smaller batches or the native engine."
             )
 
 

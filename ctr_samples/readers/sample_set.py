@@ -68,15 +68,15 @@ def samples_of(storage: Storage, manifests: Sequence[Manifest], split: str) -> S
         if contract.fingerprint != contracts[0].fingerprint:
             raise ContractError(
                 f"{storage.url} has samples of {manifests[0].run_date} and {manifest.run_date} with different contracts "
-                f"({_difference(contracts[0], contract)}); read them apart, or make them again with one configuration and one "
-                "lineage of fitted state."
+                f"({_difference(contracts[0], contract)}); read them separately, or generate them again with one configuration "
+                "and one lineage of fitted state."
             )
     return SampleSet(storage, tuple(manifests), split, contracts[0])
 
 
 def _days(date: str | None, dates: Sequence[str] | None) -> list[str]:
     if (date is None) == (dates is None):
-        raise UsageError('Give `date`, such as "2019-06-05", or `dates`, a list of such days.')
+        raise UsageError('Give either `date`, such as "2019-06-05", or `dates`, a list of such days.')
     days = [date] if date is not None else list(dates or ())
     if isinstance(dates, str) or not days or len(set(days)) < len(days):
         raise UsageError(f"`dates` is {dates!r}; expected a list of one or more different days.")
@@ -88,7 +88,7 @@ def _difference(one: ExampleContract, other: ExampleContract) -> str:
     mine, others = ({f.name: f for f in contract.features} for contract in (one, other))
     for name in [*mine, *others]:
         if mine.get(name) != others.get(name):
-            where = "is in one only" if name not in mine or name not in others else "is not the same"
+            where = "is in only one of them" if name not in mine or name not in others else "differs"
             return f"feature {name!r} {where}"
     if one.state != other.state:
         return "their ids come from different lineages of fitted state"

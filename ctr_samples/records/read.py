@@ -39,7 +39,7 @@ def records_of(storage: Storage, shard: Shard) -> Iterator[EncodedBatch]:
         with storage.open(shard.path) as file:
             yield from RecordReader(file, compression_of(shard.path), reopen=lambda: storage.open(shard.path))
     except FileNotFoundError:
-        raise DamagedFile(f"{place} is missing, though the manifest names it; restore it, or run again.") from None
+        raise DamagedFile(f"{place} is missing, though the manifest lists it; restore it, or run again.") from None
     except DamagedFile as error:
         raise DamagedFile(f"{place}: {error}") from error
 

@@ -33,7 +33,7 @@ class Assembler:
         self.contract = ExampleContract.from_dict(dict(manifest.contract))
         config = manifest.config
         _check_state(self.contract, state)
-        declared = [Declared.of(name, said) for name, said in config["features"].items()]
+        declared = [Declared.of(name, entry) for name, entry in config["features"].items()]
         self._required = {f.name for f in declared if f.nulls == "fail"}
         plain = [f for f in declared if not f.cross]
         self._features = [(f.name, feature_of(f, config, state, of_list=f.name in lists)) for f in plain]
@@ -76,7 +76,7 @@ class Assembler:
     def check(self, feature_rows: Mapping[str, Any], given: Mapping[str, Any] = _NOTHING) -> None:
         """UsageError for names that the configuration does not have. For tests of a service: it is not called for each row."""
         for name in [*sorted(set(feature_rows) - self._known), *sorted(set(given) - self._given)]:
-            raise UsageError(f"The samples have no view, history or feature {name!r}; there are {sorted(self._known)}.")
+            raise UsageError(f"The samples have no view, history or feature {name!r}; they have {sorted(self._known)}.")
 
 
 def load_assembler(path: str, *, date: str, lists: Collection[str] = ()) -> Assembler:
@@ -85,22 +85,21 @@ def load_assembler(path: str, *, date: str, lists: Collection[str] = ()) -> Asse
     Raises InputError for a day that is not there and for a fitted state that is not the one that the samples were made with.
     """
     manifest = require_manifest(open_storage(path), parse_day(date))
-    said = manifest.contract.get("state")
-    state = require_state(open_storage(_filled(manifest.config["fitted"]["path"])), manifest.day) if said else None
+    fitted = manifest.contract.get("state")
+    state = require_state(open_storage(_filled(manifest.config["fitted"]["path"])), manifest.day) if fitted else None
     return Assembler(manifest, state, lists)
 
 
 def _check_state(contract: ExampleContract, state: FittedState | None) -> None:
-    said = contract.state
-    if said is None:
+    expected = contract.state
+    if expected is None:
         return
-    found = None if state is None else (state.lineage, state.version, state.fingerprint)
-    if found != (said["lineage"], said["version"], said["fingerprint"]):
-        there = "none was given" if state is None else f"found version {state.version} of lineage {state.lineage}"
+    identity = None if state is None else (state.lineage, state.version, state.fingerprint)
+    if identity != (expected["lineage"], expected["version"], expected["fingerprint"]):
+        given = "none was given" if state is None else f"version {state.version} of lineage {state.lineage} was given"
         raise InputError(
-            f"The samples were made with version {said['version']} of the fitted state of lineage {said['lineage']}, and "
-            f"{there}; "
-            "give the state that is kept under `fitted.path`."
+            f"The samples were made with version {expected['version']} of the fitted state of lineage {expected['lineage']}, "
+            f"but {given}; give the state from `fitted.path`."
         )
 
 
@@ -109,7 +108,7 @@ def _filled(path: str) -> str:
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in os.environ:
-            raise InputError(f"`fitted.path` is {path!r}, and the environment has no {match[1]}; set it.")
+            raise InputError(f"`fitted.path` is {path!r}, but the environment variable {match[1]} is not set; set it.")
         return os.environ[match[1]]
 
     return re.sub(r"\$\{(\w+)\}", value, path)

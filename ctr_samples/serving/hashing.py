@@ -97,6 +97,6 @@ def text_of(value: Any, name: str) -> bytes:
     if hasattr(value, "item"):  # a scalar of NumPy
         return text_of(value.item(), name)
     raise InputError(
-        f"features.{name}: found {value!r}, expected text, an integer, a boolean or a date for an id; give the column as the "
-        "type that it has in the source."
+        f"features.{name}: found {value!r}, expected text, an integer, a boolean or a date for an id; pass the column in "
+        "the type it has in the source."
     )

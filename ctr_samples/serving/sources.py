@@ -45,7 +45,7 @@ def _given(said: Declared) -> Get:
     def get(rows: Rows) -> Any:
         if name not in rows[""]:
             raise InputError(
-                f"features.{name}: {said.expr or said.at or said.from_!r} is SQL, which only the job evaluates; give its value "
+                f"features.{name}: {said.expr or said.at or said.from_!r} is SQL, which only the job evaluates; pass its value "
                 f"as `given={{{name!r}: ...}}`."
             )
         return steps(rows) if steps is not None else rows[""][name]
@@ -94,7 +94,7 @@ def _derived(row: Mapping[str, Any], root: str, column: str, name: str) -> Any:
     if column == "length" and "items" in row:
         return len(row["items"])
     raise InputError(
-        f"features.{name}: the row of {root!r} has no column {column!r}; give it, as None if it is missing there."
+        f"features.{name}: the row of {root!r} has no column {column!r}; pass it, as None if the value is missing."
     )
 
 

@@ -112,9 +112,9 @@ def _multi_hot(ids_of: Change, buckets: int, said: Declared, of_list: bool) -> C
     def vector(value: Any) -> list[Any]:
         if value is not None and isinstance(value, list | tuple) != of_list:
             raise InputError(
-                f"features.{said.name}: found {value!r}, and the assembler takes the column for "
+                f"features.{said.name}: found {value!r}, but the assembler expects "
                 f"{'a list' if of_list else 'a single value'}; "
-                + ("take its name out of `lists`." if of_list else f"make it with `lists={{{said.name!r}}}`.")
+                + ("remove its name from `lists`." if of_list else f"create it with `lists={{{said.name!r}}}`.")
             )
         numbers: list[Any] = [zero] * buckets
         for place in ids_of(value) or ():

@@ -40,7 +40,7 @@ def disagreement_of_shards(shards: Sequence[Shard], directory: str, compression:
         if partition_of(name) != shard.partition:
             return f"{shard.path} was not written by the task of partition {shard.partition}"
         if compression is not None and compression_of(name) != compression:
-            return f"the compression is {compression}, but the name of {shard.path} says another one"
+            return f"the compression is {compression}, but the name of {shard.path} says otherwise"
     return None
 
 

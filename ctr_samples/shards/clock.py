@@ -22,7 +22,7 @@ def time_of(storage: Storage, directory: str) -> datetime:
         return storage.modified(probe)
     except FileNotFoundError:
         raise StorageError(
-            f"{storage.locate(probe)} was put, but is not found; expected a store that keeps what it takes. Run again."
+            f"{storage.locate(probe)} was written but cannot be found; expected a store that keeps what it accepts. Run again."
         ) from None
     finally:
         with suppress(StorageError):

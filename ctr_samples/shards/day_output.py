@@ -138,8 +138,8 @@ def _check_name(storage: Storage, current: Manifest | None, name: str) -> None:
     """Refuse to put a sample set behind the generations of another one."""
     if current is not None and current.name != name:
         raise UsageError(
-            f"{storage.url} holds the samples of {current.name!r} on {current.run_date}, and this configuration is {name!r}; "
-            "give each sample set an `output.path` of its own."
+            f"{storage.url} holds the samples of {current.name!r} on {current.run_date}, but this configuration is {name!r}; "
+            "give each sample set its own `output.path`."
         )
 
 

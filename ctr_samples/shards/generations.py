@@ -24,7 +24,7 @@ def following(number: int, place: str) -> int:
     if number >= MOST_GENERATIONS:
         raise InputError(
             f"{place} holds {generation_name(number)}, the last name that a manifest can have, so there is no next generation. "
-            "If it was put there by hand, move it away; else write to a new directory."
+            "If somebody put it there by hand, move it away; otherwise write to a new directory."
         )
     return number + 1
 
@@ -55,11 +55,11 @@ def _read_back(storage: Storage, path: str, run_id: str, error: NameTaken | Stor
     except FileNotFoundError:
         if isinstance(error, StorageError):
             raise error from None
-        raise _unknown(place, run_id, "the store refused it as existing, then did not find it") from error
+        raise _unknown(place, run_id, "the store rejected it as existing, then could not find it") from error
     except StorageError as unreadable:
         raise _unknown(place, run_id, str(unreadable)) from error
     except (ValueError, KeyError, TypeError, RecursionError) as malformed:
-        raise _unknown(place, run_id, f"what stands there is not a manifest: {malformed}") from error
+        raise _unknown(place, run_id, f"the file there is not a manifest: {malformed}") from error
     if there != run_id:
         raise PublishConflict(
             f"Run {there} published {place} first; this run ({run_id}) published nothing. "
@@ -67,8 +67,8 @@ def _read_back(storage: Storage, path: str, run_id: str, error: NameTaken | Stor
         ) from None
 
 
-def _unknown(place: str, run_id: str, reason: str) -> PublishUnknown:
+def _unknown(location: str, run_id: str, reason: str) -> PublishUnknown:
     return PublishUnknown(
-        f"It is not known whether {place} was written ({reason.rstrip('.')}). "
-        f"If its run_id is {run_id}, this run is published; if it is absent, run it again."
+        f"It is unknown whether {location} was written ({reason.rstrip('.')}). "
+        f"If its run_id is {run_id}, this run is published; if it does not exist, run again."
     )

@@ -42,9 +42,9 @@ def parse_day(text: str) -> date:
     try:
         day = date.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"The date is {text!r}, which is no day of the calendar.") from None
+        raise UsageError(f"The date is {text!r}, which is not in the calendar.") from None
     if not 1971 <= day.year <= 2199:  # leaves room for windows on both sides of what Spark and Python can count
-        raise UsageError(f"The date is {text!r}; expected a day of the years 1971 to 2199.")
+        raise UsageError(f"The date is {text!r}; expected a day from 1971 to 2199.")
     return day
 
 

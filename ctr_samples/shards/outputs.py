@@ -28,7 +28,7 @@ class Published:
         found = tuple(s for s in self.shards if split in (None, s.split))
         if split is not None and not found:
             there = ", ".join(sorted({s.split for s in self.shards}, reverse=True))
-            raise InputError(f"There is no split {split!r} in {self.title}; there is {there or 'none'}.")
+            raise InputError(f"{self.title} has no split {split!r}; it has {there or 'none'}.")
         return found
 
 

@@ -30,7 +30,7 @@ def latest_manifest(storage: Storage, day: date) -> Manifest | None:
     except FileNotFoundError:
         place = storage.locate(manifest_path(day, generation))
         raise StorageError(
-            f"{place} was listed, but is not found; expected a store that keeps what it lists. Run again."
+            f"{place} was listed but cannot be found; expected a store that keeps what it lists. Run again."
         ) from None
 
 
@@ -56,7 +56,7 @@ def _sound(data: bytes, place: str) -> Manifest:
     try:
         wrong = disagreement(manifest)
     except ContractError as error:
-        raise DamagedFile(f"{place} has no contract that can be read. {error}") from None
+        raise DamagedFile(f"{place} has a contract that cannot be read. {error}") from None
     if wrong:
         raise DamagedFile(f"{place} contradicts itself: {wrong}; {REMEDY}.")
     return manifest
@@ -77,7 +77,7 @@ def require_manifest(storage: Storage, day: date) -> Manifest:
     manifest = latest_manifest(storage, day)
     if manifest is None:
         days = published_days(storage)
-        there = f"published are {days[0]} to {days[-1]} ({len(days)} day(s))" if days else "no day is published there"
+        there = f"it has {days[0]} to {days[-1]} ({len(days)} day(s))" if days else "nothing is published there"
         raise InputError(f"{storage.url} has no samples of {day}; {there}. Run the job for that day first.")
     return manifest
 
@@ -154,7 +154,7 @@ def check_age(storage: Storage, directory: str, began: datetime, longest_run: ti
     if age > longest_run:
         raise ConfigError(
             f"This run took {age}, longer than `output.retention.longest_run: {longest_run}`, after which another run may "
-            "remove its files; nothing was published. Set a longer one, and run again."
+            "remove its files; nothing was published. Increase it and run again."
         )
 
 
@@ -167,7 +167,7 @@ def publish(storage: Storage, manifest: Manifest) -> None:
     directory, data = manifests_directory(manifest.day), manifest.to_json()
     _sound(
         data,
-        f"Nothing was published: what was to be {storage.locate(manifest_path(manifest.day, manifest.generation))}",
+        f"Nothing was published: the manifest for {storage.locate(manifest_path(manifest.day, manifest.generation))}",
     )
     check_shards(storage, manifest.shards)
     generations.put(storage, directory, manifest.generation, data, manifest.run_id)
@@ -182,6 +182,6 @@ def mark_success(storage: Storage, manifest: Manifest) -> None:
         pass
     except StorageError as error:
         raise StorageError(
-            f"Generation {manifest.generation} of {manifest.run_date} is published and can be read, but not marked "
-            f"with _SUCCESS, for which schedulers wait. {error}"
+            f"Generation {manifest.generation} of {manifest.run_date} is published and can be read, but is not marked "
+            f"with _SUCCESS, which schedulers wait for. {error}"
         ) from error

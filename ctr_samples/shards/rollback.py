@@ -28,11 +28,11 @@ def rollback(storage: Storage, day: date, to: int, now: datetime, token: str) ->
         require_manifest(storage, day)  # raises, and says which days there are
     if to not in numbers:
         there = ", ".join(map(str, numbers[-_SHOWN:]))
-        raise InputError(f"There is no generation {to} of {day} in {storage.url}; there is {there}. Give one of these.")
+        raise InputError(f"{storage.url} has no generation {to} of {day}; it has {there}. Choose one of these.")
     if to == numbers[-1]:
-        raise UsageError(f"Generation {to} of {day} is what readers see already; give an earlier one.")
+        raise UsageError(f"Readers already see generation {to} of {day}; choose an earlier one.")
     earlier = read_manifest(storage, day, to)
-    remedy = f"so generation {to} cannot come back. Take another one, or run the day again"
+    remedy = f"so generation {to} cannot be restored. Choose another one, or run the day again"
     check_shards(storage, earlier.shards, remedy)
     number = generations.following(numbers[-1], storage.locate(manifests_directory(day)))
     made = replace(
@@ -46,7 +46,7 @@ def rollback(storage: Storage, day: date, to: int, now: datetime, token: str) ->
     publish(storage, made)
     # A run of the day may have cleaned up between the look and the put: the generation was old.
     check_shards(
-        storage, made.shards, f"so generation {number} cannot be read. Go to another one, or run the day again"
+        storage, made.shards, f"so generation {number} cannot be read. Roll back to another one, or run the day again"
     )
     return made
 

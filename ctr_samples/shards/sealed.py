@@ -52,7 +52,7 @@ def read_sealed(kind: type[T], data: bytes, place: str, form: Form) -> T:
         broken = _broken_seal(document)
         read = typed(kind, document)
     except KeyError as error:
-        raise DamagedFile(f"{place} is not {form.name} (it has no {error}); {form.remedy}.") from None
+        raise DamagedFile(f"{place} is not {form.name} (it lacks {error}); {form.remedy}.") from None
     except (ValueError, RecursionError) as error:
         raise DamagedFile(f"{place} is not {form.name} ({error}); {form.remedy}.") from None
     if broken:
@@ -89,5 +89,5 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for i, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:i]))
-        raise ValueError(f"the key {twice!r} stands there twice")
+        raise ValueError(f"the key {twice!r} occurs twice")
     return found

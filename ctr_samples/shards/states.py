@@ -81,7 +81,7 @@ def require_state(storage: Storage, run_date: date) -> FittedState:
     state = state_before(storage, run_date)
     if state is None:
         latest = latest_state(storage)
-        there = "there is none" if latest is None else f"there are only ones that look at days up to {latest.through}"
+        there = "there is none" if latest is None else f"the newest was fitted through {latest.through}"
         raise InputError(
             f"{storage.url} has no fitted state from before {run_date}; {there}. Run `ctr-samples fit` through an earlier day."
         )

@@ -134,12 +134,12 @@ def on_disk(manifest: TableManifest, write: TableWrite) -> TableManifest:
 
 def refusal(current: TableManifest, write: TableWrite) -> str | None:
     """Why rows cannot be added to what is there, or None."""
-    for name, there, new in (
-        ("records of type", current.record_type, write.record_type),
-        ("partitions by", list(current.partition_by) or "nothing", list(write.partition_by) or "nothing"),
+    for has, there, new in (
+        ("has records of type", current.record_type, write.record_type),
+        ("is partitioned by", list(current.partition_by) or "nothing", list(write.partition_by) or "nothing"),
     ):
         if there != new:
-            return f"holds {name} {there}, and {new} was to be written; use another directory, or overwrite the table"
+            return f"{has} {there}, but this write {has} {new}; use another directory, or overwrite the table"
     return None
 
 
@@ -205,7 +205,7 @@ class Table:
             manifest = next_manifest(current, write, datetime.now(UTC).isoformat(timespec="seconds"))
             data = on_disk(manifest, write).to_json()
             _sound(
-                data, f"Nothing was published: what was to be generation {manifest.generation} of {self.storage.url}"
+                data, f"Nothing was published: the manifest for generation {manifest.generation} of {self.storage.url}"
             )
             check_shards(self.storage, write.shards)  # right before the put: a clean-up may have come between
             try:
@@ -232,7 +232,7 @@ class Table:
         try:
             manifest = _sound(self.storage.read(path), place)
         except FileNotFoundError:
-            raise DamagedFile(f"{place} is missing, though a later generation builds upon it; restore it.") from None
+            raise DamagedFile(f"{place} is missing, though a later generation builds on it; restore it.") from None
         if manifest.generation != generation:
             raise generations.misplaced(
                 place,
@@ -257,11 +257,11 @@ def _sound(data: bytes, place: str) -> TableManifest:
     try:
         contracts = [ExampleContract.from_dict(dict(one)) for one in manifest.contracts]
     except ContractError as error:
-        raise DamagedFile(f"{place} has no contract that can be read. {error}") from None
+        raise DamagedFile(f"{place} has a contract that cannot be read. {error}") from None
     others = [contract.record for contract in contracts if contract.record != manifest.record_type]
     wrong = disagreement_of_shards(manifest.shards, "")
     if others:
-        wrong = f"its records are of type {manifest.record_type}, and a contract has {others[0]}"
+        wrong = f"its records are of type {manifest.record_type}, but a contract has type {others[0]}"
     if wrong:
         raise DamagedFile(f"{place} contradicts itself: {wrong}; restore it.")
     return manifest

@@ -39,7 +39,7 @@ class Night:
         """Where a table has its files of a day; UsageError if it has none."""
         place = self.root / table / f"dt={day}"
         if not place.is_dir():
-            raise UsageError(f"There is no {place}; expected a simulation of {self.day} and the day before.")
+            raise UsageError(f"{place} does not exist; expected a simulation of {self.day} and the day before.")
         return place
 
     def sound_lines(self) -> Iterator[Line]:
@@ -315,7 +315,7 @@ WAYS: dict[str, Callable[[Night], None]] = {
 def check_way(way: str) -> None:
     """Raise UsageError for the name of a way that there is not."""
     if way not in WAYS:
-        raise UsageError(f"There is no way {way!r} for a night to go wrong; there are {', '.join(WAYS)}.")
+        raise UsageError(f"Unknown way to break a night: {way!r}; expected one of {', '.join(WAYS)}.")
 
 
 def spoil(root: str | Path, day: date, way: str) -> None:

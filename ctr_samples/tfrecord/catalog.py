@@ -48,7 +48,7 @@ def find(options: Options) -> Catalog:
     for other in found[1:]:
         if replace(other, files=()) != replace(found[0], files=()):
             raise InputError(
-                f"The paths {', '.join(options.paths)} hold different columns or kinds of record; load them apart."
+                f"The paths {', '.join(options.paths)} hold different columns or kinds of records; load them separately."
             )
     return replace(found[0], files=files)
 
@@ -71,7 +71,7 @@ def _find_one(place: Place, options: Options) -> Catalog:
                 return nightly
     if options.split is not None:
         raise InputError(
-            f"{place} is no output of the nightly job, so it has no split {options.split!r}; leave it out."
+            f"{place} was not written by the nightly job, so it has no split {options.split!r}; remove the option."
         )
     return _foreign(place, options)
 
@@ -133,8 +133,8 @@ def _nightly(storage: Storage, place: Place, options: Options) -> Catalog | None
         theirs = ExampleContract.from_dict(dict(manifest.contract))
         if (theirs.features, theirs.record) != (newest.features, newest.record):
             raise ContractError(
-                f"{storage.url}: the samples of {manifest.run_date} have other features than those of "
-                f"{manifests[-1].run_date}; load the days apart, by their paths."
+                f"{storage.url}: the samples of {manifest.run_date} have different features from those of "
+                f"{manifests[-1].run_date}; load the days separately, by their paths."
             )
     _check_record_type(storage.url, newest.record, options)
     shards = [shard for manifest in manifests for shard in manifest.of_split(options.split)]
@@ -153,7 +153,8 @@ def _of_manifest(storage: Storage, shard: Shard) -> DataFile:
 def _check_record_type(where: str, there: str, options: Options) -> None:
     if options.record_type not in (None, there):
         raise ContractError(
-            f"{where} holds records of type {there}, the option recordType asks for {options.record_type}; leave it out."
+            f"{where} holds records of type {there}, but the option recordType asks for {options.record_type}; "
+            "remove the option."
         )
 
 
@@ -164,7 +165,8 @@ def _foreign(place: Place, options: Options) -> Catalog:
     for path in sizes:
         if _OURS_BELOW.fullmatch(path):
             raise InputError(
-                f"{place} holds {storage.locate(path)}, whose directory must be read by its manifests; load that directory."
+                f"{place} holds {storage.locate(path)}, whose directory must be read through its manifests; load that "
+                "directory."
             )
     if not any(map(place.has, sizes)):
         storage, place, sizes = _single(storage, place)

@@ -93,13 +93,13 @@ def _check_known(field: StructField, there: FeatureSpec) -> None:
     dtype = "float32" if is_vector(element) else dtype_of(element)
     problem = None
     if dtype != there.dtype or (_is_whole(there) and _levels(field.dataType) != _levels(type_of(there))):
-        problem = f"its data are {type_of(there).simpleString()}; change the schema"
+        problem = f"the data are {type_of(there).simpleString()}; change the schema"
     elif isinstance(element, (DateType, *TIMESTAMPS)) and there.unit is None:
         problem = "its data are plain integers; read it as bigint and convert it"
     elif isinstance(element, DateType) and there.unit != "D":
-        problem = f"its data count {there.unit}; read it as timestamp"
+        problem = f"the data are times in {there.unit}; read it as timestamp"
     if problem:
-        raise ContractError(f"Column {field.name!r} is to be read as {kind}, but {problem}.")
+        raise ContractError(f"Column {field.name!r} is declared as {kind}, but {problem}.")
 
 
 def _is_whole(there: FeatureSpec) -> bool:

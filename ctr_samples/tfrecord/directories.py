@@ -53,8 +53,8 @@ def found_files(paths: Iterable[str], place: Place, *, base_given: bool, recursi
     bases = sorted({leaf.base for leaf in leaves})
     if len(bases) > 1:
         raise InputError(
-            f"{place} has partition columns (key=value directories), but they begin in different places: "
-            f"{', '.join(base or '.' for base in bases[:3])}. Load these apart, set the option basePath to the directory "
+            f"{place} has partition columns (key=value directories), but they start at different levels: "
+            f"{', '.join(base or '.' for base in bases[:3])}. Load these separately, set the option basePath to the directory "
             "above the partitions, or set recursiveFileLookup to read every file without partition columns."
         )
     return [FoundFile(leaf.path, leaf.values) for leaf in leaves if leaf.values]

@@ -74,7 +74,7 @@ def _checked_chunks(file: DataFile) -> Iterator[EncodedBatch]:
 
 def _missing(file: DataFile) -> str:
     if file.shard is None:
-        return f"{file.place} was there when the query was planned and is gone; read again."
+        return f"{file.place} existed when the query was planned but is gone now; read again."
     return (
         f"{file.place} is missing: the directory was overwritten since the query was planned, or the file was lost. "
         "Read again; restore the file if that fails too."

@@ -36,7 +36,7 @@ def schema_for(catalog: Catalog, options: Options) -> StructType:
         return schema
     if options.file_column in schema.names:
         raise ContractError(
-            f"The option fileColumn is {options.file_column!r}, which is a column of the data; use another name."
+            f"The option fileColumn is {options.file_column!r}, which is already a column of the data; use another name."
         )
     return StructType([*schema, StructField(options.file_column, StringType(), nullable=False)])
 
@@ -46,8 +46,8 @@ def _schema_of_data(catalog: Catalog, options: Options) -> StructType:
         return _chosen(list(catalog.schema), catalog.partitions, options.columns)
     if not catalog.files:
         raise InputError(
-            "The paths hold no TFRecord files from which to infer a schema; give a schema, or another path. Files in nested "
-            "directories are read where these are named key=value, or with the option recursiveFileLookup."
+            "The paths hold no TFRecord files to infer a schema from; give a schema, or another path. Files in nested "
+            "directories are read only where these are named key=value, or with the option recursiveFileLookup."
         )
     if catalog.record_type == "byte_array":
         return _chosen(list(BYTE_ARRAY), catalog.partitions, options.columns)
@@ -66,7 +66,7 @@ def _chosen(inside: list[StructField], partitions: StructType, columns: tuple[st
 def _check_columns(columns: tuple[str, ...], known: list[str]) -> None:
     missing = [name for name in columns if name not in known]
     if missing:
-        raise ContractError(f"The option columns names {', '.join(missing)}; the data have {', '.join(known)}.")
+        raise ContractError(f"The option columns lists {', '.join(missing)}, but the data have {', '.join(known)}.")
 
 
 def _inferred(catalog: Catalog, options: Options) -> StructType:
@@ -74,8 +74,8 @@ def _inferred(catalog: Catalog, options: Options) -> StructType:
     inside = [name for name in survey.names() if name not in catalog.partitions.names]
     if not inside:
         raise ContractError(
-            f"{catalog.files[0].place} and {len(catalog.files) - 1} other file(s) have no feature from which to infer a "
-            "schema; give one, or set recordType if the records are no Examples."
+            f"{catalog.files[0].place} and {len(catalog.files) - 1} other file(s) have no feature to infer a schema "
+            "from; give a schema, or set recordType if the records are not Examples."
         )
     _check_columns(options.columns, [*inside, *catalog.partitions.names])
     wanted = [name for name in inside if name in options.columns or not options.columns]

@@ -74,7 +74,7 @@ def inferred_columns(all_values: Iterable[Values]) -> StructType:
     for values in every:
         if [name.lower() for name in values] != [name.lower() for name in names]:
             raise InputError(
-                f"Some files have the partition columns {names}, others {list(values)}; load their directories apart."
+                f"Some files have the partition columns {names}, others {list(values)}; load their directories separately."
             )
     columns = zip(*(values.values() for values in every), strict=True)
     distinct = {name: set(texts) for name, texts in zip(names, columns, strict=True)}
@@ -113,8 +113,8 @@ def typed(name: str, text: str | None, kind: DataType) -> Any:
     value = _typed(text, kind)
     if value is None:
         raise ContractError(
-            f"The partition column {name!r} has the value {text!r}, which is no {kind.simpleString()}; "
-            "read it as string, or leave the column out of the schema."
+            f"The partition column {name!r} has the value {text!r}, which is not a valid {kind.simpleString()}; "
+            "read it as string, or remove the column from the schema."
         )
     return value
 

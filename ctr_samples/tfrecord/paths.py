@@ -68,7 +68,7 @@ def place_of(path: str, base: str | None = None) -> Place:
     inside = _inside(root, text if glob else fixed)
     if inside is None:
         raise UsageError(
-            f"The option basePath is {base}, which is not above {path}; expected a directory that holds it."
+            f"The option basePath is {base}, which does not contain {path}; expected a directory above it."
         )
     if not glob:
         return Place(root, inside)

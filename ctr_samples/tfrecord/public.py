@@ -114,8 +114,8 @@ def _partition_columns(schema: StructType, names: list[str]) -> StructType:
             raise UsageError(f"The DataFrame has no column {name!r} to partition by; {hint}")
         if not isinstance(schema[name].dataType, PARTITION_TYPES):
             raise ContractError(
-                f"Column {name!r} has the type {schema[name].dataType.simpleString()}, which is no name of a directory; "
-                "partition by a text, an integer, a decimal, a boolean or a date."
+                f"Column {name!r} has the type {schema[name].dataType.simpleString()}, which cannot name a directory; "
+                "partition by a string, an integer, a decimal, a boolean or a date."
             )
         fields.append(StructField(name, schema[name].dataType))
     if len(set(names)) < len(names):

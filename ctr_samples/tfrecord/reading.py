@@ -126,7 +126,7 @@ class TfrecordReader(DataSourceReader):
         for name, field in self._partitions.items():
             values[field.name] = typed(name, file.values.get(name), field.dataType)
             if values[field.name] is None and not field.nullable:
-                raise ContractError(f"{file.place}: {name!r} is null by its directory, but the schema says NOT NULL.")
+                raise ContractError(f"{file.place}: the directory makes {name!r} null, but the schema says NOT NULL.")
         return values
 
 
@@ -135,7 +135,9 @@ def _file_column(schema: StructType, options: Options) -> str | None:
     for field in schema:
         if field.name == options.file_column:
             if not isinstance(field.dataType, StringType):
-                raise ContractError(f"Column {field.name!r} is the option fileColumn, which is text; make it a string.")
+                raise ContractError(
+                    f"Column {field.name!r} is the fileColumn, which holds paths; declare it as string."
+                )
             return field.name
     return None
 
@@ -154,8 +156,8 @@ def _decoded(file: DataFile, plan: ReadPlan, decoder: ExampleDecoder, rows: Enco
     except ContractError as error:
         said = str(error).partition(". Read with the contract")[0]
         raise ContractError(
-            f"{file.place}, {_numbered(said, first)}. Give the column the type of its data, an ARRAY where a record has "
-            "several values."
+            f"{file.place}, {_numbered(said, first)}. Declare the column with the type of its data, an ARRAY where a "
+            "record has several values."
         ) from None
     except DamagedFile as error:
         raise DamagedFile(f"{file.place}, {_numbered(str(error), first)}") from None

@@ -79,7 +79,7 @@ def contract_of(schema: StructType, record: RecordType) -> ExampleContract:
     if record == "byte_array":
         return ExampleContract((_byte_array(schema),), record)
     if not schema.fields:
-        raise ContractError("The DataFrame has no columns to write; keep at least one beside those of partition_by.")
+        raise ContractError("The DataFrame has no columns to write; keep at least one besides those of partition_by.")
     features = [spec for field in schema for spec in features_of(field.name, field.dataType, record)]
     return ExampleContract(tuple(features), record)
 

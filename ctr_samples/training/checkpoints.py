@@ -49,7 +49,7 @@ class Checkpoints:
         except (tf.errors.OpError, AssertionError, IndexError, RuntimeError, ValueError) as error:
             raise DamagedFile(
                 f"The checkpoint {newest} cannot be read ({str(error).splitlines()[0]}); remove it and its line in "
-                f"{self._directory}/checkpoint to go on from the one before, or take a new directory."
+                f"{self._directory}/checkpoint to resume from the one before, or use a new directory."
             ) from None
         return int(self._steps.numpy())
 
@@ -70,12 +70,12 @@ class Checkpoints:
                 _write_at_once(path, json.dumps(said, indent=1) + "\n")
             return
         except ValueError as error:
-            raise DamagedFile(f"{path} is not JSON ({error}); take a new directory for the checkpoints.") from None
+            raise DamagedFile(f"{path} is not JSON ({error}); use a new directory for the checkpoints.") from None
         for name in [*said, *before]:
             if said.get(name) != before.get(name):
                 raise UsageError(
-                    f"{self._directory} has the checkpoints of a training with {name} {before.get(name)!r}, and this one has "
-                    f"{said.get(name)!r}; give the same arguments to go on, or take a new directory to begin."
+                    f"{self._directory} has checkpoints of a training with {name} {before.get(name)!r}, but this one has "
+                    f"{said.get(name)!r}; use the same arguments to resume, or a new directory to start over."
                 )
 
 

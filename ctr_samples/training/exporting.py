@@ -51,7 +51,7 @@ def export(model: ClickModel, directory: str, about: Mapping[str, Any]) -> str:
         version = max((int(path.name) for path in root.iterdir() if path.name.isdigit()), default=0) + 1
         staged.rename(root / str(version))
     except OSError as error:
-        raise UsageError(f"The model cannot be written to {directory} ({error}); give another `--export`.") from None
+        raise UsageError(f"The model cannot be written to {directory} ({error}); choose another `--export`.") from None
     finally:
         shutil.rmtree(staged, ignore_errors=True)
     return str(root / str(version))

@@ -46,7 +46,9 @@ class FitOptions:
         for name in ("checkpoints", "export"):
             value = getattr(self, name)
             if value is not None and "://" in value:
-                raise UsageError(f"`{name}` is {value}; expected a directory of a file system, and copy it from there.")
+                raise UsageError(
+                    f"`{name}` is {value}; expected a directory in a file system; copy the files from there."
+                )
         if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
             raise UsageError(f"`learning_rate` is {self.learning_rate}; expected a number above 0.")
 

@@ -57,25 +57,28 @@ class FitReport:
     def notes(self) -> Iterator[str]:
         """What else there is to know."""
         if self.exported:
-            yield f"The model is in {self.exported}"
+            yield f"The model is exported to {self.exported}"
         if self.left_out:
-            yield f"The model does not see {', '.join(self.left_out)}."
+            yield f"The model does not use {', '.join(self.left_out)}."
         if len(self.losses) > 1 and self.losses[-1] < _STILL * self.losses[-2]:
             yield (
                 f"The loss was still falling in the last epoch, from {self.losses[-2]:.4f} to {self.losses[-1]:.4f}; more "
-                "`--epochs` or a greater `--learning-rate` may do better."
+                "`--epochs` or a greater `--learning-rate` may help."
             )
         fewest = min(scores.positives for scores in self.splits.values())
         if fewest < _FEW_POSITIVES:
-            yield f"Only {fewest} × {self.label} in a split: this shows the way through, not a good model."
+            yield (
+                f"A split has only {fewest} positive(s) of {self.label}: this run demonstrates the pipeline; the model is not "
+                "meaningful."
+            )
 
     def warnings(self) -> Iterator[str]:
         """A sentence for each split on which the model is no better than a constant."""
         for name, scores in self.splits.items():
             if not scores.beats_constant:
                 yield (
-                    f"WARNING: on {name} the model loses {scores.log_loss:.4f}, and always saying the base rate "
-                    f"{scores.constant_log_loss:.4f}: it has learnt nothing that holds there."
+                    f"WARNING: on {name} the model has a log loss of {scores.log_loss:.4f}, and always predicting the base "
+                    f"rate has {scores.constant_log_loss:.4f}: the model has learned nothing that holds there."
                 )
 
     def _table(self, what: str, rows: Mapping[str, Evaluation]) -> Table:

@@ -88,7 +88,9 @@ def _train(
     loop = Loop(strategy, lambda: ClickModel(recipe), lambda: kind.make_optimizer(options.learning_rate))
     replicas = strategy.num_replicas_in_sync
     if options.batch_size % replicas:
-        raise UsageError(f"`batch_size` is {options.batch_size}; expected a multiple of the {replicas} replicas.")
+        raise UsageError(
+            f"`batch_size` is {options.batch_size}; expected a multiple of the number of replicas, {replicas}."
+        )
     batches = TrainBatches(options, found, loop.model)
     total = batches.steps(replicas)
     kept = None

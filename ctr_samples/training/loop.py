@@ -51,7 +51,7 @@ def _workers_named() -> int:
         return sum(len(cluster.get(job, ())) for job in ("chief", "worker"))
     except (ValueError, AttributeError, TypeError):
         raise UsageError(
-            f"The environment variable TF_CONFIG is {text!r}; expected JSON with `cluster` and `task`, or no such variable."
+            f"The environment variable TF_CONFIG is {text!r}; expected JSON with `cluster` and `task`; unset it to train alone."
         ) from None
 
 

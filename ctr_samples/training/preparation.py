@@ -95,7 +95,7 @@ def tokens_of(storage: Storage, manifests: Sequence[Manifest], contract: Example
             found[name] = storage.read(path).decode().split("\n")[:-1]
         except FileNotFoundError:
             raise DamagedFile(
-                f"{storage.locate(path)} is missing, and the samples leave its ids to the model; restore it, or run "
+                f"{storage.locate(path)} is missing, but the model needs it to look up ids; restore it, or run "
                 f"{newest.run_date} again."
             ) from None
     return found

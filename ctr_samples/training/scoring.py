@@ -52,14 +52,14 @@ def parts_to_score(found: TrainingSet, eval_date: str | None) -> list[Part]:
     if eval_date is None:
         after += timedelta(days=1)
     elif eval_date in days:
-        raise UsageError(f"The day {eval_date} to evaluate on is one that is trained on; expected another one.")
+        raise UsageError(f"The evaluation day {eval_date} is also a training day; choose another one.")
     manifest = require_manifest(found.storage, after) if eval_date else latest_manifest(found.storage, after)
     if manifest is None:
         return parts
     if manifest.contract.get("fingerprint") != _fingerprint(found):
         raise ContractError(
-            f"The samples of {after} have another contract than those of {days[0]}, so that a model of one says nothing of the "
-            "other; make them with one configuration and one lineage of fitted state, or give another day to evaluate on."
+            f"The contract of {after} differs from that of {days[0]}, so a model of one cannot be evaluated on the other; "
+            "generate both with one configuration and one lineage of fitted state, or choose another day to evaluate on."
         )
     return [*parts, Part(str(after), (str(after),), tuple(manifest.splits))]
 
@@ -75,7 +75,7 @@ def checked_slice(contract: ExampleContract, by: str | None) -> None:
     fit = [f.name for f in contract.features if f.role == "feature" and f.dtype in ("int64", "bytes") and f.shape == ()]
     if by not in fit:
         raise InputError(
-            f"The samples have no feature {by!r} with one id or text in a row to evaluate by; they have "
+            f"The samples have no feature {by!r} with a single id or text to slice by; they have "
             f"{', '.join(fit) or 'none'}."
         )
 
@@ -96,7 +96,7 @@ def score(
                 ]
             )
     if not columns:
-        raise InputError(f"There is no sample in {part.title}; expected some to evaluate on.")
+        raise InputError(f"{part.title} has no samples to evaluate on.")
     labels, predicted, *rest = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     values = rest.pop(0) if by else None
     whole = evaluate(labels, predicted, found.base_rate, *rest)

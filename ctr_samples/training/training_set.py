@@ -65,13 +65,13 @@ class TrainingSet:
         labels = self.contract.names("label")
         if len(rates) > 1:
             raise UsageError(
-                f"`calibrate` corrects for one rate of sampling, and the days have {', '.join(map(str, rates))}; train with "
-                "the weights of the samples, without it."
+                f"`calibrate` corrects for one sampling rate, but the days have {', '.join(map(str, rates))}; omit it to "
+                "train with the weights of the samples."
             )
         if len(labels) > 1 and rates != [1.0]:
             raise UsageError(
-                f"`calibrate` corrects for one label, and the samples were chosen by {', '.join(labels)} together; train with "
-                "the weights of the samples, without it."
+                f"`calibrate` corrects for one label, but the samples were chosen by {', '.join(labels)} together; omit it "
+                "to train with the weights of the samples."
             )
         return rates[0]
 
@@ -91,7 +91,7 @@ def open_training_set(path: str, days: Sequence[str], label: str | None) -> Trai
         when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
         raise InputError(
             f"The train split of {when} has {found.positives:.0f} positives of {found.label!r} in {found.records} samples; "
-            "training needs both kinds. Take other or more days."
+            "training needs positives and negatives. Choose other or more days."
         )
     return found
 

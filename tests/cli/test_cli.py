@@ -75,7 +75,7 @@ def test_a_run_prints_the_manifest_on_stdout_and_the_summary_on_stderr(
 @pytest.mark.parametrize(
     ("arguments", "code", "expected"),
     [
-        (["--date", "2019-13-01"], 2, "error: The date is '2019-13-01', which is no day of the calendar."),
+        (["--date", "2019-13-01"], 2, "error: The date is '2019-13-01', which is not in the calendar."),
         (["--date", "yesterday"], 2, "error: The date is 'yesterday'; expected a day such as 2019-11-26."),
         (["--date", "../2019"], 2, "error: The date is '../2019'; expected a day such as 2019-11-26."),
         (["--set", "output.pth=x"], 2, "output.pth: unknown key; did you mean 'path'?"),

@@ -183,7 +183,7 @@ def test_a_directory_that_is_a_link_is_not_used(
     before = sorted(target.iterdir())
     assert machine_code.machine_code() == b"compiled"
     assert sorted(target.iterdir()) == before
-    assert f"neither read from {one_place} nor kept there: it is a symbolic link" in caplog.text
+    assert f"neither loaded from nor stored in {one_place}: it is a symbolic link" in caplog.text
     assert "set CTR_SAMPLES_CACHE_DIR" in caplog.text
 
 
@@ -195,7 +195,7 @@ def test_a_directory_that_others_may_write_is_not_used(
     one_place.chmod(mode)
     assert machine_code.machine_code() == b"compiled"
     assert [path.name for path in one_place.iterdir()] == [f"kernels-{digest()}.o"]
-    assert "others may write in it" in caplog.text
+    assert "others can write to it" in caplog.text
 
 
 def test_a_directory_of_another_user_is_not_used(

@@ -102,7 +102,7 @@ def test_bytes_that_are_no_message_are_damage_at_their_place_in_the_file() -> No
     survey = SchemaSurvey()
     survey.add(chunk(example(n=[1]), example(n=[2])))
     size = len(frame(example(n=[1])))
-    with pytest.raises(DamagedFile, match=f"Record 3 at byte {3 * size} has sound checksums but"):
+    with pytest.raises(DamagedFile, match=f"Record 3 at byte {3 * size} has valid checksums but"):
         survey.add(chunk(example(n=[3]), b"\x0a\xff\xff"))
 
 
@@ -114,7 +114,7 @@ def test_a_key_that_is_no_utf8_is_damage_of_the_first_record_that_has_it() -> No
     for records in ([wrong], [example(n=[1]), wrong, wrong], [example(n=[1])] * 2 + [wrong]):
         at = records.index(wrong) + 1
         with pytest.raises(
-            DamagedFile, match=rf"^Record {at} at byte {at * size} has a key that is no UTF-8, b'\\xff'"
+            DamagedFile, match=rf"^Record {at} at byte {at * size} has a key that is not UTF-8, b'\\xff'"
         ):
             survey.add(chunk(*records))
 

@@ -157,8 +157,8 @@ def test_the_same_images_give_the_same_bytes_in_any_directory(spark: SparkSessio
 UNREADABLE = {
     "cats/cut.jpg": (noise("JPEG")[:-400], "cats/cut.jpg is damaged (image file is truncated"),
     "cats/cut.png": (noise("PNG")[:-400], "cats/cut.png is damaged ("),
-    "cats/text.jpg": (b"no image", "cats/text.jpg is no JPEG or PNG; it begins with b'no image'"),
-    "cats/moving.gif": (encoded("GIF", "L", (1, 1), 0), "cats/moving.gif is no JPEG or PNG; it begins with b'GIF8"),
+    "cats/text.jpg": (b"no image", "cats/text.jpg is not a JPEG or PNG; it begins with b'no image'"),
+    "cats/moving.gif": (encoded("GIF", "L", (1, 1), 0), "cats/moving.gif is not a JPEG or PNG; it begins with b'GIF8"),
     "cats/empty.jpg": (b"", "cats/empty.jpg is empty"),
 }
 
@@ -379,9 +379,10 @@ def test_the_job_prints_the_manifest_and_a_summary(spark: SparkSession, put: Put
     assert "Published 2 images of 2 classes in 1 shard(s) to" in said
     assert "0 a 1 0 1 b 1 0 all 2 0" in said
     assert (
-        "1 file(s) cannot be read and were left out, such as a/2.jpg is no JPEG or PNG; it begins with b'text'" in said
+        "1 file(s) cannot be read and were skipped, such as a/2.jpg is not a JPEG or PNG; it begins with b'text'"
+        in said
     )
-    assert "1 file(s) lie in no class folder and were left out, such as notes.txt" in said
+    assert "1 file(s) are in no class folder and were skipped, such as notes.txt" in said
 
 
 def test_the_job_says_in_one_sentence_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_line_of_many_features_is_read(spark: SparkSession, text: TextFile) ->
         ("1 1:1 qid:2", "'qid:2' is not index:value"),
         ("1 1:1e39", "it has a number that float32 cannot hold"),
         ("-1e39 1:1", "it has a number that float32 cannot hold"),
-        ("1 0:1", "it has the index 0; libsvm counts from 1; if these count from 0, as libfm does, say zero_based."),
+        ("1 0:1", "it has the index 0; libsvm counts from 1; if these count from 0, as libfm does, set zero_based."),
         ("1 2:1 2:1", "it has an index twice"),
         ("1 3:1 2:1", "its indices do not ascend"),
         ("1 1:1 10:1", "its largest index lies beyond the declared size of 9"),
@@ -127,8 +127,8 @@ def test_a_malformed_line_is_refused_with_its_text(
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("", "has no line but comments; expected `label index:value ...`"),
-        ("# nothing\n\n", "has no line but comments"),
+        ("", "has nothing but comments; expected `label index:value ...`"),
+        ("# nothing\n\n", "has nothing but comments"),
         ("1\n0\n", "has no feature in any line; declare `size`"),
     ],
 )

@@ -111,8 +111,8 @@ def test_another_sample_set_is_not_put_behind_the_generations_of_this_one(
     with pytest.raises(UsageError) as caught:
         job.run(spark, open_bandit(output, "name=another"), TUESDAY)
     assert str(caught.value) == (
-        f"{output} holds the samples of 'open_bandit' on 2019-11-26, and this configuration is 'another'; "
-        "give each sample set an `output.path` of its own."
+        f"{output} holds the samples of 'open_bandit' on 2019-11-26, but this configuration is 'another'; "
+        "give each sample set its own `output.path`."
     )
 
 

@@ -334,7 +334,7 @@ def test_a_rollback_that_cannot_be_is_said_with_its_exit_code(root: Path) -> Non
     same = call("rollback", root, "2019-06-05", "--to", "2")
     assert (same.exit_code, sentence(same)) == (
         2,
-        "error: Generation 2 of 2019-06-05 is what readers see already; give an earlier one.",
+        "error: Readers already see generation 2 of 2019-06-05; choose an earlier one.",
     )
     assert call("rollback", root, "2019-06-05", "--to", "9").exit_code == 3
     assert call("rollback", root, "2019-06-31", "--to", "1").exit_code == 2

@@ -262,7 +262,7 @@ def with_records(more: int) -> Callable[[dict[str, Any]], None]:
 def test_a_shard_with_other_records_than_the_manifest_says_is_refused(tmp_path: Path) -> None:
     published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
     path = tmp_path / f"dt={DAY}/manifests/00000001.json"
-    for change, message in ((1, "it ends, and the manifest says"), (-1, "goes on after its [0-9]+ records")):
+    for change, message in ((1, "it ends there, but the manifest says"), (-1, "has data after its [0-9]+ records")):
         rewrite(path, with_records(change))
         with pytest.raises(DamagedFile, match=message):
             ids(read(tmp_path))

@@ -119,7 +119,7 @@ def test_a_missing_or_cut_shard_is_damage_that_names_it(storage: Storage) -> Non
     with pytest.raises(DamagedFile) as caught:
         first(storage, manifest, "train", 1)
     assert str(caught.value) == (
-        f"{place(storage, manifest, 0)} is missing, though the manifest names it; restore it, or run again."
+        f"{place(storage, manifest, 0)} is missing, though the manifest lists it; restore it, or run again."
     )
 
 

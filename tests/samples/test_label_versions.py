@@ -123,5 +123,5 @@ def test_old_shards_that_are_gone_are_said_and_do_not_stop_the_run(storage: Stor
     place = Path(storage.locate(shards[1].path))
     place.unlink()
     found = flips_since(manifest(shards), storage, shards[:1], CONTRACT)
-    why = f"{place} is missing, though the manifest names it; restore it, or run again."
+    why = f"{place} is missing, though the manifest lists it; restore it, or run again."
     assert found == {name: {"against": 4, "not_compared": why} for name in ("clicked", "read_ms")}

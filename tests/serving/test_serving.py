@@ -85,7 +85,7 @@ def test_an_example_for_a_model_has_no_labels(served: Served) -> None:
             {},
             {},
             {},
-            r"features.sum_of: .* is SQL, which only the job evaluates; give its value as `given={'sum_of': ...}`",
+            r"features.sum_of: .* is SQL, which only the job evaluates; pass its value as `given={'sum_of': ...}`",
         ),
         ({"drop": "price"}, {}, {"sum_of": 1.0}, r"the row of 'impression' has no column 'price'; give it, as None"),
         ({}, {"item": {"city": "Oslo"}}, {"sum_of": 1.0}, r"the row of 'item' has no column 'tags'"),
@@ -130,7 +130,7 @@ def test_values_that_no_record_holds_are_refused(served: Served) -> None:
 def test_a_multi_hot_list_must_be_named(served: Served) -> None:
     assembler = load_assembler(str(served.root), date=str(DAY))
     impression, rows, given = served.rows["u5"]
-    with pytest.raises(InputError, match="takes the column for a single value; make it with `lists={'word_hot'}`"):
+    with pytest.raises(InputError, match="expects a single value; create it with `lists={'word_hot'}`"):
         assembler.assemble({**impression, "words": ["a"]}, rows, given)
 
 

@@ -201,7 +201,7 @@ def outcome_of(scenario: Scenario, storage: Storage) -> Outcome:
     except PublishUnknown as error:
         return Outcome(None, str(error))
     except StorageError as error:
-        return Outcome("is published and can be read, but not marked with _SUCCESS" in str(error), str(error))
+        return Outcome("is published and can be read, but is not marked with _SUCCESS" in str(error), str(error))
     return Outcome(True)
 
 

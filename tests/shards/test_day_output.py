@@ -32,7 +32,7 @@ def test_a_run_writes_below_its_own_directory(storage: Storage) -> None:
 def test_a_day_of_another_sample_set_is_refused(storage: Storage) -> None:
     publish_day(storage, 1)
     with pytest.raises(
-        UsageError, match="holds the samples of 'small' on 2019-06-05, and this configuration is 'other'"
+        UsageError, match="holds the samples of 'small' on 2019-06-05, but this configuration is 'other'"
     ):
         DayOutput.open(storage, DAY, "other", RETENTION)
 

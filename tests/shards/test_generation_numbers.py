@@ -110,7 +110,7 @@ def test_a_day_or_table_whose_numbers_have_run_out_is_refused(storage: Storage, 
         following(require_manifest(storage, DAY).generation, storage.locate(MANIFESTS))
     assert str(caught.value) == (
         f"{storage.locate(MANIFESTS)} holds 99999999.json, the last name that a manifest can have, so there is no next "
-        "generation. If it was put there by hand, move it away; else write to a new directory."
+        "generation. If somebody put it there by hand, move it away; otherwise write to a new directory."
     )
     assert following(99_999_998, "") == 99_999_999
 

@@ -159,8 +159,8 @@ def test_an_answer_that_cannot_be_had_is_unknown_and_says_how_to_find_out(storag
     with pytest.raises(PublishUnknown) as caught:
         publish_literal(Troubled(storage, put_new=timeout, read=timeout), manifest)
     assert str(caught.value) == (
-        f"It is not known whether {storage.locate(MANIFEST)} was written (Cannot reach s3://lake: timed out). "
-        "If its run_id is 20190606T020000-aaaaaaaa, this run is published; if it is absent, run it again."
+        f"It is unknown whether {storage.locate(MANIFEST)} was written (Cannot reach s3://lake: timed out). "
+        "If its run_id is 20190606T020000-aaaaaaaa, this run is published; if it does not exist, run again."
     )
     assert caught.value.exit_code == 5
     assert storage.names("dt=2019-06-05") == ["data"]
@@ -180,7 +180,7 @@ def test_a_name_that_is_taken_and_then_not_there_is_unknown(storage: Storage, ma
         raise FileNotFoundError(path)
 
     storage.put_new(MANIFEST, b"{}")
-    with pytest.raises(PublishUnknown, match="refused it as existing, then did not find it"):
+    with pytest.raises(PublishUnknown, match="rejected it as existing, then could not find it"):
         publish_literal(Troubled(storage, read=absent), manifest)
 
 
@@ -209,7 +209,7 @@ def test_a_mark_that_fails_says_that_the_samples_are_published(storage: Storage,
     with pytest.raises(StorageError) as caught:
         publish_literal(MarkFails(storage), manifest)
     assert str(caught.value) == (
-        "Generation 1 of 2019-06-05 is published and can be read, but not marked with _SUCCESS, for which schedulers "
+        "Generation 1 of 2019-06-05 is published and can be read, but is not marked with _SUCCESS, which schedulers "
         "wait. Cannot reach s3://lake: timed out."
     )
     assert latest_manifest(storage, DAY) == manifest

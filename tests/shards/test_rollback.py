@@ -117,7 +117,7 @@ def test_of_two_at_once_one_goes_back_and_the_other_is_a_conflict(
 def test_a_generation_that_was_cleaned_cannot_come_back(thrice: Storage) -> None:
     thrice.delete_directory(f"dt=2019-06-05/data/{RUNS[0]}")
     with pytest.raises(
-        DamagedFile, match="though a task wrote it; so generation 1 cannot come back. Take another one, or run"
+        DamagedFile, match="though a task wrote it; so generation 1 cannot be restored. Choose another one, or run"
     ):
         go_back(thrice, 1)
     assert len(thrice.names("dt=2019-06-05/manifests")) == 3
@@ -132,13 +132,13 @@ def test_a_clean_up_that_comes_between_is_told(thrice: Storage, monkeypatch: pyt
 
     monkeypatch.setattr(rollbacks, "publish", cleaned_after)
     with pytest.raises(
-        DamagedFile, match="though a task wrote it; so generation 4 cannot be read. Go to another one, or run"
+        DamagedFile, match="though a task wrote it; so generation 4 cannot be read. Roll back to another one, or run"
     ):
         go_back(thrice, 1)
 
 
 def test_what_cannot_be_gone_back_to_is_said(thrice: Storage) -> None:
-    with pytest.raises(UsageError, match="Generation 3 of 2019-06-05 is what readers see already; give an earlier one"):
+    with pytest.raises(UsageError, match="Readers already see generation 3 of 2019-06-05; choose an earlier one"):
         go_back(thrice, 3)
     with pytest.raises(InputError, match=r"There is no generation 7 of 2019-06-05 in .*; there is 1, 2, 3\. Give"):
         go_back(thrice, 7)

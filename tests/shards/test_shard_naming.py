@@ -20,10 +20,10 @@ def test_a_day_reads_from_its_own_text() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("2019-02-30", ", which is no day of the calendar."),
-        ("2019-13-01", ", which is no day of the calendar."),
-        ("9999-12-31", "; expected a day of the years 1971 to 2199."),
-        ("0001-01-01", "; expected a day of the years 1971 to 2199."),
+        ("2019-02-30", ", which is not in the calendar."),
+        ("2019-13-01", ", which is not in the calendar."),
+        ("9999-12-31", "; expected a day from 1971 to 2199."),
+        ("0001-01-01", "; expected a day from 1971 to 2199."),
     ],
 )
 def test_a_day_that_cannot_be_is_refused_with_the_reason(text: str, why: str) -> None:

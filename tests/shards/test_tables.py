@@ -179,7 +179,7 @@ def test_a_store_that_does_not_answer_leaves_the_old_files_alone(table: Table, m
     with monkeypatch.context() as broken:
         broken.setattr(kind, "put_new", no_put)
         broken.setattr(kind, "read", no_read)
-        with pytest.raises(PublishUnknown, match="It is not known whether"):
+        with pytest.raises(PublishUnknown, match="It is unknown whether"):
             table.commit(write(two, mode="overwrite"))
     assert seen(table) == ["001"]
     assert table.storage.read(one.path) == b"record"
@@ -189,10 +189,10 @@ def test_an_append_of_another_kind_is_refused_and_an_overwrite_is_not(table: Tab
     table.commit(write(shard("1", table.storage)))
     two = shard("2", table.storage)
     with pytest.raises(
-        InputError, match="holds records of type example, and byte_array was to be written; use another"
+        InputError, match="has records of type example, but this write has records of type byte_array; use another"
     ):
         table.commit(replace(write(two), record_type="byte_array"))
-    with pytest.raises(InputError, match=r"holds partitions by nothing, and \['country'\] was to be written"):
+    with pytest.raises(InputError, match=r"is partitioned by nothing, but this write is partitioned by \['country'\]"):
         table.commit(write(two, partition_by=("country",)))
     table.commit(replace(write(two, mode="overwrite"), record_type="byte_array"))
     assert seen(table) == ["002"]
@@ -254,7 +254,7 @@ def test_an_overwrite_of_partitions_that_loses_a_race_replaces_what_the_winner_a
 
 def test_an_overwrite_of_partitions_of_another_kind_is_refused(table: Table) -> None:
     table.commit(write(shard("1", table.storage)))
-    with pytest.raises(InputError, match=r"holds partitions by nothing, and \['day'\] was to be written"):
+    with pytest.raises(InputError, match=r"is partitioned by nothing, but this write is partitioned by \['day'\]"):
         table.commit(write(shard("2", table.storage, "day=1/"), mode="overwrite_partitions", partition_by=("day",)))
     assert seen(table) == ["001"]
 
@@ -337,7 +337,7 @@ def test_a_generation_that_another_builds_upon_is_missed_by_name(table: Table) -
     for name in "123":
         table.commit(write(shard(name, table.storage)))
     table.storage.delete("_manifests/00000002.json")
-    with pytest.raises(DamagedFile, match=r"00000002\.json is missing, though a later generation builds upon it"):
+    with pytest.raises(DamagedFile, match=r"00000002\.json is missing, though a later generation builds on it"):
         table.current()
 
 

@@ -87,7 +87,7 @@ def test_vectors_of_zeros_are_those_of_the_same_articles(sound: Path, logs: Path
 
 def test_a_way_that_there_is_not_is_refused_with_those_that_there_are(logs: Path) -> None:
     with pytest.raises(
-        UsageError, match="no way 'fog' for a night to go wrong; there are half_of_the_clicks_missing, "
+        UsageError, match="Unknown way to break a night: 'fog'; expected one of half_of_the_clicks_missing, "
     ):
         spoil(logs, DAY, "fog")
 

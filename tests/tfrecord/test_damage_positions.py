@@ -109,7 +109,7 @@ def test_a_record_that_is_no_message_has_its_number_in_the_file(tmp_path: Path, 
     path = tensorflow_writes(tmp_path / "a", *messages)
     for schema in (None, "id bigint"):
         with pytest.raises(
-            DamagedFile, match=f"^{path}[:,] [Rr]ecord {record} .*has sound checksums but is not a well"
+            DamagedFile, match=f"^{path}[:,] [Rr]ecord {record} .*has valid checksums but is not a well"
         ):
             read(path, schema)
 
@@ -155,7 +155,7 @@ def test_files_that_go_after_planning_are_skipped_by_an_option_of_their_own(
     if skipped:
         assert list(reader.read(task)) == []
     else:
-        with pytest.raises(DamagedFile, match="was there when the query was planned and is gone"):
+        with pytest.raises(DamagedFile, match="existed when the query was planned but is gone"):
             list(reader.read(task))
 
 

@@ -132,7 +132,7 @@ def test_an_empty_directory_has_no_rows_and_a_missing_one_is_refused(
     for path in ("empty", "empty/day=1", "marked"):
         assert read(tmp_path / path, "x int") == []
         assert spark.read.schema("x int").parquet(str(tmp_path / path)).collect() == []
-        with pytest.raises(InputError, match="hold no TFRecord files from which to infer a schema; give a schema, or"):
+        with pytest.raises(InputError, match="hold no TFRecord files to infer a schema from; give a schema, or"):
             read(tmp_path / path)
     for path in ("missing", "missing/*", "marked/*.tfrecord"):
         with pytest.raises(InputError, match=f"^{tmp_path}/.* does not exist; expected a directory, a file or a glob"):
@@ -142,7 +142,7 @@ def test_an_empty_directory_has_no_rows_and_a_missing_one_is_refused(
 
 def test_partition_columns_that_begin_in_two_places_are_told_with_what_to_do(lake: Path, read: Read) -> None:
     with pytest.raises(
-        InputError, match=r"begin in different places: \., sub\. Load these apart, set the option basePath"
+        InputError, match=r"start at different levels: \., sub\. Load these separately, set the option basePath"
     ):
         read(lake / "tfrecord/days and a directory of others")
     with pytest.raises(InputError, match=r"day=1/day=2/a: the partition column 'day=2' is there twice; rename"):

@@ -40,7 +40,7 @@ def test_a_path_is_a_root_with_what_is_fixed_and_a_pattern(path: str, base: str 
 
 
 def test_a_base_path_must_be_above_the_path() -> None:
-    with pytest.raises(UsageError, match="basePath is /lake/y, which is not above /lake/x"):
+    with pytest.raises(UsageError, match="basePath is /lake/y, which does not contain /lake/x"):
         place_of("/lake/x", "/lake/y")
 
 
@@ -166,7 +166,9 @@ def test_a_partition_of_a_table_is_read_by_the_tables_manifests_too(table: Path,
 
 
 def test_a_directory_above_a_table_is_refused_since_it_would_show_orphans(table: Path, read: Read) -> None:
-    with pytest.raises(InputError, match=r"_manifests/00000001.json, whose directory must be read by its manifests"):
+    with pytest.raises(
+        InputError, match=r"_manifests/00000001.json, whose directory must be read through its manifests"
+    ):
         read(table.parent)
 
 
@@ -175,7 +177,7 @@ def test_columns_may_be_chosen_by_name_or_by_a_schema_in_any_order(table: Path, 
     assert list(read(table, "n int, country string, x int")[2].items()) == [("n", 2), ("country", "a/b"), ("x", 3)]
     assert read(table, "n int")[2:] == [{"n": 2}, {"n": 1}]
     assert read(table, "x int, COUNTRY string")[2] == {"x": 3, "COUNTRY": "a/b"}
-    with pytest.raises(ContractError, match="option columns names y; the data have x, country, n"):
+    with pytest.raises(ContractError, match="option columns lists y, but the data have x, country, n"):
         read(table, columns="x,y")
 
 
@@ -187,7 +189,7 @@ def test_filters_on_partitions_of_a_table_leave_out_files(table: Path) -> None:
 def test_a_partition_value_that_is_not_of_the_asked_type_fails_before_any_task(table: Path, ddl: Ddl) -> None:
     with pytest.raises(ContractError, match="'country' has the value 'US', which is no int; read it as string"):
         TfrecordSource({"path": str(table)}).reader(ddl("country int"))
-    with pytest.raises(ContractError, match="'country' is null by its directory, but the schema says NOT NULL"):
+    with pytest.raises(ContractError, match="the directory makes 'country' null, but the schema says NOT NULL"):
         TfrecordSource({"path": str(table)}).reader(ddl("country string not null"))
 
 
@@ -209,9 +211,11 @@ def test_columns_that_came_later_are_null_before_and_a_change_of_type_is_refused
 
 def test_a_table_of_one_kind_of_record_is_not_read_as_another(table: Path, read: Read) -> None:
     assert len(read(table, recordType="Example")) == 4
-    with pytest.raises(ContractError, match="'x' is to be read as string, but its data are bigint; change the schema"):
+    with pytest.raises(ContractError, match="'x' is declared as string, but the data are bigint; change the schema"):
         read(table, "x string")
-    with pytest.raises(ContractError, match="holds records of type example, the option recordType asks for byte_array"):
+    with pytest.raises(
+        ContractError, match="holds records of type example, but the option recordType asks for byte_array"
+    ):
         read(table, recordType="ByteArray")
 
 
@@ -244,7 +248,7 @@ def test_a_day_of_it_is_read_by_its_path_or_a_filter_and_a_split_by_its_option(n
 def test_a_split_that_is_not_there_is_named(nightly: Path, lake: Path, read: Read) -> None:
     with pytest.raises(InputError, match="has no split 'test'; it has train, eval"):
         read(nightly, split="test")
-    with pytest.raises(InputError, match="is no output of the nightly job, so it has no split 'eval'"):
+    with pytest.raises(InputError, match="was not written by the nightly job, so it has no split 'eval'"):
         read(lake, split="eval")
 
 
@@ -253,12 +257,14 @@ def test_days_with_other_features_are_not_read_together(nightly: Path, read: Rea
         document["contract"]["features"][0]["default"] = 7
 
     rewrite(nightly / "dt=2019-06-06/manifests/00000001.json", with_another_default)
-    with pytest.raises(ContractError, match="samples of 2019-06-05 have other features than those of 2019-06-06; load"):
+    with pytest.raises(
+        ContractError, match="samples of 2019-06-05 have different features from those of 2019-06-06; load"
+    ):
         read(nightly)
     assert len(read(nightly / "dt=2019-06-05")) == 3
 
 
 def test_paths_of_different_kinds_are_not_read_together(nightly: Path, table: Path) -> None:
     for other in (table, nightly / "dt=2019-06-05/data"):
-        with pytest.raises(CtrSamplesError, match="hold different columns or kinds of record; load them apart"):
+        with pytest.raises(CtrSamplesError, match="hold different columns or kinds of records; load them separately"):
             TfrecordSource({"paths": f'["{nightly}", "{other}"]'}).schema()

@@ -77,7 +77,7 @@ def test_the_advice_of_the_error_gets_past_a_key_of_two_kinds(tmp_path: Path, re
     assert read(tmp_path, "x bigint, z string") == [{"x": 1, "z": "s"}, {"x": 2, "z": None}]
     with pytest.raises(ContractError, match="stored under 'y'"):
         inferred(tmp_path, columns="x,y")
-    with pytest.raises(ContractError, match="option columns names w; the data have x, y, z"):
+    with pytest.raises(ContractError, match="option columns lists w, but the data have x, y, z"):
         inferred(tmp_path, columns="w")
 
 
@@ -108,9 +108,11 @@ def test_the_path_of_each_rows_file_can_be_a_column(tmp_path: Path, read: Read) 
     assert read(tmp_path, fileColumn="file") == [{"x": 1, "file": str(one)}, {"x": 2, "file": str(two)}]
     assert read(tmp_path, "file string", fileColumn="file") == [{"file": str(one)}, {"file": str(two)}]
     assert read(tmp_path, "x int", fileColumn="file") == [{"x": 1}, {"x": 2}]
-    with pytest.raises(ContractError, match="fileColumn is 'x', which is a column of the data; use another name"):
+    with pytest.raises(
+        ContractError, match="fileColumn is 'x', which is already a column of the data; use another name"
+    ):
         inferred(tmp_path, fileColumn="x")
-    with pytest.raises(ContractError, match="'file' is the option fileColumn, which is text; make it a string"):
+    with pytest.raises(ContractError, match="'file' is the fileColumn, which holds paths; declare it as string"):
         read(tmp_path, "file int", fileColumn="file")
 
 
@@ -136,7 +138,7 @@ def test_a_second_value_of_a_scalar_is_an_error_that_names_file_and_record(tmp_p
     records = [example(x=[1])] * 20_000
     tensorflow_writes(tmp_path / "a", *records, example(x=[1, 2]))
     with pytest.raises(
-        ContractError, match=r"/a, record 20000 does not fit: feature 'x' holds 2 values.*an ARRAY where"
+        ContractError, match=r"/a, record 20000 does not match the contract: feature 'x' holds 2 values.*an ARRAY where"
     ):
         read(tmp_path, "x bigint")
 
@@ -144,9 +146,12 @@ def test_a_second_value_of_a_scalar_is_an_error_that_names_file_and_record(tmp_p
 @pytest.mark.parametrize(
     ("column", "problem"),
     [
-        ("x string", "record 1 does not fit: feature 'x' holds int64 values, but the contract has bytes"),
+        (
+            "x string",
+            "record 1 does not match the contract: feature 'x' holds int64 values, but the contract has bytes",
+        ),
         ("x smallint", "record 1: the value 40000 of 'x' does not fit into smallint. Change the schema"),
-        ("y string not null", "record 1 does not fit|record 1: 'y' is absent, but the schema says NOT NULL"),
+        ("y string not null", "record 1 does not match|record 1: 'y' is absent, but the schema says NOT NULL"),
         ("z string", "record 1: the value b'.xff' of 'z' is not UTF-8; read the column as binary"),
     ],
 )
@@ -160,7 +165,7 @@ def test_a_value_that_does_not_fit_its_column_is_an_error_that_names_file_and_re
 
 def test_a_file_without_features_needs_a_schema(tmp_path: Path, read: Read) -> None:
     (tmp_path / "a").write_bytes(b"")
-    with pytest.raises(ContractError, match="no feature from which to infer a schema; give one, or set recordType"):
+    with pytest.raises(ContractError, match="no feature to infer a schema from; give a schema, or set recordType"):
         read(tmp_path)
     assert read(tmp_path, "x int") == []
 
@@ -181,7 +186,7 @@ def test_a_record_that_is_no_message_is_named_by_its_number_though_its_checksums
     path = tensorflow_writes(tmp_path / "a", example(x=[1]), b"\xff")
     for schema in (None, "x int"):
         with pytest.raises(
-            DamagedFile, match=f"^{path}[:,] [Rr]ecord 1.* has sound checksums but is not a well-formed"
+            DamagedFile, match=f"^{path}[:,] [Rr]ecord 1.* has valid checksums but is not a well-formed"
         ):
             read(tmp_path, schema)
 
@@ -191,7 +196,7 @@ def test_a_file_of_others_that_goes_after_planning_is_named(tmp_path: Path, ddl:
     reader = TfrecordSource({"path": str(tmp_path)}).reader(ddl("x int"))
     (partition,) = reader.partitions()
     path.unlink()
-    with pytest.raises(DamagedFile, match=f"^{path} was there when the query was planned and is gone"):
+    with pytest.raises(DamagedFile, match=f"^{path} existed when the query was planned but is gone"):
         list(reader.read(partition))
 
 

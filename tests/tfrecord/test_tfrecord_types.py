@@ -224,7 +224,7 @@ def test_times_are_read_in_the_unit_that_the_contract_of_the_data_says(
 def test_a_schema_that_contradicts_the_contract_of_the_data_is_refused(ddl: Ddl) -> None:
     known = ExampleContract((spec("n", "int64"), spec("at", "int64", unit="s")))
     for column, problem in (
-        ("n string", "'n' is to be read as string, but its data are bigint; change"),
+        ("n string", "'n' is declared as string, but the data are bigint; change"),
         ("n timestamp", "'n' is to be read as timestamp, but its data are plain integers"),
         ("at date", "'at' is to be read as date, but its data count s; read it as timestamp"),
     ):

@@ -54,7 +54,7 @@ def _opened(content: bytes | memoryview) -> Image.Image:
     try:
         image = Image.open(io.BytesIO(content), formats=FORMATS)
     except UnidentifiedImageError:
-        raise UnreadableImage(f"is no JPEG or PNG; it begins with {bytes(content[:8])!r}") from None
+        raise UnreadableImage(f"is not a JPEG or PNG; it begins with {bytes(content[:8])!r}") from None
     except Image.DecompressionBombError:
         raise UnreadableImage(f"has more than {2 * MOST_PIXELS:,} pixels") from None
     if image.width * image.height > MOST_PIXELS:

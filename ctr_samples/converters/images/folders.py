@@ -86,7 +86,7 @@ class _Tree:
         given = self._jvm.org.apache.hadoop.fs.Path(path)
         self._system = given.getFileSystem(cast(Any, spark)._jsparkSession.sessionState().newHadoopConf())
         if not self._system.exists(given):
-            raise InputError(f"There is no {path}; check the path.")
+            raise InputError(f"{path} does not exist; check the path.")
         self.path = path
         self.root = self._system.getFileStatus(given).getPath().toString().rstrip("/")
         self.pattern = re.sub(r"([{}\[\]*?\\])", r"\\\1", path)

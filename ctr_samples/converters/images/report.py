@@ -60,9 +60,9 @@ class ImageReport:
 def _unreadable(count: int, first: tuple[tuple[str, str], ...]) -> list[str]:
     if not count:
         return []
-    lines = [f"{count:,} file(s) cannot be read and were left out, such as"]
+    lines = [f"{count:,} file(s) cannot be read and were skipped, such as"]
     return lines + [f"  {path} {reason}" for path, reason in first[:_SHOWN]]
 
 
 def _beside(names: tuple[str, ...]) -> list[str]:
-    return [f"{len(names):,} file(s) lie in no class folder and were left out, such as {names[0]}"] if names else []
+    return [f"{len(names):,} file(s) are in no class folder and were skipped, such as {names[0]}"] if names else []

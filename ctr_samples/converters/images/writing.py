@@ -82,7 +82,7 @@ def _plan(folders: ImageFolders, output: str, mode: Mode, shard_size: int) -> Wr
     storage = open_storage(output)
     place = f"file:{storage.url}" if storage.url.startswith("/") else storage.url
     if f"{place}/".startswith(f"{folders.url}/"):
-        raise UsageError(f"{output} lies in {folders.root}, where it would be a class; write to another directory.")
+        raise UsageError(f"{output} is inside {folders.root}, where it would be a class; write to another directory.")
     if mode == "errorifexists" and Table(storage).current() is not None:
         raise InputError(f"{output} exists already; choose another directory, or the mode overwrite.")
     options = Options(
@@ -159,7 +159,7 @@ def _check_unreadable(folders: ImageFolders, count: int, first: Sequence[tuple[s
         some = "; ".join(f"{path} {reason}" for path, reason in first[:FIRST])
         raise InputError(
             f"{folders.root}: {count:,} of {folders.count:,} files cannot be read as images, more than the "
-            f"{allowed:.2%} that may be skipped: {some}. Correct or remove them, or skip more."
+            f"{allowed:.2%} that may be skipped: {some}. Correct or remove them, or allow more to be skipped."
         )
 
 
