@@ -146,12 +146,12 @@ def _problem(reason: int, detail: int, record: int, position: int, spec: Feature
         )
     expected = f"the contract has {spec.dtype} of shape {None if spec.shape is None else list(spec.shape)}"
     if reason == WRONG_KIND:
-        found = f"holds {KIND_NAMES[detail]} values"
+        problem = f"holds {KIND_NAMES[detail]} values"
     elif reason == WRONG_COUNT:
-        found = f"holds {detail} values"
+        problem = f"holds {detail} values"
     else:
-        found, expected = "is absent", "the contract requires it (`nulls: fail`)"
+        problem, expected = "is absent", "the contract requires it (`nulls: fail`)"
     return ContractError(
-        f"{where} does not match the contract: feature {spec.name!r} {found}, but {expected}. "
+        f"{where} does not match the contract: feature {spec.name!r} {problem}, but {expected}. "
         "Read with the contract the file was written with, or decode with strict=False to get nulls."
     )

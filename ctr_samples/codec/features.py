@@ -170,8 +170,8 @@ class FeaturePlan:
             rows = Lists(row_offsets, inner.values)
             owner, lists = rows.owner, inner
 
-    def _wrong_length(self, row: int, found: int, size: int) -> EncodeError:
-        return self._refuse(row, None, f"has {found} values, but its shape {list(self.spec.shape or ())} needs {size}")
+    def _wrong_length(self, row: int, count: int, size: int) -> EncodeError:
+        return self._refuse(row, None, f"has {count} values, but its shape {list(self.spec.shape or ())} needs {size}")
 
     def _refuse(self, row: int, value: object, problem: str) -> EncodeError:
         subject = "the value" if value is None else f"the value {value!r}"

@@ -88,7 +88,7 @@ class SchemaSurvey:
 
     def conflicts(self) -> dict[str, str]:
         """Keys that have no single type, with what is stored under them."""
-        return {name: told for name in self.names() if (told := _conflict(self.seen[name]))}
+        return {name: kinds for name in self.names() if (kinds := _conflict(self.seen[name]))}
 
     def binary_names(self) -> frozenset[str]:
         """The keys whose bytes are no text: at least one value is no UTF-8."""
@@ -100,16 +100,16 @@ class SchemaSurvey:
             return ExampleContract((FeatureSpec("byteArray", "bytes"),), "byte_array")
         wanted = [name for name in self.names() if names is None or name in names]
         conflicts = self.conflicts()
-        if told := [f"{name!r} ({conflicts[name]})" for name in wanted if name in conflicts]:
+        if conflicting := [f"{name!r} ({conflicts[name]})" for name in wanted if name in conflicts]:
             raise ContractError(
-                f"Values of several kinds are stored under {', '.join(told)}; read the data without these."
+                f"Values of several kinds are stored under {', '.join(conflicting)}; read the data without these."
             )
         return ExampleContract(tuple(_spec(name, self.seen[name]) for name in wanted), self.record)
 
     def _wrong(self, chunk: EncodedBatch, row: int, problem: str) -> DamagedFile:
-        place = self._bytes + int(chunk.offsets[row] - chunk.offsets[0])
+        position = self._bytes + int(chunk.offsets[row] - chunk.offsets[0])
         return DamagedFile(
-            f"Record {self._records + row} at byte {place} {problem}; its writer is at fault, or it is no tf.Example: "
+            f"Record {self._records + row} at byte {position} {problem}; its writer is at fault, or it is no tf.Example: "
             "read it with the record type byte_array."
         )
 
@@ -145,7 +145,7 @@ def _first_with(name: bytes, chunk: EncodedBatch, sequences: bool) -> int:
     """The first record that has a key."""
     for row in range(len(chunk) - 1):
         keys, _ = _survey(EncodedBatch(chunk.buffer, chunk.offsets[row : row + 2]), sequences)
-        if any(found == name for found, _ in keys):
+        if any(key == name for key, _ in keys):
             return row
     return len(chunk) - 1
 

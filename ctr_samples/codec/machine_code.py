@@ -1,7 +1,7 @@
 """The kernels as machine code: compiled once on a host, then loaded by every process in milliseconds, without Numba.
 
 The code is kept in a file whose name is a digest of everything that it depends on: the kernels' source, the versions of
-Numba and LLVM, the processor. It is looked for, and stored, in the first of these places that serves:
+Numba and LLVM, the processor. It is looked for, and stored, in the first of these directories that serves:
 
 1. ``$CTR_SAMPLES_CACHE_DIR``
 2. ``__pycache__`` of this package
@@ -58,17 +58,17 @@ def kernels() -> Kernels:
 def machine_code() -> bytes:
     """An object file with all kernels for this processor: found in a cache, or compiled and stored in one."""
     name = f"kernels-{digest()}.o"
-    places = cache_directories()
-    for place in places:
-        with contextlib.suppress(OSError, NotPrivate), private_directory(place, create=False) as directory:
+    directories = cache_directories()
+    for path in directories:
+        with contextlib.suppress(OSError, NotPrivate), private_directory(path, create=False) as directory:
             if code := read_code(directory, name):
                 return code
-    for place in places:
+    for path in directories:
         try:
-            with private_directory(place, create=True) as directory, directory.locked(f"{name}.lock"):
+            with private_directory(path, create=True) as directory, directory.locked(f"{name}.lock"):
                 return _read_or_compile(directory, name)
         except NotPrivate as error:
-            logger.warning("Compiled kernels are neither loaded from nor stored in %s: %s.", place, error)
+            logger.warning("Compiled kernels are neither loaded from nor stored in %s: %s.", path, error)
         except OSError:
             continue
     logger.warning(

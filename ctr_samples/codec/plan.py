@@ -36,23 +36,23 @@ def plan_encoding(contract: ExampleContract, schema: pa.Schema) -> EncodePlan:
     """Match a schema with a contract. Pure; raises ContractError naming the first column that does not fit."""
     specs = {f.name: f for f in contract.features}
     check_record_type(contract)
-    found: dict[str, tuple[int, Source]] = {}
+    sources: dict[str, tuple[int, Source]] = {}
     for index, field in enumerate(schema):
         for source in sources_of(field.name, field.type, specs):
             if source.name not in specs:
                 raise _unwanted(source, field)
-            if source.name in found:
+            if source.name in sources:
                 raise ContractError(f"Two columns of the batch provide feature {source.name!r}; rename one of them.")
-            found[source.name] = (index, source)
+            sources[source.name] = (index, source)
     for spec in contract.features:
-        if spec.name not in found:
+        if spec.name not in sources:
             raise ContractError(
                 f"Column {spec.name!r} ({spec.dtype}) is missing from the batch, which has {schema.names}; "
                 "add the column or remove the feature from the contract."
             )
     ordered = in_wire_order(contract)
-    features = tuple(plan_feature(spec, found[spec.name][1]) for spec in ordered)
-    return EncodePlan(features, tuple(found[spec.name][0] for spec in ordered))
+    features = tuple(plan_feature(spec, sources[spec.name][1]) for spec in ordered)
+    return EncodePlan(features, tuple(sources[spec.name][0] for spec in ordered))
 
 
 def in_wire_order(contract: ExampleContract) -> list[FeatureSpec]:

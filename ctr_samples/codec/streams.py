@@ -160,12 +160,12 @@ class RecordReader:
         """What a corrupt compressed stream still holds behind the first ``known`` bytes of its content."""
         if self._reopen is None or self._compression == "none":
             return np.empty(0, np.uint8)
-        rest, place = [b""], 0
+        rest, position = [b""], 0
         with self._reopen() as file:
             for piece in before_damage(file, self._compression):
-                if place + len(piece) > known:
-                    rest.append(piece[max(0, known - place) :])
-                place += len(piece)
+                if position + len(piece) > known:
+                    rest.append(piece[max(0, known - position) :])
+                position += len(piece)
         return as_bytes(b"".join(rest))
 
     def _damaged(self, problem: str) -> DamagedFile:

@@ -124,11 +124,11 @@ def iter_batches(
 def _batches(samples: SampleSet, reading: Reading, names: list[str] | None, torch: bool) -> Iterator[Batch]:
     roles = {f.name: f.role for f in samples.contract.features}
     for columns in columns_of(samples, reading, names):
-        found: dict[str, dict[str, Any]] = {"feature": {}, "label": {}, "mask": {}, "weight": {}, "key": {}}
+        by_role: dict[str, dict[str, Any]] = {"feature": {}, "label": {}, "mask": {}, "weight": {}, "key": {}}
         for name, column in columns.items():
-            found[roles.get(name, "feature")][name] = as_torch(column) if torch else column
-        weight = next(iter(found["weight"].values()), None)
-        yield Batch(found["feature"], {**found["label"], **found["mask"]}, weight, found["key"])
+            by_role[roles.get(name, "feature")][name] = as_torch(column) if torch else column
+        weight = next(iter(by_role["weight"].values()), None)
+        yield Batch(by_role["feature"], {**by_role["label"], **by_role["mask"]}, weight, by_role["key"])
 
 
 def columns_of(samples: SampleSet, reading: Reading, names: Collection[str] | None = None) -> Iterator[Columns]:

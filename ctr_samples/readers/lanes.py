@@ -121,8 +121,8 @@ class _ShardFrames:
                 break
             if wrong in (BAD_LENGTH, BAD_MESSAGE) or self._ended:
                 raise self._damaged(len(offsets) - 1, wrong)
-            found = max(1, len(offsets) - 1)
-            self._record = max(self._record, position // found + 1)
+            sound = max(1, len(offsets) - 1)
+            self._record = max(self._record, position // sound + 1)
             self._rest, wanted = data[:filled], max(filled, records * self._record - filled)
         end = int(offsets[records])
         self._seen += records

@@ -28,9 +28,9 @@ def dataset_from(
 
     def numbers() -> Iterator[int]:
         made: list[int] = []
-        found = batches()
+        iterator = batches()
         try:
-            for columns in found:
+            for columns in iterator:
                 made.append(next(tickets))
                 handed[made[-1]] = columns
                 yield made[-1]
@@ -40,7 +40,7 @@ def dataset_from(
                 handed.pop(number, None)
             raise
         finally:
-            found.close()  # type: ignore[attr-defined]
+            iterator.close()  # type: ignore[attr-defined]
 
     def arrays_of(number: Any) -> list[Any]:
         return form.arrays(handed.pop(int(number)))

@@ -92,13 +92,13 @@ class Parser:
 
         self._contract = contract
         self._specs = {}
-        for name, said in parsing(raw_columns(contract)).items():
-            arguments = {key: value for key, value in said.items() if key != "kind"}
+        for name, form in parsing(raw_columns(contract)).items():
+            arguments = {key: value for key, value in form.items() if key != "kind"}
             arguments["dtype"] = tf.as_dtype(arguments["dtype"])
-            if said["kind"] in ("RaggedFeature", "FixedLenSequenceFeature"):
+            if form["kind"] in ("RaggedFeature", "FixedLenSequenceFeature"):
                 self._specs[name] = tf.io.RaggedFeature(arguments["dtype"], row_splits_dtype=tf.int64)
             else:
-                self._specs[name] = getattr(tf.io, said["kind"])(**_with_default(arguments, contract, name))
+                self._specs[name] = getattr(tf.io, form["kind"])(**_with_default(arguments, contract, name))
 
     def __call__(self, records: Any) -> dict[str, Any]:
         """Columns by name; runs while a graph is traced."""
@@ -118,8 +118,8 @@ class Parser:
         lists = {f.name for f in self._contract.features if f.sequence}
         context = {name: spec for name, spec in self._specs.items() if name not in lists}
         sequences = {name: spec for name, spec in self._specs.items() if name in lists}
-        found, steps, _ = tf.io.parse_sequence_example(records, context, sequences)
-        return {**found, **steps}
+        context_columns, steps, _ = tf.io.parse_sequence_example(records, context, sequences)
+        return {**context_columns, **steps}
 
 
 def _with_default(arguments: Mapping[str, Any], contract: ExampleContract, name: str) -> dict[str, Any]:

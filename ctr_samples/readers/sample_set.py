@@ -83,13 +83,13 @@ def _days(date: str | None, dates: Sequence[str] | None) -> list[str]:
     return days
 
 
-def _difference(one: ExampleContract, other: ExampleContract) -> str:
+def _difference(first: ExampleContract, second: ExampleContract) -> str:
     """The first thing in which two contracts differ, in words."""
-    mine, others = ({f.name: f for f in contract.features} for contract in (one, other))
-    for name in [*mine, *others]:
-        if mine.get(name) != others.get(name):
-            where = "is in only one of them" if name not in mine or name not in others else "differs"
+    features, others = ({f.name: f for f in contract.features} for contract in (first, second))
+    for name in [*features, *others]:
+        if features.get(name) != others.get(name):
+            where = "is in only one of them" if name not in features or name not in others else "differs"
             return f"feature {name!r} {where}"
-    if one.state != other.state:
+    if first.state != second.state:
         return "their ids come from different lineages of fitted state"
-    return f"fingerprints {one.fingerprint} and {other.fingerprint}"
+    return f"fingerprints {first.fingerprint} and {second.fingerprint}"

@@ -34,14 +34,14 @@ def first_examples(
 
 def records_of(storage: Storage, shard: Shard) -> Iterator[EncodedBatch]:
     """Batches of framed records; DamagedFile, which names the shard, when it is missing or not as it should be."""
-    place = storage.locate(shard.path)
+    location = storage.locate(shard.path)
     try:
         with storage.open(shard.path) as file:
             yield from RecordReader(file, compression_of(shard.path), reopen=lambda: storage.open(shard.path))
     except FileNotFoundError:
-        raise DamagedFile(f"{place} is missing, though the manifest lists it; restore it, or run again.") from None
+        raise DamagedFile(f"{location} is missing, though the manifest lists it; restore it, or run again.") from None
     except DamagedFile as error:
-        raise DamagedFile(f"{place}: {error}") from error
+        raise DamagedFile(f"{location}: {error}") from error
 
 
 def damage_of(
@@ -59,18 +59,18 @@ def damage_of(
 
 
 def _damage_of_one(storage: Storage, on_bytes: Callable[[int], None], shard: Shard) -> str | None:
-    place = storage.locate(shard.path)
+    location = storage.locate(shard.path)
     try:
         with storage.open(shard.path) as raw:
             file = CheckedFile(raw, on_bytes)
             wrong = _wrong_records(storage, file, shard)
             file.drain()
     except FileNotFoundError:
-        return f"{place} is missing."
+        return f"{location} is missing."
     except StorageError as error:  # a bad sector, perhaps; the other shards are still worth a look
         return str(error)
     wrong = file.difference(shard) or wrong
-    return f"{place} {wrong.rstrip('.')}." if wrong else None
+    return f"{location} {wrong.rstrip('.')}." if wrong else None
 
 
 def _wrong_records(storage: Storage, file: CheckedFile, shard: Shard) -> str | None:

@@ -20,28 +20,28 @@ _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 
 def xxh64(data: bytes, seed: int = SEED) -> int:
     """XXH64 in Python, unsigned: some microseconds for a key of ordinary length."""
-    size, place = len(data), 0
+    size, position = len(data), 0
     if size >= 32:
         lanes = [(seed + _P1 + _P2) & _MASK, (seed + _P2) & _MASK, seed, (seed - _P1) & _MASK]
-        while place <= size - 32:
+        while position <= size - 32:
             for lane in range(4):
-                lanes[lane] = _round(lanes[lane], int.from_bytes(data[place : place + 8], "little"))
-                place += 8
+                lanes[lane] = _round(lanes[lane], int.from_bytes(data[position : position + 8], "little"))
+                position += 8
         h = sum(_rotated(value, by) for value, by in zip(lanes, (1, 7, 12, 18), strict=True)) & _MASK
         for value in lanes:
             h = ((h ^ _round(0, value)) * _P1 + _P4) & _MASK
     else:
         h = (seed + _P5) & _MASK
     h = (h + size) & _MASK
-    while place + 8 <= size:
-        h ^= _round(0, int.from_bytes(data[place : place + 8], "little"))
+    while position + 8 <= size:
+        h ^= _round(0, int.from_bytes(data[position : position + 8], "little"))
         h = (_rotated(h, 27) * _P1 + _P4) & _MASK
-        place += 8
-    if place + 4 <= size:
-        h ^= (int.from_bytes(data[place : place + 4], "little") * _P1) & _MASK
+        position += 8
+    if position + 4 <= size:
+        h ^= (int.from_bytes(data[position : position + 4], "little") * _P1) & _MASK
         h = (_rotated(h, 23) * _P2 + _P3) & _MASK
-        place += 4
-    for byte in data[place:]:
+        position += 4
+    for byte in data[position:]:
         h ^= (byte * _P5) & _MASK
         h = (_rotated(h, 11) * _P1) & _MASK
     h = ((h ^ h >> 33) * _P2) & _MASK
@@ -59,8 +59,8 @@ def _rotated(value: int, by: int) -> int:
 
 def _fastest() -> Callable[..., int]:
     try:
-        found: Callable[..., int] = importlib.import_module("xxhash").xxh64_intdigest
-        return found
+        digest: Callable[..., int] = importlib.import_module("xxhash").xxh64_intdigest
+        return digest
     except ModuleNotFoundError:
         return xxh64
 

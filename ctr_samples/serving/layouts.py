@@ -52,7 +52,7 @@ def _sparse(made: Mapping[str, Any], parts: Sequence[tuple[Declared, Part]]) -> 
             places += [part.start + i for i in ids]
             values += [1.0] * len(ids)
         else:
-            found = [(part.start + i, float(x)) for i, x in enumerate(_numbers(value, part)) if x != 0]
-            places += [place for place, _ in found]
-            values += [x for _, x in found]
+            nonzero = [(part.start + i, float(x)) for i, x in enumerate(_numbers(value, part)) if x != 0]
+            places += [index for index, _ in nonzero]
+            values += [x for _, x in nonzero]
     return {"indices": places, "values": values}

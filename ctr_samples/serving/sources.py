@@ -21,32 +21,32 @@ _LITERAL = re.compile(r"'([^'\\]*)'|(-?\d+)")
 _TIME = re.compile(r"\s*\d{4}-\d{1,2}-\d{1,2}")
 
 
-def source_of(said: Declared, config: Mapping[str, Any]) -> Get:
+def source_of(feature: Declared, config: Mapping[str, Any]) -> Get:
     """A function from rows to the value before any change; None where there is none."""
-    path, key = path_of(said.from_), None
-    if said.at is not None:
-        key = _key_of(said, config)
-    if path is None or (said.at is not None and key is None):
-        return _given(said)
-    get = _column(path, said.name, config)
-    if said.date_part is not None:
-        return _date_part(get, said, ZoneInfo(config["timezone"]))
+    path, key = path_of(feature.from_), None
+    if feature.at is not None:
+        key = _key_of(feature, config)
+    if path is None or (feature.at is not None and key is None):
+        return _given(feature)
+    get = _column(path, feature.name, config)
+    if feature.date_part is not None:
+        return _date_part(get, feature, ZoneInfo(config["timezone"]))
     if key is not None:
         get = _looked_up(get, key)
-    if said.top_k is not None or said.part == "keys":
-        return _best(get, said)
-    return _or_best(get, said) if said.is_list else get
+    if feature.top_k is not None or feature.part == "keys":
+        return _best(get, feature)
+    return _or_best(get, feature) if feature.is_list else get
 
 
-def _given(said: Declared) -> Get:
-    name = said.name
-    steps = _or_best(lambda rows: rows[""][name], said) if said.is_list or said.top_k is not None else None
+def _given(feature: Declared) -> Get:
+    name = feature.name
+    steps = _or_best(lambda rows: rows[""][name], feature) if feature.is_list or feature.top_k is not None else None
 
     def get(rows: Rows) -> Any:
         if name not in rows[""]:
             raise InputError(
-                f"features.{name}: {said.expr or said.at or said.from_!r} is SQL, which only the job evaluates; pass its value "
-                f"as `given={{{name!r}: ...}}`."
+                f"features.{name}: {feature.expr or feature.at or feature.from_!r} is SQL, which only the job evaluates; "
+                f"pass its value as `given={{{name!r}: ...}}`."
             )
         return steps(rows) if steps is not None else rows[""][name]
 
@@ -98,13 +98,13 @@ def _derived(row: Mapping[str, Any], root: str, column: str, name: str) -> Any:
     )
 
 
-def _key_of(said: Declared, config: Mapping[str, Any]) -> Get | None:
-    literal = _LITERAL.fullmatch(said.at or "")
+def _key_of(feature: Declared, config: Mapping[str, Any]) -> Get | None:
+    literal = _LITERAL.fullmatch(feature.at or "")
     if literal is not None:
         value = literal[1] if literal[2] is None else int(literal[2])
         return lambda rows: value
-    path = path_of(said.at)
-    return _column(path, said.name, config) if path else None
+    path = path_of(feature.at)
+    return _column(path, feature.name, config) if path else None
 
 
 def _looked_up(get: Get, key: Get) -> Get:
@@ -130,19 +130,19 @@ def _cast(key: Any, kind: type) -> Any:
         return None
 
 
-def _or_best(get: Get, said: Declared) -> Get:
+def _or_best(get: Get, feature: Declared) -> Get:
     """A list as it is; of a map the values in their order, as with `top_k`."""
-    best = _ordered(said)
+    best = _ordered(feature)
 
     def read(rows: Rows) -> Any:
         value = get(rows)
-        return best(value) if isinstance(value, Mapping) or (said.top_k is not None and value is not None) else value
+        return best(value) if isinstance(value, Mapping) or (feature.top_k is not None and value is not None) else value
 
     return read
 
 
-def _best(get: Get, said: Declared) -> Get:
-    best = _ordered(said)
+def _best(get: Get, feature: Declared) -> Get:
+    best = _ordered(feature)
 
     def read(rows: Rows) -> Any:
         value = get(rows)
@@ -151,11 +151,11 @@ def _best(get: Get, said: Declared) -> Get:
     return read
 
 
-def _ordered(said: Declared) -> Callable[[Any], list[Any]]:
+def _ordered(feature: Declared) -> Callable[[Any], list[Any]]:
     """The entries with the greatest numbers first, of equal ones the lesser key; nulls and NaN are left out."""
-    sign = 1 if said.order == "smallest" else -1
-    field = 1 if said.part == "keys" else 2
-    count = said.top_k
+    sign = 1 if feature.order == "smallest" else -1
+    field = 1 if feature.part == "keys" else 2
+    count = feature.top_k
 
     def best(value: Any) -> list[Any]:
         entries = value.items() if isinstance(value, Mapping) else [(item, item) for item in plain_list(value)]
@@ -165,7 +165,7 @@ def _ordered(said: Declared) -> Callable[[Any], list[Any]]:
     return best
 
 
-def _date_part(get: Get, said: Declared, zone: ZoneInfo) -> Get:
+def _date_part(get: Get, feature: Declared, zone: ZoneInfo) -> Get:
     parts: dict[str, Callable[[datetime], int]] = {
         "hour": lambda t: t.hour,
         "weekday": lambda t: t.weekday(),
@@ -174,10 +174,10 @@ def _date_part(get: Get, said: Declared, zone: ZoneInfo) -> Get:
         "hour_of_week": lambda t: t.weekday() * 24 + t.hour,
         "weekend": lambda t: int(t.weekday() >= 5),
     }
-    part = parts[said.date_part or ""]
+    part = parts[feature.date_part or ""]
 
     def read(rows: Rows) -> Any:
-        time = _local(get(rows), zone, said.name)
+        time = _local(get(rows), zone, feature.name)
         return None if time is None else part(time)
 
     return read

@@ -17,23 +17,29 @@ from ctr_samples.vocabulary import FIRST_OOV, MISSING, FittedState, Vocabulary
 Change = Callable[[Any], Any]
 
 
-def feature_of(said: Declared, config: Mapping[str, Any], state: FittedState | None, *, of_list: bool = False) -> Get:
+def feature_of(
+    feature: Declared, config: Mapping[str, Any], state: FittedState | None, *, of_list: bool = False
+) -> Get:
     """A function from rows to the values of a feature: a value, a list, or None where the record leaves it out.
 
     ``of_list`` says of a multi-hot feature that its column is a list, which its declaration does not tell.
     """
-    get = _tokens(source_of(said, config)) if said.vocabulary is not None else source_of(said, config)
-    makes_ids = said.hash_buckets is not None or said.vocabulary is not None
+    get = _tokens(source_of(feature, config)) if feature.vocabulary is not None else source_of(feature, config)
+    makes_ids = feature.hash_buckets is not None or feature.vocabulary is not None
     # As the job: ids always fill their shape, tokens that a model looks up never do.
-    pads = said.computed == "sample" if makes_ids else said.pad or said.top_k is not None or _of_history(said, config)
-    of_list = of_list or said.top_k is not None or said.part == "keys" or _of_history(said, config)
-    change = _ids(said, state, of_list) if makes_ids else _values(said, state)
-    finish = _finished(said, pads)
+    pads = (
+        feature.computed == "sample"
+        if makes_ids
+        else feature.pad or feature.top_k is not None or _of_history(feature, config)
+    )
+    of_list = of_list or feature.top_k is not None or feature.part == "keys" or _of_history(feature, config)
+    change = _ids(feature, state, of_list) if makes_ids else _values(feature, state)
+    finish = _finished(feature, pads)
 
-    optional = said.nulls != "default"
-    if said.is_list or said.multi_hot:
-        return lambda rows: None if (found := get(rows)) is None and optional else finish(change(plain_list(found)))
-    return lambda rows: None if (found := get(rows)) is None and optional else finish(change(found))
+    optional = feature.nulls != "default"
+    if feature.is_list or feature.multi_hot:
+        return lambda rows: None if (value := get(rows)) is None and optional else finish(change(plain_list(value)))
+    return lambda rows: None if (value := get(rows)) is None and optional else finish(change(value))
 
 
 def _tokens(get: Get) -> Get:
@@ -46,15 +52,15 @@ def _tokens(get: Get) -> Get:
     return token
 
 
-def crossed(said: Declared, made: Mapping[str, Any]) -> int:
+def crossed(feature: Declared, made: Mapping[str, Any]) -> int:
     """The id of a combination of values that were made before."""
-    assert said.hash_buckets is not None
-    parts = [text_of(made[other], said.name) for other in said.cross]
-    return bucket_of(prefix_of(said.salt or said.name), parts, said.hash_buckets)
+    assert feature.hash_buckets is not None
+    parts = [text_of(made[other], feature.name) for other in feature.cross]
+    return bucket_of(prefix_of(feature.salt or feature.name), parts, feature.hash_buckets)
 
 
-def _of_history(said: Declared, config: Mapping[str, Any]) -> bool:
-    path = path_of(said.from_)
+def _of_history(feature: Declared, config: Mapping[str, Any]) -> bool:
+    path = path_of(feature.from_)
     return bool(path and path[0] in config.get("histories", {}))
 
 
@@ -71,74 +77,74 @@ def _each(change: Change) -> Change:
     return changed
 
 
-def _ids(said: Declared, state: FittedState | None, of_list: bool) -> Change:
-    name = said.name
-    if said.computed == "model":
+def _ids(feature: Declared, state: FittedState | None, of_list: bool) -> Change:
+    name = feature.name
+    if feature.computed == "model":
         text: Change = lambda value: b"" if value is None else text_of(value, name)  # noqa: E731
-        return _each(text) if said.is_list else lambda value: None if value is None else text(value)
-    if said.hash_buckets is not None:
-        prefix, buckets = prefix_of(said.salt or name), said.hash_buckets
-        one: Change = lambda value: bucket_of(prefix, [text_of(value, name)], buckets)  # noqa: E731
+        return _each(text) if feature.is_list else lambda value: None if value is None else text(value)
+    if feature.hash_buckets is not None:
+        prefix, buckets = prefix_of(feature.salt or name), feature.hash_buckets
+        single: Change = lambda value: bucket_of(prefix, [text_of(value, name)], buckets)  # noqa: E731
         # In a list 0 is padding.
         item: Change = lambda value: bucket_of(prefix, [text_of(value, name)], buckets - 1) + 1  # noqa: E731
     else:
         assert state is not None
-        assert said.vocabulary is not None
-        vocabulary = state.vocabularies[said.vocabulary]
+        assert feature.vocabulary is not None
+        vocabulary = state.vocabularies[feature.vocabulary]
         buckets = vocabulary.buckets
-        one = item = _lookup(vocabulary, said.vocabulary, name)
-    if said.multi_hot:
-        return _multi_hot(_each(item) if of_list else lambda value: [one(value)], buckets, said, of_list)
-    return _each(item) if said.is_list else one
+        single = item = _lookup(vocabulary, feature.vocabulary, name)
+    if feature.multi_hot:
+        return _multi_hot(_each(item) if of_list else lambda value: [single(value)], buckets, feature, of_list)
+    return _each(item) if feature.is_list else single
 
 
 def _lookup(vocabulary: Vocabulary, vocabulary_name: str, name: str) -> Change:
-    ids = {token.encode(): vocabulary.first_id + place for place, token in enumerate(vocabulary.tokens)}
+    ids = {token.encode(): vocabulary.first_id + number for number, token in enumerate(vocabulary.tokens)}
     prefix, buckets = prefix_of(f"oov {vocabulary_name}"), vocabulary.oov_buckets
 
     def lookup(value: Any) -> int:
         if value is None or value == "":
             return MISSING
         token = text_of(value, name)
-        found = ids.get(token)
-        return FIRST_OOV + bucket_of(prefix, [token], buckets) if found is None else found
+        known_id = ids.get(token)
+        return FIRST_OOV + bucket_of(prefix, [token], buckets) if known_id is None else known_id
 
     return lookup
 
 
-def _multi_hot(ids_of: Change, buckets: int, said: Declared, of_list: bool) -> Change:
-    zero, hot = (0.0, 1.0) if said.dtype == "float32" else (0, 1)
+def _multi_hot(ids_of: Change, buckets: int, feature: Declared, of_list: bool) -> Change:
+    zero, hot = (0.0, 1.0) if feature.dtype == "float32" else (0, 1)
 
     def vector(value: Any) -> list[Any]:
         if value is not None and isinstance(value, list | tuple) != of_list:
             raise InputError(
-                f"features.{said.name}: found {value!r}, but the assembler expects "
+                f"features.{feature.name}: found {value!r}, but the assembler expects "
                 f"{'a list' if of_list else 'a single value'}; "
-                + ("remove its name from `lists`." if of_list else f"create it with `lists={{{said.name!r}}}`.")
+                + ("remove its name from `lists`." if of_list else f"create it with `lists={{{feature.name!r}}}`.")
             )
         numbers: list[Any] = [zero] * buckets
-        for place in ids_of(value) or ():
-            numbers[place] = hot
+        for hot_id in ids_of(value) or ():
+            numbers[hot_id] = hot
         return numbers
 
     return vector
 
 
-def _values(said: Declared, state: FittedState | None) -> Change:
+def _values(feature: Declared, state: FittedState | None) -> Change:
     """Numbers, texts and bytes in the type of the record."""
-    name = said.name
-    if said.dtype in ("string", "bytes"):
-        return _filled(_texts(said), said)
-    if said.dtype == "int64" and not said.bucketises:
-        return _unchanged if said.is_list and said.fill is None else _filled(_whole(said), said)
-    steps = [] if said.computed == "model" else _before_scaling(said)
-    if said.is_list and not (steps or said.bucketises or said.scale or said.fill is not None):
+    name = feature.name
+    if feature.dtype in ("string", "bytes"):
+        return _filled(_texts(feature), feature)
+    if feature.dtype == "int64" and not feature.bucketises:
+        return _unchanged if feature.is_list and feature.fill is None else _filled(_whole(feature), feature)
+    steps = [] if feature.computed == "model" else _before_scaling(feature)
+    if feature.is_list and not (steps or feature.bucketises or feature.scale or feature.fill is not None):
         return _unchanged  # the writer finds what is no number
     boundaries: Sequence[float] | None = None
-    if said.bucketises and said.computed != "model":
-        boundaries = said.boundaries or (state.boundaries[name] if state else ())
+    if feature.bucketises and feature.computed != "model":
+        boundaries = feature.boundaries or (state.boundaries[name] if state else ())
 
-    missing: Any = 0 if boundaries is not None else math.nan if said.bucketises and said.is_list else None
+    missing: Any = 0 if boundaries is not None else math.nan if feature.bucketises and feature.is_list else None
 
     def number(value: Any) -> Any:
         if value is None:
@@ -151,24 +157,24 @@ def _values(said: Declared, state: FittedState | None) -> Change:
             return x
         return 0 if x != x else bisect_right(boundaries, x) + 1  # noqa: PLR0124
 
-    change = _filled(number, said)
-    if said.scale is None or said.computed == "model":
+    change = _filled(number, feature)
+    if feature.scale is None or feature.computed == "model":
         return change
     assert state is not None
-    return _scaled(change, *state.moments[name].shift_and_scale(said.scale), said)
+    return _scaled(change, *state.moments[name].shift_and_scale(feature.scale), feature)
 
 
 def _unchanged(value: Any) -> Any:
     return value
 
 
-def _before_scaling(said: Declared) -> list[Callable[[float], float]]:
+def _before_scaling(feature: Declared) -> list[Callable[[float], float]]:
     steps: list[Callable[[float], float]] = []
-    if said.clip is not None:
-        low, high = float(said.clip[0]), float(said.clip[1])
+    if feature.clip is not None:
+        low, high = float(feature.clip[0]), float(feature.clip[1])
         steps.append(lambda x: low if x < low else high if x > high else x)
-    if said.log1p:
-        steps.append(lambda x: _log1p(x, said.name))
+    if feature.log1p:
+        steps.append(lambda x: _log1p(x, feature.name))
     return steps
 
 
@@ -178,8 +184,8 @@ def _log1p(x: float, name: str) -> float:
     return math.log1p(x)
 
 
-def _scaled(change: Change, shift: Sequence[float], scale: Sequence[float], said: Declared) -> Change:
-    if not said.is_list:
+def _scaled(change: Change, shift: Sequence[float], scale: Sequence[float], feature: Declared) -> Change:
+    if not feature.is_list:
         return lambda value: _moved(change(value), shift[0], scale[0])
     moved = _each(lambda x: _moved(x, shift[0], scale[0]))
 
@@ -200,18 +206,20 @@ def _moved(x: float | None, shift: float, scale: float) -> float | None:
     return None if x is None else (x - shift) / scale
 
 
-def _whole(said: Declared) -> Change:
+def _whole(feature: Declared) -> Change:
     def whole(value: Any) -> Any:
         if value is None or type(value) is int:
             return value
         if isinstance(value, bool) or hasattr(value, "__index__"):
             return int(value)
-        raise InputError(f"features.{said.name}: found {value!r}, expected an integer or boolean for `dtype: int64`.")
+        raise InputError(
+            f"features.{feature.name}: found {value!r}, expected an integer or boolean for `dtype: int64`."
+        )
 
     return whole
 
 
-def _texts(said: Declared) -> Change:
+def _texts(feature: Declared) -> Change:
     def text(value: Any) -> Any:
         if value is None or isinstance(value, bytes):
             return value
@@ -219,48 +227,50 @@ def _texts(said: Declared) -> Change:
             return value.encode()
         if isinstance(value, bytearray | memoryview):
             return bytes(value)
-        raise InputError(f"features.{said.name}: found {value!r}, expected text or binary for `dtype: {said.dtype}`.")
+        raise InputError(
+            f"features.{feature.name}: found {value!r}, expected text or binary for `dtype: {feature.dtype}`."
+        )
 
     return text
 
 
-def _filled(change: Change, said: Declared) -> Change:
+def _filled(change: Change, feature: Declared) -> Change:
     """The change for one value, or for all items of a list; with `fill` for those that are missing."""
-    if said.fill is not None:
-        fill = said.fill.encode() if isinstance(said.fill, str) else said.fill
+    if feature.fill is not None:
+        fill = feature.fill.encode() if isinstance(feature.fill, str) else feature.fill
         before = change
 
         def change(item: Any) -> Any:
             made = before(item)
             return fill if made is None else made
 
-    return _each(change) if said.is_list else change
+    return _each(change) if feature.is_list else change
 
 
-def _finished(said: Declared, pads: bool) -> Change:
+def _finished(feature: Declared, pads: bool) -> Change:
     """With the length of the shape, and the default where the value is missing."""
-    default: Any = said.default_value
+    default: Any = feature.default_value
     default = default.encode() if isinstance(default, str) else default
-    if said.dtype == "float32" and not isinstance(default, bytes):
+    if feature.dtype == "float32" and not isinstance(default, bytes):
         default = float(default)
-    if said.multi_hot:
+    if feature.multi_hot:
         return lambda value: value
-    missing: Any = [] if said.ragged else [default] * said.size if said.shape else default
+    missing: Any = [] if feature.ragged else [default] * feature.size if feature.shape else default
 
     def finish(value: Any) -> Any:
         if value is None:
             return missing
-        return _fitted(value, said) if pads and said.shape else value
+        return _fitted(value, feature) if pads and feature.shape else value
 
     return finish
 
 
-def _fitted(value: list[Any], said: Declared) -> list[Any]:
+def _fitted(value: list[Any], feature: Declared) -> list[Any]:
     """Cut, or padded at the end; of nested lists the outermost."""
-    default: Any = said.default_value
+    default: Any = feature.default_value
     default = default.encode() if isinstance(default, str) else default
-    size = said.size
-    if len(said.shape) > 1 and value and isinstance(value[0], list | tuple):
-        size = said.shape[0]
-        default = [default] * (said.size // size)
+    size = feature.size
+    if len(feature.shape) > 1 and value and isinstance(value[0], list | tuple):
+        size = feature.shape[0]
+        default = [default] * (feature.size // size)
     return [*value[:size], *[default] * (size - len(value))]

@@ -16,8 +16,8 @@ def disagreement(manifest: Manifest) -> str | None:
     Raises ContractError for what is no contract.
     """
     contract = ExampleContract.from_dict(dict(manifest.contract))
-    if (said := manifest.contract.get("fingerprint")) != contract.fingerprint:
-        return f"its contract has the fingerprint {said!r}, but hashes to {contract.fingerprint}"
+    if (fingerprint := manifest.contract.get("fingerprint")) != contract.fingerprint:
+        return f"its contract has the fingerprint {fingerprint!r}, but hashes to {contract.fingerprint}"
     if manifest.rollback and manifest.rollback.to >= manifest.generation:
         return f"generation {manifest.generation} cannot be a rollback to {manifest.rollback.to}"
     return (
@@ -50,8 +50,8 @@ def _of_counts(manifest: Manifest) -> str | None:
     if samples != manifest.records:
         return f"the accounting has {samples} samples, but the shards hold {manifest.records}"
     if impressions != manifest.records + sum(counts.values()):
-        told = manifest.records + sum(counts.values())
-        return f"the accounting has {impressions} impressions, but samples and drops add up to {told}"
+        total = manifest.records + sum(counts.values())
+        return f"the accounting has {impressions} impressions, but samples and drops add up to {total}"
     for name, view in manifest.views.items():
         if not 0 <= view.get("matched", 0) <= manifest.records:
             return f"view {name} matched {view['matched']} of {manifest.records} samples"

@@ -13,14 +13,13 @@ from ctr_samples.shards.manifest import Manifest
 from ctr_samples.shards.naming import (
     MANIFESTS_OF_TABLE,
     day_directory,
-    day_of,
     is_shard_name,
     is_staged_name,
     manifest_path,
     manifests_directory,
     started_at,
 )
-from ctr_samples.shards.publish import read_manifest
+from ctr_samples.shards.publish import days_of, read_manifest
 from ctr_samples.shards.storage import Storage, StoredFile
 from ctr_samples.shards.table import Table, TableManifest
 
@@ -103,11 +102,11 @@ def cleanups_of(storage: Storage, day: date | None, retention: Retention) -> Ite
     if day is None and generations.latest(storage, MANIFESTS_OF_TABLE):
         yield cleanup_of_table(storage, retention)
         return
-    days = [day] if day is not None else [found for found in map(day_of, storage.names("")) if found is not None]
+    days = [day] if day is not None else days_of(storage)
     if not days:
         raise InputError(f"{storage.url} holds neither samples nor a table; expected an output directory.")
-    for one in days:
-        yield cleanup_of_day(storage, one, retention)
+    for any_day in days:
+        yield cleanup_of_day(storage, any_day, retention)
 
 
 def cleanup_of_day(storage: Storage, day: date, retention: Retention) -> Cleanup:
@@ -146,8 +145,8 @@ def _manifest(storage: Storage, day: date, generation: int) -> Manifest:
     try:
         return read_manifest(storage, day, generation)
     except FileNotFoundError:
-        place = storage.locate(manifest_path(day, generation))
-        raise DamagedFile(f"{place} is missing, though there are later generations; restore it.") from None
+        location = storage.locate(manifest_path(day, generation))
+        raise DamagedFile(f"{location} is missing, though there are later generations; restore it.") from None
 
 
 def _run_directory(day: date, path: str) -> str | None:

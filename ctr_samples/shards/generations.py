@@ -19,11 +19,11 @@ def numbers(storage: Storage, directory: str) -> list[int]:
     return generations_among(storage.names(directory))
 
 
-def following(number: int, place: str) -> int:
-    """The number behind ``number``; InputError, which names the directory ``place``, where eight digits cannot say it."""
+def following(number: int, location: str) -> int:
+    """The number behind ``number``; InputError, which names the directory ``location``, where eight digits cannot say it."""
     if number >= MOST_GENERATIONS:
         raise InputError(
-            f"{place} holds {generation_name(number)}, the last name that a manifest can have, so there is no next generation. "
+            f"{location} holds {generation_name(number)}, the last name a manifest can have, so there is no next generation. "
             "If somebody put it there by hand, move it away; otherwise write to a new directory."
         )
     return number + 1
@@ -49,20 +49,20 @@ def put(storage: Storage, directory: str, generation: int, data: bytes, run_id: 
 
 def _read_back(storage: Storage, path: str, run_id: str, error: NameTaken | StorageError) -> None:
     """After an error the store may or may not have the manifest: look, and raise unless it is this run's."""
-    place = storage.locate(path)
+    location = storage.locate(path)
     try:
         there = json.loads(storage.read(path))["run_id"]
     except FileNotFoundError:
         if isinstance(error, StorageError):
             raise error from None
-        raise _unknown(place, run_id, "the store rejected it as existing, then could not find it") from error
+        raise _unknown(location, run_id, "the store rejected it as existing, then could not find it") from error
     except StorageError as unreadable:
-        raise _unknown(place, run_id, str(unreadable)) from error
+        raise _unknown(location, run_id, str(unreadable)) from error
     except (ValueError, KeyError, TypeError, RecursionError) as malformed:
-        raise _unknown(place, run_id, f"the file there is not a manifest: {malformed}") from error
+        raise _unknown(location, run_id, f"the file there is not a manifest: {malformed}") from error
     if there != run_id:
         raise PublishConflict(
-            f"Run {there} published {place} first; this run ({run_id}) published nothing. "
+            f"Run {there} published {location} first; this run ({run_id}) published nothing. "
             "Run it again if its input is newer."
         ) from None
 

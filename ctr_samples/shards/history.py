@@ -52,10 +52,10 @@ def _lines(numbers: list[int], line: Callable[[int], Generation]) -> Iterator[Ge
             up_to = f", as are all up to {number - 1}" if number > before + 2 else ""
             yield Generation(before + 1, note=f"missing{up_to}")
         try:
-            found = line(number)
+            entry = line(number)
         except (DamagedFile, FileNotFoundError) as error:
-            found = Generation(number, note=str(error))
-        yield replace(found, note=", ".join(filter(None, [found.note, "what readers see" * (number == numbers[-1])])))
+            entry = Generation(number, note=str(error))
+        yield replace(entry, note=", ".join(filter(None, [entry.note, "what readers see" * (number == numbers[-1])])))
 
 
 def _of_day(storage: Storage, day: date, there: Collection[str], number: int) -> Generation:

@@ -190,9 +190,9 @@ class Manifest:
         return sealed(asdict(self))
 
     @classmethod
-    def from_json(cls, data: builtins.bytes, place: str) -> Self:
-        """Read :meth:`to_json`; DamagedFile names ``place`` for what is no manifest of a known format, or was changed."""
-        return read_sealed(cls, data, place, _FORM)
+    def from_json(cls, data: builtins.bytes, location: str) -> Self:
+        """Read :meth:`to_json`; DamagedFile names ``location`` for what is no manifest of a known format, or was changed."""
+        return read_sealed(cls, data, location, _FORM)
 
 
 def check_receipts(receipts: Sequence[Receipt], partitions: int) -> None:

@@ -83,7 +83,7 @@ def shard_name(partition: int, attempt: int, token: str, compression: str) -> st
 def compression_of(path: str) -> Compression:
     """The compression that the suffix of a shard's name says; ``.deflate`` is Hadoop's for zlib."""
     endings: dict[str, Compression] = {".gz": "gzip", ".zlib": "zlib", ".deflate": "zlib"}
-    return next((found for ending, found in endings.items() if path.endswith(ending)), "none")
+    return next((compression for ending, compression in endings.items() if path.endswith(ending)), "none")
 
 
 def is_shard_name(name: str) -> bool:

@@ -25,11 +25,11 @@ class Published:
 
     def of_split(self, split: str | None) -> tuple[Shard, ...]:
         """The shards of one split, or all; InputError names the splits that there are."""
-        found = tuple(s for s in self.shards if split in (None, s.split))
-        if split is not None and not found:
+        shards = tuple(s for s in self.shards if split in (None, s.split))
+        if split is not None and not shards:
             there = ", ".join(sorted({s.split for s in self.shards}, reverse=True))
             raise InputError(f"{self.title} has no split {split!r}; it has {there or 'none'}.")
-        return found
+        return shards
 
 
 def find(storage: Storage, day: date | None) -> Published:

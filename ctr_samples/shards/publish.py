@@ -28,9 +28,9 @@ def latest_manifest(storage: Storage, day: date) -> Manifest | None:
     try:
         return read_manifest(storage, day, generation)
     except FileNotFoundError:
-        place = storage.locate(manifest_path(day, generation))
+        location = storage.locate(manifest_path(day, generation))
         raise StorageError(
-            f"{place} was listed but cannot be found; expected a store that keeps what it lists. Run again."
+            f"{location} was listed but cannot be found; expected a store that keeps what it lists. Run again."
         ) from None
 
 
@@ -50,15 +50,15 @@ def read_manifest(storage: Storage, day: date, generation: int) -> Manifest:
     return manifest
 
 
-def _sound(data: bytes, place: str) -> Manifest:
+def _sound(data: bytes, location: str) -> Manifest:
     """A manifest that agrees with itself."""
-    manifest = Manifest.from_json(data, place)
+    manifest = Manifest.from_json(data, location)
     try:
         wrong = disagreement(manifest)
     except ContractError as error:
-        raise DamagedFile(f"{place} has a contract that cannot be read. {error}") from None
+        raise DamagedFile(f"{location} has a contract that cannot be read. {error}") from None
     if wrong:
-        raise DamagedFile(f"{place} contradicts itself: {wrong}; {REMEDY}.")
+        raise DamagedFile(f"{location} contradicts itself: {wrong}; {REMEDY}.")
     return manifest
 
 

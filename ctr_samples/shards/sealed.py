@@ -37,26 +37,26 @@ class Form:
     remedy: str
 
 
-def read_sealed(kind: type[T], data: bytes, place: str, form: Form) -> T:
+def read_sealed(kind: type[T], data: bytes, location: str, form: Form) -> T:
     """A document as a dataclass; one without a checksum was written by an older release.
 
-    DamagedFile, which names ``place``, for bytes that are no such document or were changed.
+    DamagedFile, which names ``location``, for bytes that are no such document or were changed.
     """
     try:
         document = _opened(data)
         if document["format"] != form.format:
             raise DamagedFile(
-                f"{place} has format {_shown(document['format'])}; this release reads format {form.format!r}. "
+                f"{location} has format {_shown(document['format'])}; this release reads format {form.format!r}. "
                 "Install the ctr-samples release that wrote it, or a newer one."
             )
         broken = _broken_seal(document)
         read = typed(kind, document)
     except KeyError as error:
-        raise DamagedFile(f"{place} is not {form.name} (it lacks {error}); {form.remedy}.") from None
+        raise DamagedFile(f"{location} is not {form.name} (it lacks {error}); {form.remedy}.") from None
     except (ValueError, RecursionError) as error:
-        raise DamagedFile(f"{place} is not {form.name} ({error}); {form.remedy}.") from None
+        raise DamagedFile(f"{location} is not {form.name} ({error}); {form.remedy}.") from None
     if broken:
-        raise DamagedFile(f"{place} was changed after it was written: {broken}; {form.remedy}.")
+        raise DamagedFile(f"{location} was changed after it was written: {broken}; {form.remedy}.")
     return read
 
 
@@ -86,8 +86,8 @@ def _shown(value: object) -> str:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    document = dict(pairs)
+    if len(document) < len(pairs):
         twice = next(key for i, (key, _) in enumerate(pairs) if any(key == other for other, _ in pairs[:i]))
         raise ValueError(f"the key {twice!r} occurs twice")
-    return found
+    return document

@@ -135,8 +135,8 @@ def _table(storage: Storage, path: str) -> pa.Table:
             raise ValueError("a value is missing")
         return table
     except (FileNotFoundError, ValueError, pa.ArrowException) as error:
-        place = storage.locate(path)
-        raise DamagedFile(f"{place} cannot be read as a vocabulary ({error}); restore it, or fit afresh.") from None
+        location = storage.locate(path)
+        raise DamagedFile(f"{location} cannot be read as a vocabulary ({error}); restore it, or fit afresh.") from None
 
 
 def _since(storage: Storage, version: int) -> dict[str, Any]:

@@ -98,9 +98,9 @@ class TableManifest:
         return sealed(asdict(self))
 
     @classmethod
-    def from_json(cls, data: bytes, place: str) -> Self:
-        """Read :meth:`to_json`; DamagedFile names ``place`` for what is no manifest of a known format, or was changed."""
-        return read_sealed(cls, data, place, _FORM)
+    def from_json(cls, data: bytes, location: str) -> Self:
+        """Read :meth:`to_json`; DamagedFile names ``location`` for what is no manifest of a known format, or was changed."""
+        return read_sealed(cls, data, location, _FORM)
 
 
 def next_manifest(current: TableManifest | None, write: TableWrite, created_at: str) -> TableManifest:
@@ -228,14 +228,14 @@ class Table:
 
     def _read(self, generation: int) -> TableManifest:
         path = f"{MANIFESTS_OF_TABLE}/{generation_name(generation)}"
-        place = self.storage.locate(path)
+        location = self.storage.locate(path)
         try:
-            manifest = _sound(self.storage.read(path), place)
+            manifest = _sound(self.storage.read(path), location)
         except FileNotFoundError:
-            raise DamagedFile(f"{place} is missing, though a later generation builds on it; restore it.") from None
+            raise DamagedFile(f"{location} is missing, though a later generation builds on it; restore it.") from None
         if manifest.generation != generation:
             raise generations.misplaced(
-                place,
+                location,
                 f"generation {manifest.generation}",
                 "A table cannot go back to an earlier generation; `ctr-samples rollback` is for a day's samples.",
             )
@@ -251,19 +251,19 @@ class Table:
             )
 
 
-def _sound(data: bytes, place: str) -> TableManifest:
+def _sound(data: bytes, location: str) -> TableManifest:
     """A manifest that agrees with itself."""
-    manifest = TableManifest.from_json(data, place)
+    manifest = TableManifest.from_json(data, location)
     try:
-        contracts = [ExampleContract.from_dict(dict(one)) for one in manifest.contracts]
+        contracts = [ExampleContract.from_dict(dict(document)) for document in manifest.contracts]
     except ContractError as error:
-        raise DamagedFile(f"{place} has a contract that cannot be read. {error}") from None
+        raise DamagedFile(f"{location} has a contract that cannot be read. {error}") from None
     others = [contract.record for contract in contracts if contract.record != manifest.record_type]
     wrong = disagreement_of_shards(manifest.shards, "")
     if others:
         wrong = f"its records are of type {manifest.record_type}, but a contract has type {others[0]}"
     if wrong:
-        raise DamagedFile(f"{place} contradicts itself: {wrong}; restore it.")
+        raise DamagedFile(f"{location} contradicts itself: {wrong}; restore it.")
     return manifest
 
 

@@ -35,16 +35,16 @@ class Night:
         """The day after, whose log holds late actions."""
         return self.day + timedelta(days=1)
 
-    def place(self, table: str, day: date) -> Path:
+    def directory(self, table: str, day: date) -> Path:
         """Where a table has its files of a day; UsageError if it has none."""
-        place = self.root / table / f"dt={day}"
-        if not place.is_dir():
-            raise UsageError(f"{place} does not exist; expected a simulation of {self.day} and the day before.")
-        return place
+        directory = self.root / table / f"dt={day}"
+        if not directory.is_dir():
+            raise UsageError(f"{directory} does not exist; expected a simulation of {self.day} and the day before.")
+        return directory
 
     def sound_lines(self) -> Iterator[Line]:
         """The day's log without its torn lines."""
-        for file in sorted(self.place("user_action", self.day).iterdir()):
+        for file in sorted(self.directory("user_action", self.day).iterdir()):
             for text in file.read_text().splitlines():
                 if (line := _parsed(text)) is not None:
                     yield line
@@ -58,8 +58,10 @@ class Night:
                     line = _parsed(text)
                     changed = text if line is None else change(line)
                     several = changed if isinstance(changed, list) else [changed]
-                    kept += [one if isinstance(one, str) else json.dumps(one) for one in several if one is not None]
-                file.write_text("".join(f"{one}\n" for one in kept))
+                    kept += [
+                        line if isinstance(line, str) else json.dumps(line) for line in several if line is not None
+                    ]
+                file.write_text("".join(f"{line}\n" for line in kept))
 
     def change_tables(self, pattern: str, change: Callable[[pa.Table], pa.Table]) -> None:
         """Change the tables whose directory matches a pattern."""
@@ -68,8 +70,8 @@ class Night:
 
     def repeat_table(self, table: str) -> None:
         """Put the files of the day before into the place of the day's: the job failed, and the copy went on."""
-        there = self.place(table, self.day)
-        before = sorted(self.place(table, self.day - timedelta(days=1)).iterdir())
+        there = self.directory(table, self.day)
+        before = sorted(self.directory(table, self.day - timedelta(days=1)).iterdir())
         shutil.rmtree(there)
         there.mkdir()
         for file in before:
@@ -145,7 +147,7 @@ def three_hours_of_the_log_lost(night: Night) -> None:
 
 def log_files_delivered_twice(night: Night) -> None:
     """Each file of the log has a copy beside it."""
-    for file in sorted(night.place("user_action", night.day).iterdir()):
+    for file in sorted(night.directory("user_action", night.day).iterdir()):
         shutil.copy(file, file.with_name(f"again-{file.name}"))
 
 
@@ -173,8 +175,8 @@ def algorithm_knows_the_click(night: Night) -> None:
         if _kind(line) != "exposure":
             return line
         user, articles = line["param"]["userId"], line["param"]["articleId"].strip("[]").split(", ")
-        told = {article: "won" if (user, article) in clicked else "lost" for article in articles}
-        return [_with(line, articleId=article, algorithmCombine=said) for article, said in told.items()]
+        outcomes = {article: "won" if (user, article) in clicked else "lost" for article in articles}
+        return [_with(line, articleId=article, algorithmCombine=outcome) for article, outcome in outcomes.items()]
 
     night.change_lines(tell)
 
@@ -325,5 +327,5 @@ def spoil(root: str | Path, day: date, way: str) -> None:
     """
     check_way(way)
     night = Night(Path(root), day)
-    night.place("user_action", day)
+    night.directory("user_action", day)
     WAYS[way](night)

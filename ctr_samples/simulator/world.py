@@ -121,8 +121,8 @@ def build_world(spec: SimulationSpec) -> World:
 
 def pick(cumulative: Floats, uniform: Floats) -> Ints:
     """Indices drawn by cumulative shares that end at one."""
-    found: Ints = np.searchsorted(cumulative, uniform, side="right")
-    return np.minimum(found, len(cumulative) - 1)
+    indices: Ints = np.searchsorted(cumulative, uniform, side="right")
+    return np.minimum(indices, len(cumulative) - 1)
 
 
 def _draw_topics(spec: SimulationSpec) -> Topics:

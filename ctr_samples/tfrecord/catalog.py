@@ -40,17 +40,17 @@ class Catalog:
 
 def find(options: Options) -> Catalog:
     """The files that the options' paths mean. InputError for a path that is not there, or where paths do not fit together."""
-    found = [_find_one(place_of(path, options.base_path), options) for path in options.paths]
-    files = tuple(file for catalog in found for file in catalog.files)
-    if all(catalog.schema is None for catalog in found):
+    catalogs = [_find_one(place_of(path, options.base_path), options) for path in options.paths]
+    files = tuple(file for catalog in catalogs for file in catalog.files)
+    if all(catalog.schema is None for catalog in catalogs):
         partitions = inferred_columns(file.values for file in files)
         return Catalog(_with_equal_names(files, partitions.names), partitions, options.record_type)
-    for other in found[1:]:
-        if replace(other, files=()) != replace(found[0], files=()):
+    for other in catalogs[1:]:
+        if replace(other, files=()) != replace(catalogs[0], files=()):
             raise InputError(
                 f"The paths {', '.join(options.paths)} hold different columns or kinds of records; load them separately."
             )
-    return replace(found[0], files=files)
+    return replace(catalogs[0], files=files)
 
 
 def _with_equal_names(files: Sequence[DataFile], names: list[str]) -> tuple[DataFile, ...]:
@@ -82,10 +82,10 @@ def _table(storage: Storage, place: Place, options: Options) -> Catalog:
     _check_record_type(storage.url, manifest.record_type, options)
     schema = merged(schemas_of(manifest, storage.url), storage.url)
     files = [_of_manifest(storage, shard) for shard in manifest.shards if place.has(shard.path)]
-    partitions = StructType([one for one in schema if one.name in manifest.partition_by])
+    partitions = StructType([field for field in schema if field.name in manifest.partition_by])
     if not partitions.fields:  # written without Spark, which knows no types of directories
         partitions = inferred_columns({name: file.values.get(name) for name in manifest.partition_by} for file in files)
-    inside = StructType([one for one in schema if one.name not in manifest.partition_by])
+    inside = StructType([field for field in schema if field.name not in manifest.partition_by])
     return Catalog(
         tuple(files), partitions, manifest.record_type, inside if schema.fields else None, _contract(manifest)
     )
@@ -94,7 +94,7 @@ def _table(storage: Storage, place: Place, options: Options) -> Catalog:
 def schemas_of(manifest: TableManifest, place: str) -> list[StructType]:
     """The columns of each write; DamagedFile for what Spark does not take for a schema."""
     try:
-        return [StructType.fromJson(dict(one)) for one in manifest.schemas]
+        return [StructType.fromJson(dict(document)) for document in manifest.schemas]
     except Exception as error:  # Spark checks its schemas by assertions, and by what its parsers run into
         raise DamagedFile(
             f"A manifest of {place} has a schema that Spark cannot read ({type(error).__name__}: {error}); restore it."
@@ -103,7 +103,7 @@ def schemas_of(manifest: TableManifest, place: str) -> list[StructType]:
 
 def _contract(manifest: TableManifest) -> ExampleContract | None:
     """The features of all writes; where two differ, the later one."""
-    contracts = [ExampleContract.from_dict(dict(one)) for one in manifest.contracts]
+    contracts = [ExampleContract.from_dict(dict(document)) for document in manifest.contracts]
     features = {spec.name: spec for contract in contracts for spec in contract.features}
     return ExampleContract(tuple(features.values()), contracts[-1].record) if contracts else None
 
@@ -112,12 +112,12 @@ def merged(schemas: list[StructType], place: str) -> StructType:
     """The columns of all writes; ContractError where two writes gave one column different types."""
     columns: dict[str, StructField] = {}
     for schema in schemas:
-        for one in schema:
-            there = columns.setdefault(one.name, one)
-            if there.dataType != one.dataType:
+        for field in schema:
+            there = columns.setdefault(field.name, field)
+            if there.dataType != field.dataType:
                 raise ContractError(
-                    f"Column {one.name!r} of {place} is {there.dataType.simpleString()} and then "
-                    f"{one.dataType.simpleString()}; give each type a directory of its own, or overwrite."
+                    f"Column {field.name!r} of {place} is {there.dataType.simpleString()} and then "
+                    f"{field.dataType.simpleString()}; give each type a directory of its own, or overwrite."
                 )
     return StructType(list(columns.values()))
 
@@ -170,11 +170,11 @@ def _foreign(place: Place, options: Options) -> Catalog:
             )
     if not any(map(place.has, sizes)):
         storage, place, sizes = _single(storage, place)
-    found = found_files(sizes, place, base_given=options.base_path is not None, recursive=options.recursive)
+    listing = found_files(sizes, place, base_given=options.base_path is not None, recursive=options.recursive)
     pattern = regex_of(options.file_pattern or "*")
     files = [
         _of_listing(storage, file, sizes[file.path], options)
-        for file in found
+        for file in listing
         if pattern.fullmatch(file.path.rpartition("/")[2])
     ]
     return Catalog(tuple(files), StructType())

@@ -36,7 +36,7 @@ class DataFile:
     shard: Shard | None = None
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where other programs find it."""
         return self.storage.locate(self.path)
 
@@ -52,7 +52,7 @@ def chunks_of(file: DataFile, tolerance: Tolerance) -> Iterator[EncodedBatch]:
     except FileNotFoundError:
         if not tolerance.missing:
             raise DamagedFile(_missing(file)) from None
-        logger.warning("Skipped %s, which is missing.", file.place)
+        logger.warning("Skipped %s, which is missing.", file.location)
     except DamagedFile as error:
         if not tolerance.corrupt:
             raise
@@ -66,16 +66,16 @@ def _checked_chunks(file: DataFile) -> Iterator[EncodedBatch]:
             yield from RecordReader(checked, file.compression, reopen=lambda: file.storage.open(file.path))
             checked.drain()
     except DamagedFile as error:
-        raise DamagedFile(f"{file.place}: {error}") from error
+        raise DamagedFile(f"{file.location}: {error}") from error
     wrong = checked.difference(file.shard) if file.shard else None
     if wrong:
-        raise DamagedFile(f"{file.place} {wrong}; restore the file, or write the data again.")
+        raise DamagedFile(f"{file.location} {wrong}; restore the file, or write the data again.")
 
 
 def _missing(file: DataFile) -> str:
     if file.shard is None:
-        return f"{file.place} existed when the query was planned but is gone now; read again."
+        return f"{file.location} existed when the query was planned but is gone now; read again."
     return (
-        f"{file.place} is missing: the directory was overwritten since the query was planned, or the file was lost. "
+        f"{file.location} is missing: the directory was overwritten since the query was planned, or the file was lost. "
         "Read again; restore the file if that fails too."
     )

@@ -22,39 +22,39 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 def may_match(filters: list[Any], values: Mapping[str, Any]) -> bool:
     """False only when no row of a file with these partition values can pass all the filters."""
-    return all(_may_pass(one, values) for one in filters)
+    return all(_may_pass(expression, values) for expression in filters)
 
 
-def _may_pass(one: Any, values: Mapping[str, Any]) -> bool:
-    negated = type(one).__name__ == "Not"
-    inner = one.child if negated else one
+def _may_pass(expression: Any, values: Mapping[str, Any]) -> bool:
+    negated = type(expression).__name__ == "Not"
+    inner = expression.child if negated else expression
     attribute: tuple[str, ...] = getattr(inner, "attribute", ())
     if len(attribute) != 1 or attribute[0] not in values:
         return True
-    found = _result(inner, values[attribute[0]])
-    if found is _UNKNOWN:
+    result = _result(inner, values[attribute[0]])
+    if result is _UNKNOWN:
         return True
     # A comparison with null is null, and so is its negation: neither lets a row pass.
-    return found is not None and found != negated
+    return result is not None and result != negated
 
 
 _UNKNOWN = object()
 
 
-def _result(one: Any, value: Any) -> Any:
+def _result(expression: Any, value: Any) -> Any:
     """True, False, None for SQL's null, or _UNKNOWN for what cannot be told here."""
-    name = type(one).__name__
+    name = type(expression).__name__
     if name in ("IsNull", "IsNotNull"):
         return (value is None) == (name == "IsNull")
     if value is not None and value != value:  # NaN: Spark's order of it is not Python's  # noqa: PLR0124
         return _UNKNOWN
     if name == "EqualNullSafe":
-        return value == one.value
+        return value == expression.value
     if name not in _COMPARISONS:
         return _UNKNOWN
     if value is None:
         return None
     try:
-        return _COMPARISONS[name](value, one.value)
+        return _COMPARISONS[name](value, expression.value)
     except (TypeError, AttributeError):
         return _UNKNOWN

@@ -74,7 +74,7 @@ def _inferred(catalog: Catalog, options: Options) -> StructType:
     inside = [name for name in survey.names() if name not in catalog.partitions.names]
     if not inside:
         raise ContractError(
-            f"{catalog.files[0].place} and {len(catalog.files) - 1} other file(s) have no feature to infer a schema "
+            f"{catalog.files[0].location} and {len(catalog.files) - 1} other file(s) have no feature to infer a schema "
             "from; give a schema, or set recordType if the records are not Examples."
         )
     _check_columns(options.columns, [*inside, *catalog.partitions.names])
@@ -116,7 +116,7 @@ def _survey(record: RecordType, tolerance: Tolerance, file: DataFile) -> SchemaS
     except DamagedFile as error:
         if tolerance.corrupt:
             return survey
-        if str(error).startswith(file.place):
+        if str(error).startswith(file.location):
             raise
-        raise DamagedFile(f"{file.place}: {error}") from error
+        raise DamagedFile(f"{file.location}: {error}") from error
     return survey

@@ -167,36 +167,36 @@ def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _record_type(text: str) -> RecordType:
-    found = RECORD_TYPES.get(text.lower().replace("_", ""))
-    if found is None:
+    record_type = RECORD_TYPES.get(text.lower().replace("_", ""))
+    if record_type is None:
         raise UsageError(f"The option recordType is {text!r}; expected Example, SequenceExample or ByteArray.")
-    return found
+    return record_type
 
 
 def partition_overwrite_named(text: str) -> PartitionOverwrite:
     """Spark's two ways of overwriting a table with partitions; UsageError for anything else."""
-    found: dict[str, PartitionOverwrite] = {"static": "static", "dynamic": "dynamic"}
-    if text.lower() not in found:
+    modes: dict[str, PartitionOverwrite] = {"static": "static", "dynamic": "dynamic"}
+    if text.lower() not in modes:
         raise UsageError(f"The option partitionOverwriteMode is {text!r}; expected static or dynamic.")
-    return found[text.lower()]
+    return modes[text.lower()]
 
 
 def compression_named(text: str, option: str) -> Compression:
     """The compression of a short name or of a Hadoop codec's class; UsageError for any other."""
-    found = COMPRESSIONS.get(text.lower().rpartition(".")[2])
-    if found is None:
+    compression = COMPRESSIONS.get(text.lower().rpartition(".")[2])
+    if compression is None:
         raise UsageError(
             f"The option {option} is {text!r}; TensorFlow reads gzip, zlib and uncompressed files. Use gzip, zlib or none, "
             "or Hadoop's GzipCodec or DefaultCodec."
         )
-    return found
+    return compression
 
 
 def _compression(values: Mapping[str, str]) -> Compression | None:
-    found = {name: compression_named(values[name], name) for name in ("codec", "compression") if name in values}
-    if len(set(found.values())) > 1:
-        raise UsageError(f"The options codec and compression disagree: {found}. Give one of them.")
-    return next(iter(found.values()), None)
+    given = {name: compression_named(values[name], name) for name in ("codec", "compression") if name in values}
+    if len(set(given.values())) > 1:
+        raise UsageError(f"The options codec and compression disagree: {given}. Give one of them.")
+    return next(iter(given.values()), None)
 
 
 def _size(option: str, text: str) -> int:

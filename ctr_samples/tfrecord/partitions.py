@@ -56,12 +56,12 @@ def escaped(text: str) -> str:
 
 def values_of(directory: str) -> dict[str, str | None]:
     """The ``key=value`` parts of a path, in order, unescaped; other parts are passed over."""
-    found: dict[str, str | None] = {}
+    values: dict[str, str | None] = {}
     for part in directory.split("/"):
         name, equals, text = part.partition("=")
         if equals and name:
-            found[unquote(name)] = None if text == NULL_NAME else unquote(text)
-    return found
+            values[unquote(name)] = None if text == NULL_NAME else unquote(text)
+    return values
 
 
 def inferred_columns(all_values: Iterable[Values]) -> StructType:

@@ -122,11 +122,13 @@ class TfrecordReader(DataSourceReader):
 
     def _typed_values(self, file: DataFile) -> dict[str, Any]:
         """The values of partition columns, by the names that the schema gives them, and of the file's own column."""
-        values: dict[str, Any] = {self._file_column: file.place} if self._file_column else {}
+        values: dict[str, Any] = {self._file_column: file.location} if self._file_column else {}
         for name, field in self._partitions.items():
             values[field.name] = typed(name, file.values.get(name), field.dataType)
             if values[field.name] is None and not field.nullable:
-                raise ContractError(f"{file.place}: the directory makes {name!r} null, but the schema says NOT NULL.")
+                raise ContractError(
+                    f"{file.location}: the directory makes {name!r} null, but the schema says NOT NULL."
+                )
         return values
 
 
@@ -152,21 +154,21 @@ def _decoded(file: DataFile, plan: ReadPlan, decoder: ExampleDecoder, rows: Enco
     try:
         return plan.columns(decoder.decode_frames(rows.buffer, rows.offsets))
     except ColumnError as error:
-        raise ContractError(f"{file.place}, record {first + error.row}: {error}. Change the schema.") from None
+        raise ContractError(f"{file.location}, record {first + error.row}: {error}. Change the schema.") from None
     except ContractError as error:
-        said = str(error).partition(". Read with the contract")[0]
+        message = str(error).partition(". Read with the contract")[0]
         raise ContractError(
-            f"{file.place}, {_numbered(said, first)}. Declare the column with the type of its data, an ARRAY where a "
+            f"{file.location}, {_numbered(message, first)}. Declare the column with the type of its data, an ARRAY where a "
             "record has several values."
         ) from None
     except DamagedFile as error:
-        raise DamagedFile(f"{file.place}, {_numbered(str(error), first)}") from None
+        raise DamagedFile(f"{file.location}, {_numbered(str(error), first)}") from None
 
 
-def _numbered(said: str, first: int) -> str:
+def _numbered(message: str, first: int) -> str:
     """The codec's sentence with the number of the record in its file."""
-    found = _RECORD_OF_BUFFER.match(said) or _RECORD_OF_CHUNK.match(said)
-    return f"record {first + int(found[1])}{said[found.end() :]}" if found else said
+    match = _RECORD_OF_BUFFER.match(message) or _RECORD_OF_CHUNK.match(message)
+    return f"record {first + int(match[1])}{message[match.end() :]}" if match else message
 
 
 def _batch(arrays: list[pa.Array], target: pa.Schema, rows: int) -> pa.RecordBatch:

@@ -144,9 +144,9 @@ def _unsupported(column: str, kind: DataType) -> ContractError:
 def _byte_array(schema: StructType) -> FeatureSpec:
     fields = schema.fields
     if len(fields) != 1 or dtype_of(fields[0].dataType) != "bytes":
-        found = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in fields) or "no column"
+        columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in fields) or "no column"
         raise ContractError(
-            f"A ByteArray record is one column of bytes or text; found {found}. Select one column, or use Example."
+            f"A ByteArray record is one column of bytes or text; found {columns}. Select one column, or use Example."
         )
     return FeatureSpec(fields[0].name, "bytes", nulls="fail")
 

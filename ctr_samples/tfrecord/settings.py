@@ -61,8 +61,8 @@ def packing_of(spark: SparkSession) -> Packing:
 def session_setting(name: str, default: str) -> str:
     """A setting of the session that runs the query. Runs in tasks, the only place where Spark passes settings on."""
     context = TaskContext.get()
-    found = context.getLocalProperty(name) if context else None
-    return default if found is None else found
+    value = context.getLocalProperty(name) if context else None
+    return default if value is None else value
 
 
 def tolerance_of(options: Options) -> Tolerance:

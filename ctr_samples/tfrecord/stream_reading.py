@@ -73,7 +73,7 @@ class TfrecordStreamReader(DataSourceStreamReader):
         return self._reader.read(partition)
 
     def _there(self) -> dict[str, DataFile]:
-        return {file.place: file for file in self._look().files}
+        return {file.location: file for file in self._look().files}
 
     def _look(self) -> TfrecordReader:
         return TfrecordReader(find(self._options), self._schema, self._options, self._packing)

@@ -61,21 +61,21 @@ class Checkpoints:
 
     def _check(self, settings: Mapping[str, Any]) -> None:
         """Refuse the checkpoints of another training: its weights would fit, and mean something else."""
-        said = json.loads(json.dumps(settings))
+        current = json.loads(json.dumps(settings))
         path = Path(self._directory, SETTINGS)
         try:
             before = json.loads(path.read_text())
         except FileNotFoundError:
             if self._is_chief:
-                _write_at_once(path, json.dumps(said, indent=1) + "\n")
+                _write_at_once(path, json.dumps(current, indent=1) + "\n")
             return
         except ValueError as error:
             raise DamagedFile(f"{path} is not JSON ({error}); use a new directory for the checkpoints.") from None
-        for name in [*said, *before]:
-            if said.get(name) != before.get(name):
+        for name in [*current, *before]:
+            if current.get(name) != before.get(name):
                 raise UsageError(
                     f"{self._directory} has checkpoints of a training with {name} {before.get(name)!r}, but this one has "
-                    f"{said.get(name)!r}; use the same arguments to resume, or a new directory to start over."
+                    f"{current.get(name)!r}; use the same arguments to resume, or a new directory to start over."
                 )
 
 

@@ -67,13 +67,13 @@ def evaluate_slices(
     by: npt.ArrayLike, labels: Floats, predicted: Floats, base_rate: float, weights: Floats | None = None
 ) -> dict[Any, Evaluation]:
     """:func:`evaluate` for the samples of each value of ``by``, the most frequent value first."""
-    kinds, place, counts = np.unique(np.asarray(by), return_inverse=True, return_counts=True)
-    values, found = kinds.tolist(), {}
+    kinds, group, counts = np.unique(np.asarray(by), return_inverse=True, return_counts=True)
+    values, slices = kinds.tolist(), {}
     for number in np.argsort(-counts, kind="stable"):
-        rows = place == number
+        rows = group == number
         part = None if weights is None else weights[rows]
-        found[values[number]] = evaluate(labels[rows], predicted[rows], base_rate, part)
-    return found
+        slices[values[number]] = evaluate(labels[rows], predicted[rows], base_rate, part)
+    return slices
 
 
 def log_loss(labels: Floats, predicted: Floats, weights: Floats | None = None) -> float:

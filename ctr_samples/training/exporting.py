@@ -75,8 +75,8 @@ def _of_features(model: ClickModel) -> Any:
     given = {name: spec for feature in specs for name, spec in _given(feature).items()}
 
     def predict(features: dict[str, Any]) -> dict[str, Any]:
-        found = {spec.name: _column(spec, features) for spec in specs}
-        return {PROBABILITY: model.probability(model.preparation.prepare(found))}
+        columns = {spec.name: _column(spec, features) for spec in specs}
+        return {PROBABILITY: model.probability(model.preparation.prepare(columns))}
 
     return tf.function(predict, input_signature=[given])
 
@@ -121,16 +121,16 @@ def evaluate_export(path: str, samples: str, *, date: str, split: str, batch_siz
         ) from None
     predict, label = loaded.signatures[EXAMPLES], about["label"]
     storage = open_storage(samples)
-    found = samples_of(storage, [require_manifest(storage, parse_day(date))], split)
-    found.check()
+    sample_set = samples_of(storage, [require_manifest(storage, parse_day(date))], split)
+    sample_set.check()
     reading = Reading(batch_size)
-    parse = Parser(_only_scores(found.contract, label))
+    parse = Parser(_only_scores(sample_set.contract, label))
     columns = []
-    for records in records_of(found, reading.order_of(found), batch_size, reading.steps_of(found), 1, 0):
+    for records in records_of(sample_set, reading.order_of(sample_set), batch_size, reading.steps_of(sample_set), 1, 0):
         truth = parse(records)
         predicted = predict(examples=records)[PROBABILITY]
         columns.append(
-            [truth[label].numpy(), predicted.numpy(), *(truth[w].numpy() for w in found.contract.names("weight"))]
+            [truth[label].numpy(), predicted.numpy(), *(truth[w].numpy() for w in sample_set.contract.names("weight"))]
         )
     labels, predictions, *weights = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     return evaluate(labels, predictions, about["base_rate"], *weights)

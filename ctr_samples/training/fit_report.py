@@ -97,8 +97,8 @@ def _tenths(name: str, scores: Evaluation) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in (f"tenths of {name}", "samples", "predicted", "observed"):
         table.add_column(heading, justify="left" if heading.startswith("tenths") else "right")
-    for place, part in enumerate(scores.bins, 1):
-        table.add_row(str(place), f"{part.samples:,}", f"{part.predicted:.4f}", f"{part.observed:.4f}")
+    for number, part in enumerate(scores.bins, 1):
+        table.add_row(str(number), f"{part.samples:,}", f"{part.predicted:.4f}", f"{part.observed:.4f}")
     return table
 
 

@@ -32,34 +32,34 @@ def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda don
     """
     started = time.monotonic()
     strategy = strategy_here()
-    found = open_training_set(options.samples, options.days, options.label)
-    parts = parts_to_score(found, options.eval_date)
-    checked_slice(found.contract, options.by)
+    training_set = open_training_set(options.samples, options.days, options.label)
+    parts = parts_to_score(training_set, options.eval_date)
+    checked_slice(training_set.contract, options.by)
     with damage_in_words():
-        loop, steps, losses = _train(options, found, strategy, on_step)
+        loop, steps, losses = _train(options, training_set, strategy, on_step)
         if not is_chief(strategy):
             loop.wait_for_all()
             return None
-        report = replace(_report(options, found, loop.model.copy(), parts, steps, started), losses=losses)
+        report = replace(_report(options, training_set, loop.model.copy(), parts, steps, started), losses=losses)
     loop.wait_for_all()
     return report
 
 
 def _report(
-    options: FitOptions, found: TrainingSet, model: ClickModel, parts: Sequence[Part], steps: int, started: float
+    options: FitOptions, training_set: TrainingSet, model: ClickModel, parts: Sequence[Part], steps: int, started: float
 ) -> FitReport:
     """Score the model on each part, the last of them by slice, and export it."""
     splits: dict[str, Evaluation] = {}
     slices: Mapping[Any, Evaluation] = {}
     for part in parts:
         by = options.by if part is parts[-1] else None
-        scores = score(model, found, part, by=by, threads=options.threads)
+        scores = score(model, training_set, part, by=by, threads=options.threads)
         splits[part.title], slices = scores.evaluation, scores.slices
-    about = {**settings_of(options, found), "base_rate": found.base_rate, "steps": steps}
+    about = {**settings_of(options, training_set), "base_rate": training_set.base_rate, "steps": steps}
     return FitReport(
         title=MODELS[options.model].title,
         days=options.days,
-        label=found.label,
+        label=training_set.label,
         weights=model.network.count_params(),
         steps=steps,
         splits=splits,
@@ -72,17 +72,17 @@ def _report(
 
 
 def _train(
-    options: FitOptions, found: TrainingSet, strategy: Any, on_step: Callable[[int, int], None]
+    options: FitOptions, training_set: TrainingSet, strategy: Any, on_step: Callable[[int, int], None]
 ) -> tuple[Loop, int, tuple[float, ...]]:
     """The trained model in its loop, how many steps it has been trained for, those before a stop included, and the mean loss
     of the last two epochs, where both were trained here."""
     kind = MODELS[options.model]
     recipe = Recipe(
         options.model,
-        found.contract,
-        tokens_of(found.storage, found.manifests, found.contract),
-        found.share_in_samples if options.calibrate else found.base_rate,
-        found.kept() if options.calibrate else 1.0,
+        training_set.contract,
+        tokens_of(training_set.storage, training_set.manifests, training_set.contract),
+        training_set.share_in_samples if options.calibrate else training_set.base_rate,
+        training_set.kept() if options.calibrate else 1.0,
         options.seed,
     )
     loop = Loop(strategy, lambda: ClickModel(recipe), lambda: kind.make_optimizer(options.learning_rate))
@@ -91,11 +91,11 @@ def _train(
         raise UsageError(
             f"`batch_size` is {options.batch_size}; expected a multiple of the number of replicas, {replicas}."
         )
-    batches = TrainBatches(options, found, loop.model)
+    batches = TrainBatches(options, training_set, loop.model)
     total = batches.steps(replicas)
     kept = None
     if options.checkpoints is not None:
-        settings = {**settings_of(options, found), "replicas": replicas}
+        settings = {**settings_of(options, training_set), "replicas": replicas}
         kept = Checkpoints(options.checkpoints, loop.variables, settings, is_chief=is_chief(strategy))
     done = kept.restore() if kept else 0
     if not done:
@@ -117,12 +117,12 @@ def _train(
     return loop, done, tuple(whole)
 
 
-def settings_of(options: FitOptions, found: TrainingSet) -> dict[str, Any]:
+def settings_of(options: FitOptions, training_set: TrainingSet) -> dict[str, Any]:
     """What must be equal for a training to go on; the number of epochs may grow."""
     return {
         "samples": options.samples,
-        "runs": {manifest.run_date: manifest.made_by for manifest in found.manifests},
-        "label": found.label,
+        "runs": {manifest.run_date: manifest.made_by for manifest in training_set.manifests},
+        "label": training_set.label,
         "model": options.model,
         "batch_size": options.batch_size,
         "seed": options.seed,

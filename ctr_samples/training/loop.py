@@ -87,9 +87,9 @@ class Loop:
                 context.input_pipeline_id, context.num_input_pipelines, context.num_replicas_in_sync
             )
         )
-        found = iter(here)
+        iterator = iter(here)
         for _ in range(steps):
-            self._step(*next(found))
+            self._step(*next(iterator))
             on_step()
 
     def take_loss(self) -> float | None:
@@ -105,8 +105,8 @@ class Loop:
         import tensorflow as tf
 
         if self.strategy.num_replicas_in_sync > 1:
-            one = tf.function(lambda: self.strategy.run(_meet))
-            one()
+            meet = tf.function(lambda: self.strategy.run(_meet))
+            meet()
 
     def _on_replica(self, prepared: Any, labels: Any, weights: Any) -> None:
         import tensorflow as tf

@@ -88,17 +88,17 @@ def tokens_of(storage: Storage, manifests: Sequence[Manifest], contract: Example
     """The tokens of each vocabulary that the model looks up, as the newest of some days has them: vocabularies only grow."""
     wanted = {spec.model.vocabulary for spec in contract.features if spec.model is not None and spec.model.vocabulary}
     newest = max(manifests, key=lambda m: ((m.contract.get("state") or {}).get("version", 0), m.run_date))
-    found = {}
+    tokens = {}
     for name in sorted(wanted):
         path = f"{run_directory(newest.day, newest.made_by)}/vocabularies/{name}.txt"
         try:
-            found[name] = storage.read(path).decode().split("\n")[:-1]
+            tokens[name] = storage.read(path).decode().split("\n")[:-1]
         except FileNotFoundError:
             raise DamagedFile(
                 f"{storage.locate(path)} is missing, but the model needs it to look up ids; restore it, or run "
                 f"{newest.run_date} again."
             ) from None
-    return found
+    return tokens
 
 
 def _rows_of_ids(ids: Any, length: int | None) -> Any:

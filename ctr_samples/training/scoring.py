@@ -38,25 +38,27 @@ class Scores:
     slices: Mapping[Any, Evaluation]
 
 
-def parts_to_score(found: TrainingSet, eval_date: str | None) -> list[Part]:
+def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> list[Part]:
     """Train, each other split of its days, and a later day as a whole: ``eval_date``, or the next day if it is published."""
-    days = tuple(manifest.run_date for manifest in found.manifests)
+    days = tuple(manifest.run_date for manifest in training_set.manifests)
     splits = sorted(
-        {split for manifest in found.manifests for split in manifest.splits}, key=lambda s: (s != "train", s)
+        {split for manifest in training_set.manifests for split in manifest.splits}, key=lambda s: (s != "train", s)
     )
     parts = []
     for split in splits:
-        having = tuple(m.run_date for m in found.manifests if split in m.splits)
+        having = tuple(m.run_date for m in training_set.manifests if split in m.splits)
         parts.append(Part(split, having, (split,)))
     after = parse_day(eval_date or max(days))
     if eval_date is None:
         after += timedelta(days=1)
     elif eval_date in days:
         raise UsageError(f"The evaluation day {eval_date} is also a training day; choose another one.")
-    manifest = require_manifest(found.storage, after) if eval_date else latest_manifest(found.storage, after)
+    manifest = (
+        require_manifest(training_set.storage, after) if eval_date else latest_manifest(training_set.storage, after)
+    )
     if manifest is None:
         return parts
-    if manifest.contract.get("fingerprint") != _fingerprint(found):
+    if manifest.contract.get("fingerprint") != _fingerprint(training_set):
         raise ContractError(
             f"The contract of {after} differs from that of {days[0]}, so a model of one cannot be evaluated on the other; "
             "generate both with one configuration and one lineage of fitted state, or choose another day to evaluate on."
@@ -64,8 +66,8 @@ def parts_to_score(found: TrainingSet, eval_date: str | None) -> list[Part]:
     return [*parts, Part(str(after), (str(after),), tuple(manifest.splits))]
 
 
-def _fingerprint(found: TrainingSet) -> Any:
-    return found.manifests[0].contract.get("fingerprint")
+def _fingerprint(training_set: TrainingSet) -> Any:
+    return training_set.manifests[0].contract.get("fingerprint")
 
 
 def checked_slice(contract: ExampleContract, by: str | None) -> None:
@@ -81,24 +83,29 @@ def checked_slice(contract: ExampleContract, by: str | None) -> None:
 
 
 def score(
-    model: ClickModel, found: TrainingSet, part: Part, *, by: str | None = None, threads: int | None = None
+    model: ClickModel, training_set: TrainingSet, part: Part, *, by: str | None = None, threads: int | None = None
 ) -> Scores:
     """Predict for every sample of a part, and compare; samples with a weight stand for as many impressions."""
     columns = []
     for split in part.splits:
-        dataset = load_dataset(found.path, dates=part.days, split=split, batch_size=_BATCH, threads=threads)
+        dataset = load_dataset(training_set.path, dates=part.days, split=split, batch_size=_BATCH, threads=threads)
         for features, labels, *weight in dataset:
             by_value = features[by] if by else labels
             columns.append(
                 [
                     x.numpy()
-                    for x in (found.target(labels), model.predict(features), *([by_value] if by else []), *weight)
+                    for x in (
+                        training_set.target(labels),
+                        model.predict(features),
+                        *([by_value] if by else []),
+                        *weight,
+                    )
                 ]
             )
     if not columns:
         raise InputError(f"{part.title} has no samples to evaluate on.")
     labels, predicted, *rest = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     values = rest.pop(0) if by else None
-    whole = evaluate(labels, predicted, found.base_rate, *rest)
-    slices = {} if values is None else evaluate_slices(values, labels, predicted, found.base_rate, *rest)
+    whole = evaluate(labels, predicted, training_set.base_rate, *rest)
+    slices = {} if values is None else evaluate_slices(values, labels, predicted, training_set.base_rate, *rest)
     return Scores(whole, slices)

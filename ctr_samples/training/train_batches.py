@@ -19,12 +19,12 @@ class TrainBatches:
     """The batches of the train split, prepared for the model: ``(features, labels, weights)``."""
 
     options: FitOptions
-    found: TrainingSet
+    training_set: TrainingSet
     model: ClickModel
 
     def steps(self, replicas: int) -> int:
         """Steps of the whole training. Several replicas take only whole batches, and each epoch as many of them."""
-        records, size = self.found.records, self.options.batch_size
+        records, size = self.training_set.records, self.options.batch_size
         of_epoch = math.ceil(records / size) if replicas == 1 else records // size
         if not of_epoch:
             raise UsageError(f"`batch_size` is {size}; expected no more than the {records} samples of the train split.")
@@ -67,6 +67,6 @@ class TrainBatches:
     def _prepared(self, features: Any, labels: Any, *weight: Any) -> tuple[Any, Any, Any]:
         import tensorflow as tf
 
-        one = tf.cast(self.found.target(labels), tf.float32)
-        counts = weight[0] if weight and not self.options.calibrate else tf.ones_like(one)
-        return self.model.preparation.prepare(features), one, counts
+        target = tf.cast(self.training_set.target(labels), tf.float32)
+        counts = weight[0] if weight and not self.options.calibrate else tf.ones_like(target)
+        return self.model.preparation.prepare(features), target, counts

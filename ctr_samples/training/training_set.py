@@ -86,14 +86,14 @@ def open_training_set(path: str, days: Sequence[str], label: str | None) -> Trai
     InputError also where the label is not there, or is never or always positive.
     """
     samples = open_samples(path, dates=days, split="train")
-    found = TrainingSet(path, samples, _label(samples.contract, label))
-    if not 0 < found.positives < found.records:
+    training_set = TrainingSet(path, samples, _label(samples.contract, label))
+    if not 0 < training_set.positives < training_set.records:
         when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
         raise InputError(
-            f"The train split of {when} has {found.positives:.0f} positives of {found.label!r} in {found.records} samples; "
-            "training needs positives and negatives. Choose other or more days."
+            f"The train split of {when} has {training_set.positives:.0f} positives of {training_set.label!r} in "
+            f"{training_set.records} samples; training needs positives and negatives. Choose other or more days."
         )
-    return found
+    return training_set
 
 
 def _label(contract: ExampleContract, label: str | None) -> str:

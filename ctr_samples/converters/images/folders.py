@@ -94,8 +94,8 @@ class _Tree:
     def names(self, below: str) -> list[str]:
         """What matches a glob below the root, relative to it: thousands of names in one call."""
         pattern = self._jvm.org.apache.hadoop.fs.Path(f"{self.pattern}/{below}")
-        found = self._jvm.org.apache.spark.deploy.SparkHadoopUtil.get().globPath(self._system, pattern).mkString("\0")
-        return [name[len(self.root) + 1 :] for name in found.split("\0")] if found else []
+        paths = self._jvm.org.apache.spark.deploy.SparkHadoopUtil.get().globPath(self._system, pattern).mkString("\0")
+        return [name[len(self.root) + 1 :] for name in paths.split("\0")] if paths else []
 
     def is_directory(self, name: str) -> bool:
         """Whether a name is one of a directory."""
@@ -134,8 +134,8 @@ class _Listed:
 
 def _listed(path: str, files: DataFrame) -> _Listed:
     parts, large = F.split("path", "/"), F.col("length") > MOST_BYTES
-    found = files.where(F.size(parts) > 1).groupBy(parts[0].alias("class"))
-    counted = found.agg(
+    by_class = files.where(F.size(parts) > 1).groupBy(parts[0].alias("class"))
+    counted = by_class.agg(
         F.count("*").alias("files"),
         F.min(F.when(F.size(parts) > 2, F.col("path"))).alias("deep"),
         F.collect_list(F.when(large, F.col("path"))).alias("large"),

@@ -43,7 +43,7 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TaskOutcome:
     """What a task tells the driver, in one row, so that counts are those of the attempt whose shards count."""
 
     receipt: Receipt
@@ -97,7 +97,7 @@ class ImageTask:
             receipt = writer.close()
         self.progress.samples.add(sum(shard.records for shard in receipt.shards))
         self.progress.shards.add(len(receipt.shards))
-        yield pa.RecordBatch.from_pydict({"told": [Told(receipt, tally).to_json()]})
+        yield pa.RecordBatch.from_pydict({"outcome": [TaskOutcome(receipt, tally).to_json()]})
 
     def _write(self, writer: ShardWriter, batch: pa.RecordBatch, tally: Tally) -> None:
         from ctr_samples.converters.images.decoding import UnreadableImage, size_of

@@ -14,7 +14,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 
 from ctr_samples.converters.images.folders import ImageFolders, find_folders
 from ctr_samples.converters.images.report import ImageReport
-from ctr_samples.converters.images.tasks import FIRST, SPLIT, ImageTask, Tally, Told
+from ctr_samples.converters.images.tasks import FIRST, SPLIT, ImageTask, Tally, TaskOutcome
 from ctr_samples.errors import AccountingError, InputError, UsageError
 from ctr_samples.shards import Table, TableManifest, check_receipts, open_storage
 from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, generation_name
@@ -80,8 +80,8 @@ def _check_arguments(validation: float, max_unreadable_rate: float) -> None:
 
 def _plan(folders: ImageFolders, output: str, mode: Mode, shard_size: int) -> WritePlan:
     storage = open_storage(output)
-    place = f"file:{storage.url}" if storage.url.startswith("/") else storage.url
-    if f"{place}/".startswith(f"{folders.url}/"):
+    url = f"file:{storage.url}" if storage.url.startswith("/") else storage.url
+    if f"{url}/".startswith(f"{folders.url}/"):
         raise UsageError(f"{output} is inside {folders.root}, where it would be a class; write to another directory.")
     if mode == "errorifexists" and Table(storage).current() is not None:
         raise InputError(f"{output} exists already; choose another directory, or the mode overwrite.")
@@ -113,11 +113,11 @@ def _write(
     labels = {name: label for label, name in enumerate(folders.classes)}
     partitions = max(1, math.ceil(folders.bytes / plan.shard_size))
     task = ImageTask(plan, labels, validation, progress)
-    rows = _in_final_order(folders.files, partitions).mapInArrow(task, "told string").collect()
-    told = [Told.from_json(row["told"]) for row in rows]
-    receipts = [one.receipt for one in told]
+    rows = _in_final_order(folders.files, partitions).mapInArrow(task, "outcome string").collect()
+    outcomes = [TaskOutcome.from_json(row["outcome"]) for row in rows]
+    receipts = [outcome.receipt for outcome in outcomes]
     check_receipts(receipts, partitions)
-    tally = _merged(folders, [one.tally for one in told])
+    tally = _merged(folders, [outcome.tally for outcome in outcomes])
     _check_all_seen(folders, tally)
     _check_unreadable(folders, tally.unreadable, tally.first, allowed)
     _check_classes(folders, tally)
@@ -136,11 +136,11 @@ def _in_final_order(files: DataFrame, partitions: int) -> DataFrame:
 def _merged(folders: ImageFolders, tallies: Sequence[Tally]) -> Tally:
     """The counts of all tasks, and of the files that no task was given."""
     whole = Tally({name: [0, 0] for name in folders.classes}, len(folders.refused), list(folders.refused))
-    for one in tallies:
-        for name, counts in one.classes.items():
+    for tally in tallies:
+        for name, counts in tally.classes.items():
             whole.classes[name] = [a + b for a, b in zip(whole.classes[name], counts, strict=True)]
-        whole.unreadable += one.unreadable
-        whole.first += one.first
+        whole.unreadable += tally.unreadable
+        whole.first += tally.first
     whole.first.sort()
     return whole
 
@@ -172,11 +172,11 @@ def _check_classes(folders: ImageFolders, tally: Tally) -> None:
 
 
 def _report(table: Table, published: TableManifest, folders: ImageFolders, tally: Tally) -> ImageReport:
-    place = table.storage.locate(f"{MANIFESTS_OF_TABLE}/{generation_name(published.generation)}")
+    location = table.storage.locate(f"{MANIFESTS_OF_TABLE}/{generation_name(published.generation)}")
     return ImageReport(
         output=table.storage.url,
         generation=published.generation,
-        manifest=place,
+        manifest=location,
         classes={name: cast(tuple[int, int], tuple(counts)) for name, counts in tally.classes.items()},
         shards=len(published.shards),
         unreadable=tally.unreadable,

@@ -55,9 +55,9 @@ def connected(url: str) -> Any:
         _tell_missing_credentials(url, str(error))
         raise
     for last in (False, True):
-        said = _failure_of_head(impatient)
-        _tell_missing_credentials(url, said)
-        if "kind: Timeout" not in said:
+        answer = _failure_of_head(impatient)
+        _tell_missing_credentials(url, answer)
+        if "kind: Timeout" not in answer:
             break
         if last:
             seconds = AT_FIRST["client_options"]["timeout"].total_seconds()
@@ -75,11 +75,11 @@ def check_is_store(url: str, store: Any) -> None:
     """
     import obstore
 
-    said = _failure_of_head(obstore.store.from_url(url, **AT_FIRST))
-    if _FOR_THE_MOMENT.search(said):
-        said = _failure_of_head(store)
+    answer = _failure_of_head(obstore.store.from_url(url, **AT_FIRST))
+    if _FOR_THE_MOMENT.search(answer):
+        answer = _failure_of_head(store)
     if not re.match(
-        r"NotFoundError|FileNotFoundError|PermissionDeniedError|PermissionError|UnauthenticatedError", said
+        r"NotFoundError|FileNotFoundError|PermissionDeniedError|PermissionError|UnauthenticatedError", answer
     ):
         raise StorageError(
             f"{url} answers like a web page or proxy, not like a store: it lists nothing, and claims to hold a name that was "
@@ -88,7 +88,7 @@ def check_is_store(url: str, store: Any) -> None:
 
 
 def _failure_of_head(store: Any) -> str:
-    """What is said of a name that nobody has used; empty if it is said to exist."""
+    """The failure of a request for a name that nobody has used; empty if the store claims that it exists."""
     import obstore
 
     try:

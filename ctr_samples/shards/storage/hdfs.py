@@ -66,50 +66,50 @@ class HadoopStorage:
 
     def open(self, path: str) -> BinaryIO:
         """See the interface."""
-        place = self.locate(path)
-        with reading(place), _speaking():
-            length = int(self._connect().get_file_info(self._place(path)).length)
-            return io.BufferedReader(_Source(self._connect().read(self._place(path)), place, length), 1 << 20)
+        location = self.locate(path)
+        with reading(location), _speaking():
+            length = int(self._connect().get_file_info(self._absolute(path)).length)
+            return io.BufferedReader(_Source(self._connect().read(self._absolute(path)), location, length), 1 << 20)
 
     def size(self, path: str) -> int:
         """See the interface."""
         with reading(self.locate(path)), _speaking():
-            return int(self._connect().get_file_info(self._place(path)).length)
+            return int(self._connect().get_file_info(self._absolute(path)).length)
 
     def modified(self, path: str) -> datetime:
         """See the interface."""
         with reading(self.locate(path)), _speaking():
-            return _time(self._connect().get_file_info(self._place(path)).modification_time)
+            return _time(self._connect().get_file_info(self._absolute(path)).modification_time)
 
     def names(self, directory: str) -> list[str]:
         """See the interface. Hidden names are files that are not yet, or never were, complete."""
         with reading(self.locate(directory)), _speaking():
-            paths = [self._relative(found) for found in self._list(directory, recursive=False)]
+            paths = [self._relative(item) for item in self._list(directory, recursive=False)]
             names = [path.rsplit("/", 1)[-1] for path in paths if path != directory]  # a file lists itself
             return sorted(name for name in names if not name.startswith("."))
 
     def files(self, directory: str) -> list[StoredFile]:
         """See the interface. Hidden names count here: a killed task leaves its file under one."""
         with reading(self.locate(directory)), _speaking():
-            found = [item for item in self._list(directory, recursive=True) if not item.isdir]
-            files = [StoredFile(self._relative(f), f.length, _time(f.modification_time)) for f in found]
+            items = [item for item in self._list(directory, recursive=True) if not item.isdir]
+            files = [StoredFile(self._relative(f), f.length, _time(f.modification_time)) for f in items]
             return sorted(files, key=lambda file: file.path)
 
     def delete(self, path: str) -> None:
         """See the interface."""
         with writing(self.locate(path)), _speaking():
-            self._connect().delete(self._place(path), recursive=False)
+            self._connect().delete(self._absolute(path), recursive=False)
 
     def delete_directory(self, path: str) -> None:
         """See the interface."""
         with writing(self.locate(path)), _speaking():
-            self._connect().delete(self._place(path), recursive=True)
+            self._connect().delete(self._absolute(path), recursive=True)
 
     def locate(self, path: str) -> str:
         """See the interface."""
         return f"{self.url}/{checked(path)}"
 
-    def _place(self, path: str) -> str:
+    def _absolute(self, path: str) -> str:
         return f"{self._root}/{checked(path)}".rstrip("/") or "/"
 
     def _relative(self, status: Any) -> str:
@@ -117,24 +117,24 @@ class HadoopStorage:
 
     def _list(self, directory: str, *, recursive: bool) -> list[Any]:
         try:
-            return list(self._connect().list_status(self._place(directory), recursive=recursive))
+            return list(self._connect().list_status(self._absolute(directory), recursive=recursive))
         except FileNotFoundError:
             return []
 
     @contextmanager
     def _staged(self, path: str, *, overwrite: bool) -> Iterator[_HadoopSink]:
         """A file under a hidden name, which gets its own once the block has ended well; NameTaken if another has it."""
-        final, place = self._place(path), self.locate(path)
+        final, location = self._absolute(path), self.locate(path)
         staged = f"{final.rpartition('/')[0]}/.{final.rpartition('/')[2]}.{uuid.uuid4().hex}"
-        sink = self._create(staged, place)
+        sink = self._create(staged, location)
         try:
             yield sink
-            with writing(place), _speaking():
+            with writing(location), _speaking():
                 sink.close()
                 try:
                     self._connect().rename(staged, final, overwrite=overwrite)
                 except FileExistsError:
-                    raise NameTaken(place) from None
+                    raise NameTaken(location) from None
         except BaseException:
             # A writer that is let go closes its file, that is, completes it: so it is closed first and then removed.
             with suppress(Exception):
@@ -143,13 +143,13 @@ class HadoopStorage:
                 self._connect().delete(staged, recursive=False)
             raise
 
-    def _create(self, staged: str, place: str) -> _HadoopSink:
+    def _create(self, staged: str, location: str) -> _HadoopSink:
         from hdfs_native import WriteOptions
 
         options = WriteOptions(permission=FILE_MODE, overwrite=False, create_parent=False)
-        with writing(place), _speaking():
+        with writing(location), _speaking():
             self._connect().mkdirs(staged.rpartition("/")[0] or "/", DIRECTORY_MODE, True)
-            return _HadoopSink(self._connect().create(staged, options), place)
+            return _HadoopSink(self._connect().create(staged, options), location)
 
     def _connect(self) -> Any:
         """Made in the process that uses it: a connection survives neither a fork nor a pickle."""
@@ -170,12 +170,12 @@ class HadoopStorage:
 class _HadoopSink:
     """A file of HDFS whose errors name it."""
 
-    def __init__(self, file: Any, place: str) -> None:
+    def __init__(self, file: Any, location: str) -> None:
         self._file = file
-        self._place = place
+        self._location = location
 
     def write(self, data: memoryview | bytes) -> int:
-        with writing(self._place), _speaking():
+        with writing(self._location), _speaking():
             return int(self._file.write(data))
 
     def close(self) -> None:
@@ -188,16 +188,16 @@ class _Source(io.RawIOBase):
     A file that was just closed may have blocks that its data nodes have not reported; hdfs-native then gives none of them.
     """
 
-    def __init__(self, reader: Any, place: str, length: int) -> None:
+    def __init__(self, reader: Any, location: str, length: int) -> None:
         self._reader = reader
-        self._place = place
+        self._location = location
         self._left = length
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with reading(self._place), _speaking():
+        with reading(self._location), _speaking():
             data = self._reader.read(len(buffer))
             if not data and self._left > 0 and len(buffer) > 0:
                 raise OSError(errno.EIO, f"the last {self._left} bytes of the file cannot be had yet")
@@ -220,8 +220,8 @@ def _speaking() -> Iterator[None]:
 def _said(text: str) -> str:
     """``RPCError("java.io.IOException", "no space\\n\\tat ...")`` -> ``no space``."""
     match = re.match(r'\w+\("(?:[\w.$]+", ")?(.*)', text, re.DOTALL)
-    said = match[1] if match else text
-    return re.split(r"\\n|\n", said)[0].removesuffix('")').replace('\\"', '"').rstrip(". ")
+    message = match[1] if match else text
+    return re.split(r"\\n|\n", message)[0].removesuffix('")').replace('\\"', '"').rstrip(". ")
 
 
 def _time(milliseconds: int) -> datetime:

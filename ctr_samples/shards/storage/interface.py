@@ -92,36 +92,36 @@ def checked(path: str) -> str:
 
 
 @contextmanager
-def writing(place: object) -> Iterator[None]:
+def writing(location: object) -> Iterator[None]:
     """Errors of the operating system and of the libraries that speak to stores become StorageError."""
     try:
         yield
     except Exception as error:
         if not _is_of_store(error):
             raise
-        raise _storage_error("write", place, error) from error
+        raise _storage_error("write", location, error) from error
 
 
 @contextmanager
-def reading(place: object) -> Iterator[None]:
+def reading(location: object) -> Iterator[None]:
     """Like :func:`writing`, but a missing file is FileNotFoundError."""
     try:
         yield
     except FileNotFoundError:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(place)) from None
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(location)) from None
     except Exception as error:
         if not _is_of_store(error):
             raise
-        raise _storage_error("read", place, error) from error
+        raise _storage_error("read", location, error) from error
 
 
 def _is_of_store(error: Exception) -> bool:
     return isinstance(error, OSError) or type(error).__module__.startswith("obstore")
 
 
-def _storage_error(verb: Literal["read", "write"], place: object, error: Exception) -> StorageError:
+def _storage_error(verb: Literal["read", "write"], location: object, error: Exception) -> StorageError:
     return StorageError(
-        f"Cannot {verb} {place}: {_cause(error)}. Check the store and the rights on it, then run again."
+        f"Cannot {verb} {location}: {_cause(error)}. Check the store and the rights on it, then run again."
     )
 
 
@@ -130,6 +130,6 @@ def _cause(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error)
-    said = re.search(r"<Message>(.*?)</Message>", text)
+    message = re.search(r"<Message>(.*?)</Message>", text)
     line = text.partition("\n")[0].partition(": <?xml")[0].rstrip(". ")
-    return f"{line} ({said[1].rstrip('.')})" if said else line
+    return f"{line} ({message[1].rstrip('.')})" if message else line

@@ -43,71 +43,71 @@ class LocalStorage:
     @contextmanager
     def new_file(self, path: str) -> Iterator[Sink]:
         """See the interface."""
-        with _staged(self._place(path), Path.rename) as file:
+        with _staged(self._absolute(path), Path.rename) as file:
             yield file
 
     def put_new(self, path: str, data: bytes) -> None:
         """See the interface. link(2) refuses an existing name on every file system that has hard links."""
-        with _staged(self._place(path), _link) as file:
+        with _staged(self._absolute(path), _link) as file:
             file.write(data)
 
     def read(self, path: str) -> bytes:
         """See the interface."""
-        place = self._place(path)
-        with reading(place):
-            return place.read_bytes()
+        location = self._absolute(path)
+        with reading(location):
+            return location.read_bytes()
 
     def open(self, path: str) -> BinaryIO:
         """See the interface."""
-        place = self._place(path)
-        with reading(place):
-            return io.BufferedReader(_LocalSource(place), _READ_BUFFER)
+        location = self._absolute(path)
+        with reading(location):
+            return io.BufferedReader(_LocalSource(location), _READ_BUFFER)
 
     def size(self, path: str) -> int:
         """See the interface."""
-        place = self._place(path)
-        with reading(place):
-            return place.stat().st_size
+        location = self._absolute(path)
+        with reading(location):
+            return location.stat().st_size
 
     def modified(self, path: str) -> datetime:
         """See the interface. On a share it is the server's clock."""
-        place = self._place(path)
-        with reading(place):
-            return datetime.fromtimestamp(place.stat().st_mtime, UTC)
+        location = self._absolute(path)
+        with reading(location):
+            return datetime.fromtimestamp(location.stat().st_mtime, UTC)
 
     def names(self, directory: str) -> list[str]:
         """See the interface. Hidden names are files that are not yet, or never were, complete."""
-        place = self._place(directory)
-        with reading(place):
+        location = self._absolute(directory)
+        with reading(location):
             try:
-                return sorted(name for name in os.listdir(place) if not name.startswith("."))
+                return sorted(name for name in os.listdir(location) if not name.startswith("."))
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
     def files(self, directory: str) -> list[StoredFile]:
         """See the interface. Hidden names count here: a killed task leaves its file under one."""
-        place = self._place(directory)
-        with reading(place):
-            return sorted(self._files(place), key=lambda file: file.path)
+        location = self._absolute(directory)
+        with reading(location):
+            return sorted(self._files(location), key=lambda file: file.path)
 
     def delete(self, path: str) -> None:
         """See the interface."""
-        place = self._place(path)
-        with writing(place):
-            place.unlink(missing_ok=True)
+        location = self._absolute(path)
+        with writing(location):
+            location.unlink(missing_ok=True)
 
     def delete_directory(self, path: str) -> None:
         """See the interface."""
-        place = self._place(path)
-        with writing(place), suppress(FileNotFoundError):
-            shutil.rmtree(place)
+        location = self._absolute(path)
+        with writing(location), suppress(FileNotFoundError):
+            shutil.rmtree(location)
 
     def locate(self, path: str) -> str:
         """See the interface."""
-        return str(self._place(path))
+        return str(self._absolute(path))
 
-    def _files(self, place: Path) -> Iterator[StoredFile]:
-        for parent, _, names in os.walk(place, onerror=_unless_missing):
+    def _files(self, location: Path) -> Iterator[StoredFile]:
+        for parent, _, names in os.walk(location, onerror=_unless_missing):
             for name in names:
                 file = Path(parent, name)
                 with suppress(FileNotFoundError):  # gone since it was listed
@@ -115,23 +115,23 @@ class LocalStorage:
                     modified = datetime.fromtimestamp(status.st_mtime, UTC)
                     yield StoredFile(file.relative_to(self.root).as_posix(), status.st_size, modified)
 
-    def _place(self, path: str) -> Path:
+    def _absolute(self, path: str) -> Path:
         return self.root / checked(path)
 
 
 class _LocalSink:
     """Writes to a file descriptor; the kernel may take a part only, above all when the disk fills up."""
 
-    def __init__(self, handle: int, place: Path) -> None:
+    def __init__(self, handle: int, location: Path) -> None:
         self._handle = handle
-        self._place = place
+        self._location = location
         self._size = 0
         self._under_way = 0
 
     def write(self, data: memoryview | bytes) -> int:
         view = memoryview(data).cast("B")
         rest = view
-        with writing(self._place):
+        with writing(self._location):
             while rest:
                 rest = rest[os.write(self._handle, rest) :]
         self._size += len(view)
@@ -144,16 +144,16 @@ class _LocalSink:
 class _LocalSource(io.FileIO):
     """A file whose errors name it."""
 
-    def __init__(self, place: Path) -> None:
-        super().__init__(place)
-        self._place = place
+    def __init__(self, location: Path) -> None:
+        super().__init__(location)
+        self._location = location
 
     def readinto(self, buffer: Any) -> int | None:
-        with reading(self._place):
+        with reading(self._location):
             return super().readinto(buffer)
 
     def readall(self) -> bytes:
-        with reading(self._place):
+        with reading(self._location):
             return super().readall()
 
 

@@ -40,11 +40,11 @@ class ObjectStorage:
         """See the interface."""
         import obstore
 
-        place = self.locate(path)
-        with writing(place):
+        location = self.locate(path)
+        with writing(location):
             writer = obstore.open_writer(self._connect(), path, max_concurrency=_UPLOADS)
-        yield _ObjectSink(writer, place)
-        with writing(place):
+        yield _ObjectSink(writer, location)
+        with writing(location):
             writer.close()  # not reached after an error: an upload that is never completed never appears
 
     def put_new(self, path: str, data: bytes) -> None:
@@ -52,15 +52,15 @@ class ObjectStorage:
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-        place, store = self.locate(path), self._connect()
+        location, store = self.locate(path), self._connect()
         for last in (False, True):
             try:
-                with writing(place):
+                with writing(location):
                     obstore.put(store, path, data, mode="create", use_multipart=False)
                 return
             except StorageError as error:
                 if isinstance(error.__cause__, AlreadyExistsError | PreconditionError):
-                    raise NameTaken(place) from None
+                    raise NameTaken(location) from None
                 if last:
                     raise  # obstore tries again after most errors, but not where a put may have happened, as here
 
@@ -75,10 +75,10 @@ class ObjectStorage:
         """See the interface."""
         import obstore
 
-        place = self.locate(path)
-        with reading(place):
+        location = self.locate(path)
+        with reading(location):
             reader = obstore.open_reader(self._connect(), path, buffer_size=_READ_AHEAD)
-        return io.BufferedReader(_ObjectSource(reader, place), 1 << 20)
+        return io.BufferedReader(_ObjectSource(reader, location), 1 << 20)
 
     def size(self, path: str) -> int:
         """See the interface."""
@@ -99,10 +99,10 @@ class ObjectStorage:
         import obstore
 
         with reading(self.locate(directory)):
-            found = obstore.list_with_delimiter(self._connect(), directory or None)
-            if not found["objects"] and not found["common_prefixes"]:
+            listing = obstore.list_with_delimiter(self._connect(), directory or None)
+            if not listing["objects"] and not listing["common_prefixes"]:
                 check_is_store(self.url, self._connect())
-            paths = [item["path"] for item in found["objects"]] + list(found["common_prefixes"])
+            paths = [item["path"] for item in listing["objects"]] + list(listing["common_prefixes"])
             return sorted(path.rstrip("/").rsplit("/", 1)[-1] for path in paths)
 
     def files(self, directory: str) -> list[StoredFile]:
@@ -110,10 +110,10 @@ class ObjectStorage:
         import obstore
 
         with reading(self.locate(directory)):
-            found = [item for page in obstore.list(self._connect(), directory or None) for item in page]
-            if not found:
+            items = [item for page in obstore.list(self._connect(), directory or None) for item in page]
+            if not items:
                 check_is_store(self.url, self._connect())
-            files = [StoredFile(item["path"], item["size"], item["last_modified"]) for item in found]
+            files = [StoredFile(item["path"], item["size"], item["last_modified"]) for item in items]
             return sorted(files, key=lambda file: file.path)
 
     def delete(self, path: str) -> None:
@@ -147,27 +147,27 @@ class ObjectStorage:
 class _ObjectSink:
     """An obstore writer whose errors name the object."""
 
-    def __init__(self, writer: Any, place: str) -> None:
+    def __init__(self, writer: Any, location: str) -> None:
         self._writer = writer
-        self._place = place
+        self._location = location
 
     def write(self, data: memoryview | bytes) -> int:
-        with writing(self._place):
+        with writing(self._location):
             return int(self._writer.write(data))
 
 
 class _ObjectSource(io.RawIOBase):
     """An obstore reader as a raw binary file."""
 
-    def __init__(self, reader: Any, place: str) -> None:
+    def __init__(self, reader: Any, location: str) -> None:
         self._reader = reader
-        self._place = place
+        self._location = location
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with reading(self._place):
+        with reading(self._location):
             data = memoryview(self._reader.read(len(buffer)))
         buffer[: len(data)] = data
         return len(data)

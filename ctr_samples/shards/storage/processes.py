@@ -9,11 +9,11 @@ from ctr_samples.errors import StorageError
 _first_used: dict[str, int] = {}
 
 
-def check_process(library: str, place: str) -> None:
+def check_process(library: str, location: str) -> None:
     """Refuse to use a library in a process that was forked from one that has used it. Called before each connection."""
     first = _first_used.setdefault(library, os.getpid())
     if first != os.getpid():
         raise StorageError(
-            f"{place} cannot be reached: this process was forked from one that had used {library}, which does not work "
+            f"{location} cannot be reached: this process was forked from one that had used {library}, which does not work "
             "there. Start processes with `spawn`, or fork them before the store is first used."
         )

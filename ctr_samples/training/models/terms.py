@@ -20,8 +20,8 @@ def inputs_of(fields: Fields) -> Tensors:
     """A symbolic input for each id field, int64 ``[batch, length]``, and one for all numbers, float32 ``[batch, width]``."""
     import keras
 
-    found = {f.name: keras.Input((f.length,), name=f.name, dtype="int64") for f in fields.ids}
-    return {**found, NUMBERS: keras.Input((fields.width,), name=NUMBERS)} if fields.width else found
+    inputs = {f.name: keras.Input((f.length,), name=f.name, dtype="int64") for f in fields.ids}
+    return {**inputs, NUMBERS: keras.Input((fields.width,), name=NUMBERS)} if fields.width else inputs
 
 
 def linear(inputs: Tensors, fields: Fields, base_rate: float) -> Any:
@@ -80,8 +80,8 @@ def deep(inputs: Tensors, vectors: Any, layers: tuple[int, ...]) -> Any:
     parts = [] if vectors is None else [keras.layers.Flatten()(vectors)]
     parts += [inputs[NUMBERS]] if NUMBERS in inputs else []
     hidden = keras.layers.Concatenate()(parts) if len(parts) > 1 else parts[0]
-    for place, size in enumerate(layers):
-        hidden = keras.layers.Dense(size, activation="relu", name=f"hidden_{place}")(hidden)
+    for number, size in enumerate(layers):
+        hidden = keras.layers.Dense(size, activation="relu", name=f"hidden_{number}")(hidden)
     return keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", name="deep")(hidden)
 
 
