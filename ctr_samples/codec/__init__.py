@@ -1,4 +1,4 @@
-"""Arrow batches to and from TFRecord bytes. No Spark, no TensorFlow. ``README.md`` beside this file is the contract."""
+"""Arrow batches to and from TFRecord bytes. No Spark, no TensorFlow. ``README.md`` in this directory is the contract."""
 
 from ctr_samples.codec.decoder import ExampleDecoder
 from ctr_samples.codec.deflate import Compression

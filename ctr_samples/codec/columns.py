@@ -14,9 +14,9 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """A list column taken apart: list i holds ``values[offsets[i]:offsets[i + 1]]``.
+    """A list column as offsets and values: list i holds ``values[offsets[i]:offsets[i + 1]]``.
 
-    Only values of the slice in hand are there. A null list has no values; which lists are null is not kept here.
+    Only the values of the slice are kept. A null list has no values; which lists are null is not recorded here.
     """
 
     offsets: Offsets
@@ -121,7 +121,7 @@ def validity(array: pa.Array) -> npt.NDArray[np.bool_] | None:
 
 @dataclass(frozen=True, slots=True)
 class WireColumn:
-    """What a kernel needs of one feature; ``layout.Encoded`` says how it is handed over.
+    """What a kernel needs to encode one feature, see ``layout.Encoded``.
 
     ``values`` is an array of the wire's type. ``stride`` is the number of values of each feature where it is always the
     same, and ``offsets`` says it otherwise. ``steps`` is set for a FeatureList.

@@ -40,11 +40,11 @@ KIND_NAMES = {BYTES: "bytes", FLOAT: "float32", INT64: "int64"}
 
 
 class ExampleDecoder:
-    """Turns framed records into batches with the contract's features, in declared order; other keys are passed over.
+    """Turns framed records into batches with the contract's features, in declared order; other keys are skipped.
 
-    ``strict`` refuses a feature whose kind or number of values is not the contract's, and a record without a feature
-    that the contract requires (`nulls: fail`); otherwise such a feature is null. Keeps no state, so that one decoder
-    may serve several threads, and pickles.
+    ``strict`` refuses a feature whose kind or number of values differs from the contract, and a record without a feature
+    that the contract requires (`nulls: fail`); otherwise such a feature is null. Stateless, so one decoder may serve
+    several threads. Pickles.
     """
 
     def __init__(self, contract: ExampleContract, *, strict: bool = True) -> None:
@@ -61,7 +61,7 @@ class ExampleDecoder:
         return self.decode_frames(data, frame_offsets(data))
 
     def decode_frames(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        """As :meth:`decode` for records that :func:`frame_offsets` has checked; ``offsets`` may be a part of those."""
+        """Like :meth:`decode`, for records that :func:`frame_offsets` has checked; ``offsets`` may be a part of theirs."""
         offsets = np.ascontiguousarray(offsets, np.int64)
         plain_bytes = self.contract.record == "byte_array"
         try:

@@ -26,7 +26,7 @@ PIECE = 1 << 20
 
 
 class Readable(Protocol):
-    """A binary file as far as reading needs it."""
+    """The part of a binary file that reading needs."""
 
     def read(self, size: int = ..., /) -> bytes:
         """At most ``size`` bytes; none at the end."""
@@ -36,10 +36,10 @@ class Compressor(Protocol):
     """What zlib and ISA-L both offer."""
 
     def compress(self, data: Any, /) -> bytes:
-        """Take in data; give what is ready."""
+        """Compress data; return what is ready."""
 
     def flush(self) -> bytes:
-        """Give the rest."""
+        """Return the rest."""
 
 
 class _Stored:
@@ -53,7 +53,7 @@ class _Stored:
 
 
 def compressor(compression: Compression, level: int = 1) -> Compressor:
-    """A fresh compressor; ``level`` is 1 (fast) to 9 (small). ContractError for a compression that we do not know."""
+    """A fresh compressor; ``level`` is 1 (fast) to 9 (small). ContractError for an unknown compression."""
     check_compression(compression)
     if compression == "none":
         return _Stored()
@@ -63,7 +63,7 @@ def compressor(compression: Compression, level: int = 1) -> Compressor:
 
 
 def check_compression(compression: str) -> None:
-    """Raise ContractError unless ``compression`` is one of ours."""
+    """Raise ContractError unless ``compression`` is known."""
     if compression not in get_args(Compression):
         raise ContractError(f"Unknown compression {compression!r}; use one of {', '.join(get_args(Compression))}.")
 

@@ -38,7 +38,7 @@ def frame_offsets(buffer: Buffer) -> npt.NDArray[np.int64]:
 
 
 def scan(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], int, int]:
-    """Offsets of the sound frames at the beginning of ``data``, where they end and what is wrong there, if anything."""
+    """Offsets of the valid frames at the start of ``data``, where they end, and what is wrong there, if anything."""
     offsets = np.zeros(1024, np.int64)
     status = np.zeros(3, np.int64)
     while status[1] < data.size and status[2] == SOUND:

@@ -1,4 +1,4 @@
-"""What features records have, found by reading them: for data that come without a contract."""
+"""Infers the features of records by reading them, for data without a contract."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DTYPES: dict[int, DType] = {BYTES: "bytes", FLOAT: "float32", INT64: "int64"}
 class SeenFeature:
     """A key's kinds (a bit for each), and the fewest and most values that any of its features has.
 
-    ``binary``: a value is no UTF-8. ``both``: the key is in the context of some records and in the lists of others.
+    ``binary``: a value is not UTF-8. ``both``: the key is in the context of some records and in the lists of others.
     """
 
     sequence: bool
@@ -33,7 +33,7 @@ class SeenFeature:
     both: bool = False
 
     def joined(self, other: SeenFeature) -> SeenFeature:
-        """What both together have seen."""
+        """Both combined."""
         return SeenFeature(
             self.sequence or other.sequence,
             self.kinds | other.kinds,
@@ -48,7 +48,7 @@ class SchemaSurvey:
     """Gathers what features records have. Pickles: executors may survey files and the driver :meth:`merge` them.
 
     A feature that always has exactly one value is a scalar; any other is a list of any length. A key whose features
-    never have a kind is passed over: nothing is known about it.
+    never have a kind is left out: nothing is known about it.
     """
 
     def __init__(self, record: RecordType = "example") -> None:
@@ -60,7 +60,7 @@ class SchemaSurvey:
     def add(self, chunk: EncodedBatch) -> None:
         """Look at every record of ``chunk``, which follows the chunks before it in a file.
 
-        Raises DamagedFile, with its number and place in the file, for a record that is not a well-formed message.
+        Raises DamagedFile, with its number and position in the file, for a record that is not a well-formed message.
         """
         if self.record == "byte_array":
             return
@@ -78,20 +78,20 @@ class SchemaSurvey:
         self._bytes += int(chunk.offsets[-1] - chunk.offsets[0])
 
     def merge(self, other: SchemaSurvey) -> None:
-        """Take over what ``other`` has seen."""
+        """Add the findings of ``other``."""
         for name, feature in other.seen.items():
             self._note(name, feature)
 
     def names(self) -> list[str]:
-        """The keys of which something is known, in order."""
+        """The keys with at least one value, in order."""
         return sorted(name for name, feature in self.seen.items() if feature.kinds)
 
     def conflicts(self) -> dict[str, str]:
-        """Keys that have no single type, with what is stored under them."""
+        """Keys without a single type, with the types stored under them."""
         return {name: kinds for name in self.names() if (kinds := _conflict(self.seen[name]))}
 
     def binary_names(self) -> frozenset[str]:
-        """The keys whose bytes are no text: at least one value is no UTF-8."""
+        """The keys whose bytes are not text: at least one value is not UTF-8."""
         return frozenset(name for name, feature in self.seen.items() if feature.binary)
 
     def contract(self, names: Collection[str] | None = None) -> ExampleContract:
@@ -109,7 +109,7 @@ class SchemaSurvey:
     def _wrong(self, chunk: EncodedBatch, row: int, problem: str) -> DamagedFile:
         position = self._bytes + int(chunk.offsets[row] - chunk.offsets[0])
         return DamagedFile(
-            f"Record {self._records + row} at byte {position} {problem}; its writer is at fault, or it is no tf.Example: "
+            f"Record {self._records + row} at byte {position} {problem}; its writer is at fault, or it is not a tf.Example: "
             "read it with the record type byte_array."
         )
 

@@ -1,14 +1,14 @@
 """The kernels as machine code: compiled once on a host, then loaded by every process in milliseconds, without Numba.
 
 The code is kept in a file whose name is a digest of everything that it depends on: the kernels' source, the versions of
-Numba and LLVM, the processor. It is looked for, and stored, in the first of these directories that serves:
+Numba and LLVM, the processor. It is loaded from, and stored in, the first of these directories that serves:
 
 1. ``$CTR_SAMPLES_CACHE_DIR``
 2. ``__pycache__`` of this package
 3. ``$XDG_CACHE_HOME/ctr-samples``, by default ``~/.cache/ctr-samples``
 4. ``ctr-samples-<user>`` in the directory for temporary files
 
-A directory or file serves only if it is ours or root's and nobody else may write it; no symbolic link is followed
+A directory or file serves only if it belongs to this user or root and nobody else may write to it; no symbolic link is followed
 (``private_directory.py``). One process compiles, under a file lock; those that start at the same time wait for it. ``python -m
 ctr_samples.codec`` does it ahead, for instance while an image is built.
 """
@@ -94,7 +94,7 @@ def compile_kernels() -> bytes:
 
 
 def load(code: bytes) -> Kernels:
-    """Put an object file into memory for execution."""
+    """Load an object file into memory for execution."""
     engine = _engine()
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
@@ -143,7 +143,7 @@ def cache_directories() -> list[Path]:
 
 
 def read_code(directory: PrivateDirectory, name: str) -> bytes | None:
-    """Machine code that :func:`write_code` left whole and that nobody else can have put there."""
+    """Machine code that :func:`write_code` wrote completely and that nobody else can have written."""
     content = directory.read(name) or b""
     code = content[DIGEST_SIZE:]
     return code if content and hashlib.sha256(code).digest() == content[:DIGEST_SIZE] else None

@@ -1,4 +1,4 @@
-"""What to do with each column of a schema, decided once; the features come out sorted as they stand on the wire."""
+"""What to do with each column of a schema, decided once. The features are in wire order."""
 
 from __future__ import annotations
 

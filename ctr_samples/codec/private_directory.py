@@ -1,4 +1,4 @@
-"""A directory in which nobody else can have put anything: where code is kept that will be executed.
+"""A directory that nobody else can write to: it holds code that will be executed.
 
 It is checked once, through the descriptor with which its files are then reached, so that nothing can be exchanged in
 between. No symbolic link is followed, neither to the directory nor to a file in it.
@@ -20,7 +20,7 @@ except ModuleNotFoundError:  # Windows, which has no descriptors of directories 
 
 
 class NotPrivate(Exception):
-    """Others may have written in the directory; the message says how."""
+    """Others may have written to the directory; the message says how."""
 
 
 class PrivateDirectory:

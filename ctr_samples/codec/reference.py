@@ -39,7 +39,7 @@ class ReferenceEncoder:
         return type(self), (self.contract,)
 
     def encode(self, batch: pa.RecordBatch) -> EncodedBatch:
-        """Encode every row by way of a temporary file. Raises EncodeError and ContractError as ``ExampleEncoder``."""
+        """Encode every row through a temporary file. Raises EncodeError and ContractError as ``ExampleEncoder``."""
         with tempfile.TemporaryDirectory(prefix="ctr-samples-") as folder:
             path = Path(folder) / "records"
             with self._tf.io.TFRecordWriter(str(path)) as writer:

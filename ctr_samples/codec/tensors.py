@@ -58,7 +58,7 @@ def varint(number: int) -> bytes:
 
 
 def unpack_tensors(array: pa.Array, spec: FeatureSpec) -> pa.Array:
-    """The tensors of :func:`pack_tensors` back as (nested) lists; DamagedFile for bytes that are no such tensor."""
+    """The tensors of :func:`pack_tensors` back as (nested) lists; DamagedFile for bytes that are not such a tensor."""
     width = _NUMPY[spec.dtype].itemsize
     lengths = pc.fill_null(pc.binary_length(array), 0).to_numpy().astype(np.int64)
     valid = array.is_valid().to_numpy(zero_copy_only=False)

@@ -30,8 +30,8 @@ def arrow_type(spec: FeatureSpec) -> pa.DataType:
 
 
 def _room(count: int, dtype: Any) -> npt.NDArray[Any]:
-    """Memory of Arrow's pool: aligned to 64 bytes, which TensorFlow takes over without a copy, and given again when it is free,
-    while fresh pages cost as much as decoding into them. What is in it is not defined."""
+    """Memory of Arrow's pool: aligned to 64 bytes, which TensorFlow takes without a copy, and reused once it is free,
+    while fresh pages cost as much as decoding into them. Its content is undefined."""
     return np.frombuffer(pa.allocate_buffer(count * np.dtype(dtype).itemsize), dtype, count)
 
 

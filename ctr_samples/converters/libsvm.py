@@ -14,7 +14,7 @@ from ctr_samples.sparksql.failures import input_errors
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _PAIR = rf"^[0-9]{{1,18}}:{_NUMBER}$"
 _LARGEST = 3.4028234663852886e38
-"""The largest float32; what is larger would silently become infinite."""
+"""The largest float32; anything larger would silently become infinite."""
 _SHOWN = 200
 
 

@@ -1,4 +1,4 @@
-"""What a batch is made of besides plain arrays: lists of any length, and sparse rows. NumPy only."""
+"""The columns of a batch besides plain arrays: lists of any length, and sparse rows. NumPy only."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Ragged:
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
-    """Rows of ``size`` numbers of which most are 0: row i has ``values`` at ``indices``, both Ragged with equal splits.
+    """Rows of ``size`` numbers, most of them 0: row i has ``values`` at ``indices``, both Ragged with equal splits.
 
     ``scipy.sparse.csr_matrix((values.values, indices.values, indices.row_splits), (len(rows), size))`` is the matrix.
     """

@@ -102,12 +102,12 @@ def iter_batches(
 
     A feature with a shape is an array ``[batch, *shape]``, one without a :class:`Ragged`, and what the layout ``sparse`` holds
     one :class:`Sparse` named ``features``; texts are objects of bytes. ``columns`` are the features to read, all others are
-    passed over undecoded. ``as_="torch"`` gives tensors over the same memory instead of arrays, but for texts.
+    skipped without decoding. ``as_="torch"`` gives tensors over the same memory instead of arrays, except for texts.
 
     ``shuffle`` draws an order of the shards for each epoch and permutes as many records at a time as it says (True: about 16
-    MiB), by ``seed`` alone. Worker ``index`` of ``shard=(index, count)`` reads a part of its own; all workers must give one
-    seed. ``epochs=None`` goes on for ever. ``skip`` leaves out so many batches at the start, mostly without reading them, and
-    goes on as if they had been taken. ``drop_remainder`` leaves out the last batch of an epoch if it is smaller, or if another
+    MiB), by ``seed`` alone. Worker ``index`` of ``shard=(index, count)`` reads its own part; all workers must use one seed.
+    ``epochs=None`` never ends. ``skip`` is the number of batches to skip at the start, mostly without reading them; the rest
+    come as if these had been taken. ``drop_remainder`` leaves out the last batch of an epoch if it is smaller, or if another
     worker has no more. ``threads`` decode ahead, with a bound on memory; batches do not depend on it.
 
     Raises as :func:`load_dataset`; DamagedFile while it is iterated for a record whose checksum is wrong.

@@ -46,13 +46,13 @@ def load_dataset(
     ``steps_per_epoch`` of the dataset is the number of batches of an epoch.
 
     Records come in their published order, which is already shuffled; ``shuffle``, ``seed``, ``shard``, ``epochs``, ``skip``,
-    ``drop_remainder`` and ``threads`` are those of :func:`iter_batches`. Each iteration over the dataset begins anew, with the
+    ``drop_remainder`` and ``threads`` are those of :func:`iter_batches`. Each iteration over the dataset starts over, with the
     same batches. ``engine="tensorflow"`` reads and parses with TensorFlow alone: the same batches, several times more slowly,
     from stores that TensorFlow can open.
 
-    Raises InputError for a day or a split that is not there, ContractError for days with different contracts, DamagedFile for a
-    shard that is missing or has another size, UsageError for arguments that make no sense. A record that is damaged is found
-    when it is read: TensorFlow then raises an error of its own, which says what DamagedFile said.
+    Raises InputError for a missing day or split, ContractError for days with different contracts, DamagedFile for a shard that
+    is missing or has another size, UsageError for invalid arguments. A damaged record is detected when it is read: TensorFlow
+    then raises its own error with the message of DamagedFile.
     """
     if engine not in ("native", "tensorflow"):
         raise UsageError(f"`engine` is {engine!r}; expected 'native' or 'tensorflow'.")

@@ -22,7 +22,7 @@ from ctr_samples.shards.naming import compression_of
 Bytes = npt.NDArray[np.uint8]
 
 _SKIPPED = 4096
-"""Records that are passed over at a time."""
+"""Records that are skipped at a time."""
 
 
 class Scratch:
@@ -40,7 +40,7 @@ class Scratch:
         return np.empty(size + (size >> 3), np.uint8)[:size]
 
     def give(self, runs: Iterable[EncodedBatch]) -> None:
-        """Take back the memory of runs that nobody looks at any more."""
+        """Take back the memory of runs that are no longer used."""
         self._free += [run.buffer.base for run in runs if run.buffer.base is not None]
 
 
@@ -73,7 +73,7 @@ class Lane:
 
 
 class _ShardFrames:
-    """Reads a piece of one shard; what stands before it is checked and passed over."""
+    """Reads a piece of one shard; the records before it are checked and skipped."""
 
     def __init__(self, storage: Storage, shards: Sequence[Shard], piece: Piece, scratch: Scratch) -> None:
         self._scratch = scratch

@@ -85,7 +85,7 @@ def check_size(contract: ExampleContract, batch_size: int) -> None:
 
 
 class Parser:
-    """Parses serialized records with ``tf.io``, as contract.json says, into what the native path gives."""
+    """Parses serialized records with ``tf.io``, as contract.json describes, into the columns of the native engine."""
 
     def __init__(self, contract: ExampleContract) -> None:
         import tensorflow as tf

@@ -1,4 +1,4 @@
-"""What there is to read: the shards of one split on one or several days, of one contract, found by their manifests."""
+"""What to read: the shards of one split on one or several days with one contract, from their manifests."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ class SampleSet:
         return math.ceil(share(self.records, *shard) / batch_size)
 
     def check(self) -> None:
-        """Ask the store for the size of every shard; DamagedFile for one that is missing or of another size."""
+        """Check the size of every shard at the store; DamagedFile for one that is missing or has another size."""
         check_shards(self.storage, self.shards, "restore it, or run the day again")
 
 
 def open_samples(path: str, *, date: str | None = None, dates: Sequence[str] | None = None, split: str) -> SampleSet:
     """The samples of a day or of several. Reads their manifests, and asks for the sizes of their shards.
 
-    Raises InputError for a day or split that is not there, ContractError for days that cannot be read together, DamagedFile for
-    a shard that is not as its manifest says.
+    Raises InputError for a missing day or split, ContractError for days that cannot be read together, DamagedFile for
+    a shard that is missing or has another size than its manifest says.
     """
     days = _days(date, dates)
     storage = open_storage(path)
@@ -58,7 +58,7 @@ def open_samples(path: str, *, date: str | None = None, dates: Sequence[str] | N
 
 
 def samples_of(storage: Storage, manifests: Sequence[Manifest], split: str) -> SampleSet:
-    """Like :func:`open_samples`, of manifests that were read before, and without asking for the shards."""
+    """Like :func:`open_samples`, from manifests that were already read, and without checking the shards."""
     for manifest in manifests:
         if split not in manifest.splits:
             there = ", ".join(manifest.splits) or "none"

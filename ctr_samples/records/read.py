@@ -14,7 +14,7 @@ from ctr_samples.shards import CheckedFile, Shard, Storage
 from ctr_samples.shards.naming import compression_of
 
 _THREADS = 8
-"""Shards that are checked at once: more than a laptop has cores, since a far store is waited for."""
+"""Shards that are checked at once: more than a laptop has cores, since most of the time goes into waiting for the store."""
 
 
 def first_examples(
@@ -33,7 +33,7 @@ def first_examples(
 
 
 def records_of(storage: Storage, shard: Shard) -> Iterator[EncodedBatch]:
-    """Batches of framed records; DamagedFile, which names the shard, when it is missing or not as it should be."""
+    """Batches of framed records; DamagedFile, which names the shard, if it is missing or damaged."""
     location = storage.locate(shard.path)
     try:
         with storage.open(shard.path) as file:
@@ -47,9 +47,9 @@ def records_of(storage: Storage, shard: Shard) -> Iterator[EncodedBatch]:
 def damage_of(
     storage: Storage, shards: Sequence[Shard], on_bytes: Callable[[int], None] = lambda _: None
 ) -> Iterator[str]:
-    """A sentence for each shard that is not what its task wrote: size, checksum of the file, or the records in it.
+    """A sentence for each shard that differs from what its task wrote: in size, checksum or records.
 
-    Every shard is looked at, whatever is wrong with the others, and each byte is read once, by several threads.
+    Every shard is checked, whatever is wrong with the others, and each byte is read once, by several threads.
     ``on_bytes`` is called by these threads.
     """
     with ThreadPoolExecutor(_THREADS) as threads:

@@ -19,7 +19,7 @@ def shard_writer(
     attempt: int = 0,
     engine: Literal["native", "tensorflow"] = "native",
 ) -> ShardWriter:
-    """A writer of batches whose columns are those that the encoder of ``contract`` takes.
+    """A shard writer for batches with the columns of ``contract``.
 
     Runs in any process; on an executor, once for each attempt of a task. Use it in a ``with`` block: after an error its
     open files never appear.

@@ -1,4 +1,4 @@
-"""Examples of one sample set, made from the rows that are at hand when an impression is served."""
+"""Examples of one sample set, made from the rows available when an impression is served."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class Assembler:
-    """Makes the examples of a sample set; made once, from the manifest that a model was trained on, and used by any thread.
+    """Makes the examples of a sample set. Create it once, from the manifest of the training samples; any thread may use it.
 
     Follows the configuration in the manifest and its contract, so that what is served is what was trained on. ``lists`` names
     the multi-hot features whose column is a list: a missing list is all 0, a missing value has an id. Raises InputError where
@@ -82,7 +82,7 @@ class Assembler:
 def load_assembler(path: str, *, date: str, lists: Collection[str] = ()) -> Assembler:
     """The assembler of a published day: its manifest, and the fitted state that the manifest names. Reads the store once.
 
-    Raises InputError for a day that is not there and for a fitted state that is not the one that the samples were made with.
+    Raises InputError for a missing day and for a fitted state other than the one the samples were made with.
     """
     manifest = require_manifest(open_storage(path), parse_day(date))
     fitted = manifest.contract.get("state")

@@ -1,4 +1,4 @@
-"""What the configuration says of each feature, read from the document in the manifest with the defaults of its models."""
+"""The declaration of each feature, read from the configuration in the manifest with the defaults of its models."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def bucket_of(prefix: bytes, parts: Sequence[bytes], buckets: int) -> int:
 
 
 def prefix_of(salt: str) -> bytes:
-    """What stands before the values."""
+    """The bytes hashed before the values."""
     return salt.encode() + SEPARATOR
 
 

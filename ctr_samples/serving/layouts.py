@@ -32,7 +32,7 @@ def flattened(value: Any) -> list[Any]:
 
 
 def _numbers(value: Any, part: Part) -> list[Any]:
-    """As many as the feature has places, and none missing: it would move what stands behind it."""
+    """As many numbers as the part has, none missing: anything else would shift the parts after it."""
     numbers = flattened(value) if isinstance(value, list) else [value]
     if len(numbers) != part.size:
         raise InputError(f"features.{part.name}: found {len(numbers)} values, expected {part.size}; set `pad: true`.")
@@ -42,7 +42,7 @@ def _numbers(value: Any, part: Part) -> list[Any]:
 
 
 def _sparse(made: Mapping[str, Any], parts: Sequence[tuple[Declared, Part]]) -> dict[str, Any]:
-    """Places and values of what is not 0; of a list of ids each once, without its padding."""
+    """Indices and values of what is not 0; each id of a list once, without its padding."""
     places: list[int] = []
     values: list[float] = []
     for feature, part in parts:

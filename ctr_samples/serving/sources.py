@@ -1,4 +1,4 @@
-"""The value that a feature is made from, taken from the rows that were found for an impression."""
+"""The source value of a feature, taken from the rows of an impression."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.serving.declared import Declared, path_of
 
 Rows = Mapping[str, Any]
-"""The row of each view and history by its name, of ``impression`` the impression, under "" what the caller gives itself."""
+"""The row of each view and history by its name, of ``impression`` the impression, under "" the caller's own values."""
 Get = Callable[[Rows], Any]
 
 _LITERAL = re.compile(r"'([^'\\]*)'|(-?\d+)")
@@ -76,7 +76,7 @@ def _column(path: tuple[str, ...], name: str, config: Mapping[str, Any]) -> Get:
 
 
 def _absent(root: str, column: str, config: Mapping[str, Any]) -> Any:
-    """What a column is where there is no row."""
+    """The value of a column without a row."""
     if root in config.get("histories", {}):
         return {"length": 0, "matched": False}.get(column, [])
     if column == "matched":

@@ -1,4 +1,4 @@
-"""Whether the parts of a manifest agree with each other. Values in, a sentence out."""
+"""Checks that the parts of a manifest agree. Values in, a sentence out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ctr_samples.shards.naming import compression_of, is_shard_name, partition_o
 def disagreement(manifest: Manifest) -> str | None:
     """How accounting, shards and contract of a day contradict each other; None where they do not.
 
-    Raises ContractError for what is no contract.
+    Raises ContractError if its contract is not one.
     """
     contract = ExampleContract.from_dict(dict(manifest.contract))
     if (fingerprint := manifest.contract.get("fingerprint")) != contract.fingerprint:
@@ -29,7 +29,7 @@ def disagreement(manifest: Manifest) -> str | None:
 
 
 def disagreement_of_shards(shards: Sequence[Shard], directory: str, compression: str | None = None) -> str | None:
-    """A shard that is listed twice, or whose path is not one that the task of its split and partition gave it."""
+    """A shard that is listed twice, or whose path does not match its split and partition."""
     for path, times in Counter(shard.path for shard in shards).items():
         if times > 1:
             return f"it lists {path} {times} times"

@@ -1,4 +1,4 @@
-"""Removes what no reader needs any more. What goes is decided on values; only :func:`carry_out` deletes."""
+"""Removes what no reader needs any more. Pure functions decide what to remove; only :func:`carry_out` deletes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ctr_samples.shards.table import Table, TableManifest
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much is kept: the last generations, and all that a run or a reader may still need.
+    """How much to keep: the last generations, and everything that a run or a reader may still need.
 
     ``longest_run`` is longer than any run and any training job that reads a generation after it was replaced.
     """
@@ -37,7 +37,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """What is to go: whole directories of runs, and single files that were never completed or are in no manifest."""
+    """What to remove: whole directories of runs, and single files that were never completed or are in no manifest."""
 
     directories: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -50,10 +50,10 @@ class Cleanup:
 def plan_day(
     day: date, needed: Sequence[Manifest], files: Sequence[StoredFile], retention: Retention, now: datetime
 ) -> Cleanup:
-    """What may go of a day: ``needed`` are the generations that stay, ``files`` all that is below the day.
+    """What to remove from a day: ``needed`` are the generations that stay, ``files`` all that is below the day.
 
-    A run's directory goes if the store got its newest file longer ago than ``longest_run``, and no generation that stays lists
-    a file of it. Only the store's own times count: clocks of drivers differ.
+    A run's directory is removed if its newest file is older than ``longest_run`` and no generation that stays lists
+    one of its files. Only the store's own times count: clocks of drivers differ.
     """
     limit = now - retention.longest_run
     kept = {_run_directory(day, shard.path) for manifest in needed for shard in manifest.shards}
@@ -73,7 +73,7 @@ def plan_day(
 def needed_generations(
     day: date, numbers: Sequence[int], files: Sequence[StoredFile], retention: Retention, now: datetime
 ) -> Iterator[int]:
-    """The last generations, and those that were replaced within ``longest_run``; some of them may be missing.
+    """The last generations, and those replaced within ``longest_run``; some may be missing.
 
     ``numbers`` are the generations that are there, in order. One whose manifest is not among ``files`` came after them.
     """
@@ -90,7 +90,7 @@ def needed_generations(
 def plan_table(
     current: TableManifest | None, files: Sequence[StoredFile], retention: Retention, now: datetime
 ) -> Cleanup:
-    """What may go of a table: shards that readers do not see and files that were never completed, once they are old."""
+    """What to remove from a table: old shards that readers do not see, and old files that were never completed."""
     limit = now - retention.longest_run
     seen = {shard.path for shard in current.shards} if current else set()
     gone = [file for file in files if file.modified < limit and file.path not in seen and _is_ours(file.path)]
@@ -98,7 +98,7 @@ def plan_table(
 
 
 def cleanups_of(storage: Storage, day: date | None, retention: Retention) -> Iterator[Cleanup]:
-    """What may go of a day, or of all days, or of a table; InputError if nothing is there."""
+    """What to remove from a day, from all days, or from a table; InputError if there is neither."""
     if day is None and generations.latest(storage, MANIFESTS_OF_TABLE):
         yield cleanup_of_table(storage, retention)
         return
@@ -112,8 +112,8 @@ def cleanups_of(storage: Storage, day: date | None, retention: Retention) -> Ite
 def cleanup_of_day(storage: Storage, day: date, retention: Retention) -> Cleanup:
     """Look at a day and plan. The files are listed first: a run that publishes meanwhile is then in a manifest.
 
-    DamagedFile, and nothing is to go, where the manifest of a generation that must stay is missing or damaged: its shards would
-    pass for those of a killed run.
+    Raises DamagedFile, so that nothing is removed, if the manifest of a generation that must stay is missing or damaged: its
+    shards would look like those of a killed run.
     """
     files = storage.files(day_directory(day))
     if not files:
@@ -134,7 +134,7 @@ def cleanup_of_table(storage: Storage, retention: Retention) -> Cleanup:
 
 
 def carry_out(storage: Storage, cleanup: Cleanup) -> None:
-    """Delete. Safe to repeat after an error, and beside readers and writers."""
+    """Delete. Safe to repeat after an error, and to run alongside readers and writers."""
     for directory in cleanup.directories:
         storage.delete_directory(directory)
     for path in cleanup.files:

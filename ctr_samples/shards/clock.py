@@ -1,4 +1,4 @@
-"""What time it is at a store. Files are told old from young by its clock, since those of drivers differ."""
+"""The time at a store. Its clock tells old files from new ones, since the clocks of drivers differ."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ctr_samples.shards.storage import NameTaken, Storage
 
 
 def time_of(storage: Storage, directory: str) -> datetime:
-    """The time that the store gives to an empty file which is put now, below ``directory``, under a hidden name.
+    """The modification time that the store gives to an empty hidden file written to ``directory`` now.
 
-    Leaves nothing, unless it is killed or may delete nothing; clean-up then takes the file for one that was never completed.
+    Leaves nothing behind unless it is killed or may not delete; clean-up then treats the file as one that was never completed.
     """
     probe = f"{directory}/.clock.{uuid.uuid4().hex}".lstrip("/")
     with suppress(NameTaken):  # its own first try, whose answer was lost

@@ -1,6 +1,6 @@
 """The output of one day, from the first look to the publish: the sibling of :class:`ctr_samples.shards.table.Table`.
 
-A :class:`DayOutput` is what stands at the store; a :class:`DayRun` is what one run puts beside it. They own the order of the
+A :class:`DayOutput` is the state at the store; a :class:`DayRun` is what one run adds to it. They own the order of the
 calls: a run begins on an output that was opened, and publishes last. The nightly job and the tests that kill it both go through
 here. All of it runs on the driver.
 """
@@ -50,9 +50,9 @@ class DayOutput:
         retention: Retention,
         warn: Callable[[str], None] | None = None,
     ) -> Self:
-        """Look at a day, and remove what earlier runs of it left behind. ``warn`` hears of a store that does not let us.
+        """Open a day, and remove what its earlier runs left behind. ``warn`` gets the message if the store does not permit it.
 
-        Raises InputError for a directory with files of others, UsageError for the day of another sample set.
+        Raises InputError if the directory has foreign files, UsageError if it belongs to another sample set.
         """
         current = latest_manifest(storage, day)
         check_directory(storage, day)
@@ -104,14 +104,14 @@ class DayRun:
         return run_directory(self.output.day, self.run_id)
 
     def shards(self, receipts: Sequence[Receipt], partitions: int) -> tuple[Shard, ...]:
-        """The shards of all receipts. DamagedFile unless each partition has one receipt and each shard is there in full."""
+        """The shards of all receipts. DamagedFile unless each partition has one receipt and each shard is complete."""
         check_receipts(receipts, partitions)
         shards = tuple(shard for receipt in receipts for shard in receipt.shards)
         check_shards(self.storage, shards)
         return shards
 
     def write(self, texts: Mapping[str, str]) -> None:
-        """Write files beside the shards, by name, in UTF-8."""
+        """Write files next to the shards, by name, in UTF-8."""
         for name, text in texts.items():
             with self.storage.new_file(f"{self.directory}/{name}") as file:
                 file.write(text.encode())
@@ -135,7 +135,7 @@ class DayRun:
 
 
 def _check_name(storage: Storage, current: Manifest | None, name: str) -> None:
-    """Refuse to put a sample set behind the generations of another one."""
+    """Refuse to add a generation to another sample set."""
     if current is not None and current.name != name:
         raise UsageError(
             f"{storage.url} holds the samples of {current.name!r} on {current.run_date}, but this configuration is {name!r}; "

@@ -15,12 +15,12 @@ def latest(storage: Storage, directory: str) -> int:
 
 
 def numbers(storage: Storage, directory: str) -> list[int]:
-    """The generations in a directory of manifests, in order, as the names of the files say; there may be gaps."""
+    """The generations in a directory of manifests, in order, from the names of the files; there may be gaps."""
     return generations_among(storage.names(directory))
 
 
 def following(number: int, location: str) -> int:
-    """The number behind ``number``; InputError, which names the directory ``location``, where eight digits cannot say it."""
+    """The next generation; InputError, which names the directory ``location``, if eight digits cannot hold it."""
     if number >= MOST_GENERATIONS:
         raise InputError(
             f"{location} holds {generation_name(number)}, the last name a manifest can have, so there is no next generation. "
@@ -30,15 +30,15 @@ def following(number: int, location: str) -> int:
 
 
 def misplaced(location: str, content: str, remedy: str) -> DamagedFile:
-    """The error for a manifest whose ``content`` (a generation or version) is not the one that its name says."""
+    """The error for a manifest whose ``content`` (a generation or version) contradicts its name."""
     return DamagedFile(f"{location} says it is {content}, so it was copied or renamed; move it away. {remedy}")
 
 
 def put(storage: Storage, directory: str, generation: int, data: bytes, run_id: str) -> None:
     """Put a manifest, which is JSON that names ``run_id``, with one create-only request. Runs on the driver.
 
-    Raises PublishConflict when another run has this generation, PublishUnknown when the store gave no answer, and
-    StorageError when the manifest is not there.
+    Raises PublishConflict if another run has this generation, PublishUnknown if the store gave no answer, and
+    StorageError if the manifest was not written.
     """
     path = f"{directory}/{generation_name(generation)}"
     try:

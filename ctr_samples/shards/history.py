@@ -32,7 +32,7 @@ class Generation:
 def generations_of(storage: Storage, day: date | None) -> Iterator[Generation]:
     """The generations of a day (default: the latest), or of a table; InputError if nothing is published.
 
-    One whose manifest is missing or damaged has a line that says so: a person looks here for the one to go back to.
+    A missing or damaged manifest has a line that says so: people look here for the generation to go back to.
     """
     if day is None and (numbers := generations.numbers(storage, MANIFESTS_OF_TABLE)):
         return _lines(numbers, partial(_of_table, Table(storage)))

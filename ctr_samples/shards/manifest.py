@@ -1,4 +1,4 @@
-"""What a task returns for each shard, and the list of shards whose appearance is the commit. Values only."""
+"""What a task returns for each shard, and the manifest whose appearance is the commit. Values only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ctr_samples.typed import Count, Finite, Like, Positive, Such, Within
 
 MANIFEST_FORMAT = 1
 REMEDY = "restore it, or move it away and run the day again"
-"""What to do about a manifest that readers refuse."""
+"""The remedy for a manifest that readers refuse."""
 _FORM = Form(MANIFEST_FORMAT, "a manifest", REMEDY)
 
 _SAMPLE_SET = Such(re.compile(r"[a-z][a-z0-9_-]{0,63}").fullmatch, "a name of small letters, digits, - and _")
@@ -42,7 +42,7 @@ class Shard:
 class Receipt:
     """What one task wrote: no shard where its partition was empty. One for each partition reaches the driver.
 
-    ``measures`` is what the task measured of its rows, if it did; a text that means nothing here.
+    ``measures`` is what the task measured, if it did; an opaque text here.
     """
 
     partition: int
@@ -75,7 +75,7 @@ class _Flips(TypedDict, total=False):
 
 
 class _Label(TypedDict, total=False):
-    """What a manifest says of a label."""
+    """What a manifest says about a label."""
 
     actions: int
     orphans: int
@@ -85,7 +85,7 @@ class _Label(TypedDict, total=False):
 
 
 class _Input(TypedDict, total=False):
-    """What a manifest says of a source, as far as this package reads it back."""
+    """What a manifest says about a source, as far as this package reads it back."""
 
     files: int | None
     bytes: int | None
@@ -95,13 +95,13 @@ class _Input(TypedDict, total=False):
 
 
 class _Sampling(TypedDict, total=False):
-    """What a manifest says of negatives that were left out, as far as this package reads it back."""
+    """What a manifest says about down-sampled negatives, as far as this package reads it back."""
 
     rate: Annotated[float, Within(0, 1)]
 
 
 class _Verdict(TypedDict, total=False):
-    """What a manifest says of the quality gate."""
+    """What a manifest says about the quality gate."""
 
     verdict: str
     found: tuple[Mapping[str, str], ...]
@@ -122,7 +122,7 @@ class Manifest:
 
     ``accounting`` maps ``impressions``, ``samples`` and each drop reason to a count; ``fingerprint`` is equal for two
     runs that must give the same samples (config, code, inputs, contract), or empty where inputs cannot be told apart.
-    ``rollback`` says that the samples are those of an earlier generation; ``run_id`` and ``created_at`` are then those of the
+    ``rollback`` means that the samples are those of an earlier generation; ``run_id`` and ``created_at`` are then those of the
     rollback, and all else is as that generation has it. ``checksum`` is the one that was read, empty where an older release
     wrote none; :meth:`to_json` makes it anew.
     """
@@ -191,7 +191,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, data: builtins.bytes, location: str) -> Self:
-        """Read :meth:`to_json`; DamagedFile names ``location`` for what is no manifest of a known format, or was changed."""
+        """Read :meth:`to_json`; DamagedFile, which names ``location``, if it is not a known manifest or was changed."""
         return read_sealed(cls, data, location, _FORM)
 
 

@@ -1,4 +1,4 @@
-"""Where things lie below an output directory. Pure functions from values to relative paths.
+"""The layout of an output directory. Pure functions from values to relative paths.
 
 ::
 
@@ -22,9 +22,9 @@ from ctr_samples.typed import Such, Within
 Compression = Literal["none", "gzip", "zlib"]
 
 MANIFESTS_OF_TABLE = "_manifests"
-"""Where a table's manifests stand: readers that list a directory pass over names that begin so."""
+"""The directory of a table's manifests: readers that list directories skip names that begin with an underscore."""
 METRICS, REPORT, STATISTICS = "metrics.json", "report.html", "statistics.pbtxt"
-"""What a run leaves beside its shards about them."""
+"""Files that a run writes next to its shards."""
 SUFFIXES = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
 MOST_GENERATIONS = 99_999_999
 """Names of manifests have eight digits."""
@@ -71,7 +71,7 @@ def run_id(started: datetime, token: str) -> str:
 
 
 def run_directory(day: date, run: str) -> str:
-    """Where a run of that day puts its files."""
+    """The directory of a run's files."""
     return f"{day_directory(day)}/data/{run}"
 
 
@@ -81,13 +81,13 @@ def shard_name(partition: int, attempt: int, token: str, compression: str) -> st
 
 
 def compression_of(path: str) -> Compression:
-    """The compression that the suffix of a shard's name says; ``.deflate`` is Hadoop's for zlib."""
+    """The compression given by the suffix of a shard's name; ``.deflate`` is Hadoop's for zlib."""
     endings: dict[str, Compression] = {".gz": "gzip", ".zlib": "zlib", ".deflate": "zlib"}
     return next((compression for ending, compression in endings.items() if path.endswith(ending)), "none")
 
 
 def is_shard_name(name: str) -> bool:
-    """Whether a file's name is one that :func:`shard_name` gives."""
+    """Whether :func:`shard_name` makes such names."""
     return _SHARD.fullmatch(name) is not None
 
 
@@ -100,12 +100,12 @@ def partition_of(name: str) -> int:
 
 
 def is_staged_name(name: str) -> bool:
-    """Whether a file's name is the hidden one under which a storage writes a file that is not yet whole."""
+    """Whether a storage gives such hidden names to files that are still being written."""
     return _STAGED.fullmatch(name) is not None
 
 
 def manifests_directory(day: date) -> str:
-    """Where the manifests of a day stand."""
+    """The directory of the manifests of a day."""
     return f"{day_directory(day)}/manifests"
 
 
@@ -115,12 +115,12 @@ def generation_name(generation: int) -> str:
 
 
 def manifest_path(day: date, generation: int) -> str:
-    """Where the manifest of a generation stands; its appearance is the commit."""
+    """Path of the manifest of a generation; its appearance is the commit."""
     return f"{manifests_directory(day)}/{generation_name(generation)}"
 
 
 def generations_among(names: Iterable[str]) -> list[int]:
-    """The generations that the names of a directory of manifests say, in order. There may be gaps."""
+    """The generations in the names of a directory of manifests, in order. There may be gaps."""
     numbers = sorted(int(match[1]) for match in map(_MANIFEST.fullmatch, names) if match)
     return numbers if numbers[:1] != [0] else numbers[1:]
 

@@ -1,4 +1,4 @@
-"""What a person finds at a path: the samples of a day, or a table."""
+"""The published content of a path: the samples of a day, or a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ctr_samples.shards.table import Table, TableManifest
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The shards that readers see at a path, with a title for people; ``sealed`` says that the manifest had a checksum."""
+    """The shards that readers see at a path, with a title for people; ``sealed`` means that the manifest had a checksum."""
 
     title: str
     shards: tuple[Shard, ...]
@@ -24,7 +24,7 @@ class Published:
     sealed: bool
 
     def of_split(self, split: str | None) -> tuple[Shard, ...]:
-        """The shards of one split, or all; InputError names the splits that there are."""
+        """The shards of one split, or all; InputError names the existing splits."""
         shards = tuple(s for s in self.shards if split in (None, s.split))
         if split is not None and not shards:
             there = ", ".join(sorted({s.split for s in self.shards}, reverse=True))
@@ -33,7 +33,7 @@ class Published:
 
 
 def find(storage: Storage, day: date | None) -> Published:
-    """What is published at a storage on a day, or on the latest one; InputError if nothing is."""
+    """The published samples of a day, by default the latest, or a table; InputError if nothing is published."""
     if day is not None:
         return _of_day(require_manifest(storage, day))
     table = Table(storage).current()

@@ -37,7 +37,7 @@ def latest_manifest(storage: Storage, day: date) -> Manifest | None:
 def read_manifest(storage: Storage, day: date, generation: int) -> Manifest:
     """One generation of a day; FileNotFoundError if it was never published.
 
-    DamagedFile for what is no manifest, was changed, contradicts itself, or is the manifest of another generation or day.
+    DamagedFile if it is not a manifest, was changed, contradicts itself, or belongs to another generation or day.
     """
     path = manifest_path(day, generation)
     manifest = _sound(storage.read(path), storage.locate(path))
@@ -51,7 +51,7 @@ def read_manifest(storage: Storage, day: date, generation: int) -> Manifest:
 
 
 def _sound(data: bytes, location: str) -> Manifest:
-    """A manifest that agrees with itself."""
+    """Read a manifest and check that its parts agree."""
     manifest = Manifest.from_json(data, location)
     try:
         wrong = disagreement(manifest)
@@ -73,7 +73,7 @@ def days_of(storage: Storage) -> list[date]:
 
 
 def require_manifest(storage: Storage, day: date) -> Manifest:
-    """The latest manifest of a day; InputError says which days there are instead."""
+    """The latest manifest of a day; otherwise InputError, which names the published days."""
     manifest = latest_manifest(storage, day)
     if manifest is None:
         days = published_days(storage)
@@ -83,7 +83,7 @@ def require_manifest(storage: Storage, day: date) -> Manifest:
 
 
 def check_directory(storage: Storage, day: date) -> None:
-    """Refuse a directory of the day in which others have put files: it is an input, or the output of another program."""
+    """Refuse a day's directory that holds other files: it is an input, or the output of another program."""
     others = set(storage.names(day_directory(day))) - {"data", "manifests", "_SUCCESS"}
     others = {name for name in others if not name.startswith(".")}  # object stores show what disks hide
     if others:
@@ -117,11 +117,11 @@ def _wrong_size(storage: Storage, shard: Shard) -> str | None:
 
 
 def check_store(storage: Storage, directory: str) -> datetime:
-    """When a run begins, by the clock of the store. Refuses one that overwrites where it was told to create.
+    """The start of a run by the clock of the store. Refuses a store whose create-only put overwrites.
 
-    There two racing runs would both believe to have published. Some servers of the S3 protocol ignore ``If-None-Match``
-    without a word. Runs on the driver, once, before a run starts its work; ``directory`` belongs to that run. Leaves nothing,
-    unless it is killed or may delete nothing.
+    On such a store two racing runs would both believe they had published. Some S3-compatible servers silently ignore
+    ``If-None-Match``. Runs on the driver, once, before a run starts its work; ``directory`` belongs to that run. Leaves nothing
+    behind unless it is killed or may not delete.
     """
     path = f"{directory}/probe"
     with suppress(NameTaken):  # its own first try, whose answer was lost
@@ -159,10 +159,10 @@ def check_age(storage: Storage, directory: str, began: datetime, longest_run: ti
 
 
 def publish(storage: Storage, manifest: Manifest) -> None:
-    """Look at the shards once more, put the manifest, then ``_SUCCESS``. Runs on the driver, once; deletes nothing.
+    """Check the shards once more, put the manifest, then ``_SUCCESS``. Runs on the driver, once; deletes nothing.
 
-    Raises DamagedFile, and publishes nothing, where a shard is not there or readers would refuse the manifest. Else raises as
-    :func:`ctr_samples.shards.generations.put` does, and StorageError when the manifest is there but ``_SUCCESS`` is not.
+    Raises DamagedFile, and publishes nothing, if a shard is missing or readers would refuse the manifest. Otherwise raises as
+    :func:`ctr_samples.shards.generations.put` does, and StorageError if the manifest was written but ``_SUCCESS`` was not.
     """
     directory, data = manifests_directory(manifest.day), manifest.to_json()
     _sound(
@@ -175,7 +175,7 @@ def publish(storage: Storage, manifest: Manifest) -> None:
 
 
 def mark_success(storage: Storage, manifest: Manifest) -> None:
-    """``_SUCCESS`` only tells schedulers that some generation exists; the manifest is the truth."""
+    """Write ``_SUCCESS``, which only tells schedulers that some generation exists; the manifest is the truth."""
     try:
         storage.put_new(f"{day_directory(manifest.day)}/_SUCCESS", b"")
     except NameTaken:

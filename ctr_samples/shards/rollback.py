@@ -1,4 +1,4 @@
-"""Goes back to an earlier generation of a day, by publishing what it has as the next one."""
+"""Rolls a day back to an earlier generation by publishing its shards as the next one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _SHOWN = 10
 def rollback(storage: Storage, day: date, to: int, now: datetime, token: str) -> Manifest:
     """Publish the samples of generation ``to`` as the next generation and return its manifest. Runs on the driver.
 
-    ``token`` are eight hex digits that no other run has. The newest manifest may be damaged, and is then no parent. Raises
-    InputError for a generation that is not there, UsageError for the one that readers see, DamagedFile for one whose shards are
-    not there, and else as :func:`ctr_samples.shards.publish.publish` does.
+    ``token`` is eight hex digits that no other run has. The newest manifest may be damaged; then there is no parent. Raises
+    InputError for a missing generation, UsageError for the one that readers see, DamagedFile for one whose shards are
+    missing, and otherwise as :func:`ctr_samples.shards.publish.publish` does.
     """
     numbers = generations.numbers(storage, manifests_directory(day))
     if not numbers:

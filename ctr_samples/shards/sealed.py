@@ -1,7 +1,7 @@
-"""JSON documents with a checksum of themselves, so that one that was changed by hand or on its way is told from a whole one.
+"""JSON documents that carry their own checksum, so that a change by hand or in transit is detected.
 
-``checksum`` is the SHA-256, in hex, of all other fields as JSON with sorted keys, without blanks, in UTF-8. It is no signature:
-who can write to the store can make one that fits.
+``checksum`` is the SHA-256, in hex, of all other fields as JSON with sorted keys, without spaces, in UTF-8. It is not a
+signature: anyone who can write to the store can compute one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def sealed(document: Mapping[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a kind of document says of its form, what it is called in errors, and what to do about a damaged one."""
+    """The format number of a kind of document, its name in errors, and what to do about a damaged one."""
 
     format: object
     name: str
@@ -40,7 +40,7 @@ class Form:
 def read_sealed(kind: type[T], data: bytes, location: str, form: Form) -> T:
     """A document as a dataclass; one without a checksum was written by an older release.
 
-    DamagedFile, which names ``location``, for bytes that are no such document or were changed.
+    DamagedFile, which names ``location``, if the bytes are not such a document or were changed.
     """
     try:
         document = _opened(data)

@@ -1,7 +1,7 @@
 """Versions of the fitted state at a store: put once each, as manifests are, and never changed.
 
 versions/00000003.json            create-only; the highest number is the truth
-data/<run id>/<vocabulary>.parquet    the tokens in the order of their ids, and the version that brought each
+data/<run id>/<vocabulary>.parquet    the tokens in the order of their ids, and the version that added each
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHARED = [part.name for part in fields(FittedState) if part.name != "vocabulari
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A vocabulary, of which the tokens are in a file of their own."""
+    """A vocabulary whose tokens are in a separate file."""
 
     file: str
     tokens: Count
@@ -43,7 +43,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """What ``versions/00000003.json`` says."""
+    """The content of ``versions/00000003.json``."""
 
     name: str
     lineage: str
@@ -68,7 +68,7 @@ def latest_state(storage: Storage) -> FittedState | None:
 
 
 def state_before(storage: Storage, run_date: date) -> FittedState | None:
-    """The newest version that looked at no day from ``run_date`` on, or None: only such a one may make samples of it."""
+    """The newest version fitted on days before ``run_date`` only, or None: no other may make samples of that day."""
     for version in range(generations.latest(storage, VERSIONS), 0, -1):
         head = _head(storage, version)
         if max(head.days) < run_date.isoformat():
@@ -111,7 +111,7 @@ def publish_state(storage: Storage, state: FittedState) -> None:
 
 
 def _shared(state: FittedState | _Version) -> dict[str, Any]:
-    """The fields that a version's file has as the state has them."""
+    """The fields that a version's file shares with the state."""
     return {name: getattr(state, name) for name in _SHARED}
 
 
@@ -140,7 +140,7 @@ def _table(storage: Storage, path: str) -> pa.Table:
 
 
 def _since(storage: Storage, version: int) -> dict[str, Any]:
-    """For each vocabulary of a version the versions that brought its tokens; under "" its lineage."""
+    """For each vocabulary of a version, the version that added each token; under "" the lineage."""
     head = _head(storage, version)
     tables = {name: _table(storage, file.file) for name, file in head.vocabularies.items()}
     return {"": head.lineage, **{name: table.column("since").to_pylist() for name, table in tables.items()}}

@@ -47,10 +47,10 @@ _TRIES = 100
 
 @dataclass(frozen=True, slots=True)
 class TableWrite:
-    """What one write brings to a table.
+    """What one write adds to a table.
 
-    ``mode`` ``create`` is an append to a table that is not there yet; ``overwrite_partitions`` replaces partitions that
-    have a shard here. ``schema`` is whatever the writer wants its readers to know of the columns; ``stream`` is the id of a
+    ``mode`` ``create`` is an append to a table that does not exist yet; ``overwrite_partitions`` replaces the partitions
+    that have a shard here. ``schema`` is what the writer tells its readers about the columns; ``stream`` is the id of a
     stream and the number of its batch, which is committed once however often it is tried.
     """
 
@@ -67,7 +67,7 @@ class TableWrite:
 
 @dataclass(frozen=True, slots=True)
 class TableManifest:
-    """One generation of a table. ``complete`` says that ``shards`` are all that readers see, else what is new.
+    """One generation of a table. ``complete`` means that ``shards`` are all that readers see, else only the new ones.
 
     ``schemas`` and ``contracts`` are those of all the writes, without repeats, oldest first; ``streams`` has the last batch of
     each stream.
@@ -99,7 +99,7 @@ class TableManifest:
 
     @classmethod
     def from_json(cls, data: bytes, location: str) -> Self:
-        """Read :meth:`to_json`; DamagedFile names ``location`` for what is no manifest of a known format, or was changed."""
+        """Read :meth:`to_json`; DamagedFile, which names ``location``, if it is not a known manifest or was changed."""
         return read_sealed(cls, data, location, _FORM)
 
 
@@ -126,14 +126,14 @@ def next_manifest(current: TableManifest | None, write: TableWrite, created_at: 
 
 
 def on_disk(manifest: TableManifest, write: TableWrite) -> TableManifest:
-    """What is put for a generation: all of it, or for most appends what is new."""
+    """The manifest to write for a generation: all shards, or for most appends only the new ones."""
     replaces = write.mode in ("overwrite", "overwrite_partitions")
     complete = replaces or manifest.generation % _COMPLETE_EVERY in (0, 1)
     return manifest if complete else replace(manifest, complete=False, shards=write.shards)
 
 
 def refusal(current: TableManifest, write: TableWrite) -> str | None:
-    """Why rows cannot be added to what is there, or None."""
+    """Why the rows cannot be added to the table, or None."""
     for has, there, new in (
         ("has records of type", current.record_type, write.record_type),
         ("is partitioned by", list(current.partition_by) or "nothing", list(write.partition_by) or "nothing"),
@@ -144,7 +144,7 @@ def refusal(current: TableManifest, write: TableWrite) -> str | None:
 
 
 class Table:
-    """A directory of shards at a store. Methods run on the driver (in Spark's data source: in a process beside it)."""
+    """A directory of shards at a store. Methods run on the driver (in Spark's data source: in a separate process)."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -168,7 +168,7 @@ class Table:
         return replace(newest, complete=True, shards=shards)
 
     def check_writable(self, run_id: str) -> None:
-        """Refuse, before any work, a directory with files of others and a store that cannot keep the promises."""
+        """Refuse, before any work, a directory with foreign files and a store that cannot guarantee create-only puts."""
         if self.current() is None:
             self._check_own()
         check_store(self.storage, f"{MANIFESTS_OF_TABLE}/{run_id}")
@@ -176,7 +176,7 @@ class Table:
             self.storage.delete_directory(f"{MANIFESTS_OF_TABLE}/{run_id}")
 
     def check_absent(self, current: TableManifest, mode: str) -> None:
-        """Refuse to create a table that is there. Asked before the work, and again by the commit."""
+        """Refuse to create a table that exists. Called before the work, and again by the commit."""
         if mode == "create":
             raise PublishConflict(
                 f"Run {current.run_id} published to {self.storage.url} first; this run published nothing. "
@@ -186,11 +186,10 @@ class Table:
     def commit(self, write: TableWrite) -> TableManifest:
         """Publish a write and return what readers now see.
 
-        The shards are looked at right before the put. A batch of a stream that is already there changes nothing. When another
-        writer was faster, an append goes behind it and an overwrite (of partitions: in these) replaces it too. An overwrite
+        The shards are checked right before the put. A batch of a stream that is already committed changes nothing. If another
+        writer was faster, an append follows it and an overwrite (of partitions: in these) replaces it too. An overwrite
         then removes the files that it replaced. Raises as :func:`ctr_samples.shards.generations.put` does, DamagedFile for a
-        shard that is not there, PublishConflict if a table that was to be created is there, and InputError for rows that do not
-        fit.
+        missing shard, PublishConflict if a table to create exists, and InputError for rows that do not fit.
         """
         for _ in range(_TRIES):
             current = self.current()
@@ -217,7 +216,7 @@ class Table:
         raise PublishConflict(f"{_TRIES} other writers of {self.storage.url} were faster; run this write again.")
 
     def _finish(self, before: TableManifest | None, after: TableManifest) -> None:
-        """What is left to do once readers see the new generation; nothing here may fail the write."""
+        """Finish up once readers see the new generation; nothing here may fail the write."""
         with suppress(NameTaken, StorageError):
             self.storage.put_new("_SUCCESS", b"")
         listed = {shard.path for shard in after.shards}
@@ -252,7 +251,7 @@ class Table:
 
 
 def _sound(data: bytes, location: str) -> TableManifest:
-    """A manifest that agrees with itself."""
+    """Read a manifest and check that its parts agree."""
     manifest = TableManifest.from_json(data, location)
     try:
         contracts = [ExampleContract.from_dict(dict(document)) for document in manifest.contracts]
@@ -273,7 +272,7 @@ def _is_own(path: str) -> bool:
 
 
 def _kept(current: TableManifest, write: TableWrite) -> tuple[Shard, ...]:
-    """The shards that stay beside those of a write."""
+    """The shards that remain next to those of a write."""
     if write.mode != "overwrite_partitions":
         return current.shards
     replaced = {_directory(shard) for shard in write.shards}

@@ -1,4 +1,4 @@
-"""Whether a shard is, byte for byte, what its task wrote: its size and checksum, taken while it is read."""
+"""Checks a shard byte for byte: its size and checksum, computed while it is read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PIECE = 4 * 2**20
 
 
 class CheckedFile:
-    """A binary file that knows size and CRC32C of what was read from it so far."""
+    """A binary file that tracks the size and CRC32C of the bytes read so far."""
 
     def __init__(self, file: BinaryIO, on_bytes: Callable[[int], None] = lambda _: None) -> None:
         self._file = file
@@ -21,7 +21,7 @@ class CheckedFile:
         self.crc32c = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        """As a file's."""
+        """As ``read`` of a file."""
         piece = self._file.read(size)
         self.size += len(piece)
         self.crc32c = crc32c(piece, self.crc32c)
@@ -29,12 +29,12 @@ class CheckedFile:
         return piece
 
     def drain(self) -> None:
-        """Read what is left."""
+        """Read to the end."""
         while self.read(_PIECE):
             pass
 
     def difference(self, shard: Shard) -> str | None:
-        """How what was read differs from what the manifest says; None if it does not."""
+        """How the bytes read differ from the manifest; None if they do not."""
         if self.size != shard.bytes:
             return f"has {self.size} bytes, the manifest says {shard.bytes}"
         if self.crc32c != shard.crc32c:

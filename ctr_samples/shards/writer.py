@@ -20,7 +20,7 @@ from ctr_samples.shards.storage import Storage
 _PIECE_ROWS = 4096
 _PIECE_BYTES = 4 << 20
 _PIECES_OF_A_SHARD = 32
-"""What is encoded at a time: few enough bytes for a small memory, and enough rows that those count and not the calls. Shards
+"""How much is encoded at a time: few enough bytes to bound memory, and enough rows to amortise the calls. Shards
 roll between pieces."""
 _AHEAD = 2
 """Encoded pieces that may wait for the store."""
@@ -94,7 +94,7 @@ class ShardWriter:
         return self._receipt
 
     def abandon(self, error: BaseException) -> None:
-        """Leave what is open without letting it appear."""
+        """Drop the open files; they never appear."""
         self._thread.shutdown(cancel_futures=True)
         self._files.abandon(error)
 

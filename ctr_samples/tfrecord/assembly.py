@@ -1,4 +1,4 @@
-"""Structs, maps, lists of lists and vectors from the flat features that stand for them."""
+"""Builds structs, maps, lists of lists and vectors from the flat features that represent them."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _FOREIGN_SUFFIXES = (".bz2", ".snappy", ".lz4", ".zst", ".xz", ".lzo")
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """What paths mean: files, and what is known of them without opening one (None: nothing is)."""
+    """The files of some paths, and what is known about them without opening one (None: nothing)."""
 
     files: tuple[DataFile, ...]
     partitions: StructType
@@ -39,7 +39,7 @@ class Catalog:
 
 
 def find(options: Options) -> Catalog:
-    """The files that the options' paths mean. InputError for a path that is not there, or where paths do not fit together."""
+    """The files that the options' paths mean. InputError for a missing path, or for paths that do not fit together."""
     catalogs = [_find_one(place_of(path, options.base_path), options) for path in options.paths]
     files = tuple(file for catalog in catalogs for file in catalog.files)
     if all(catalog.schema is None for catalog in catalogs):

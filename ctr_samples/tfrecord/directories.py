@@ -61,7 +61,7 @@ def found_files(paths: Iterable[str], place: Place, *, base_given: bool, recursi
 
 
 def is_hidden(path: str) -> bool:
-    """Whether Spark passes over the path for one of its names."""
+    """Whether Spark skips the path because of one of its names."""
     return any(
         part[:1] == "." or (part[:1] == "_" and "=" not in part) or part.endswith("._COPYING_")
         for part in path.split("/")

@@ -26,7 +26,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file to read. ``shard`` is what its manifest says of it, None for a file that no manifest names."""
+    """A file to read. ``shard`` is its entry in a manifest, None for a file that no manifest lists."""
 
     storage: Storage
     path: str

@@ -102,7 +102,7 @@ class Options:
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
-    """Options from what Spark hands over; UsageError names the option, what was found and what is possible.
+    """Options from what Spark passes; UsageError names the option, what was found and what was expected.
 
     Names that are neither ours nor close to one of ours are left alone: Spark passes its own through the same map.
     """

@@ -55,7 +55,7 @@ def escaped(text: str) -> str:
 
 
 def values_of(directory: str) -> dict[str, str | None]:
-    """The ``key=value`` parts of a path, in order, unescaped; other parts are passed over."""
+    """The ``key=value`` parts of a path, in order, unescaped; other parts are ignored."""
     values: dict[str, str | None] = {}
     for part in directory.split("/"):
         name, equals, text = part.partition("=")

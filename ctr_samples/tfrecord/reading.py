@@ -150,7 +150,7 @@ def _slices(chunk: EncodedBatch) -> Iterator[EncodedBatch]:
 
 
 def _decoded(file: DataFile, plan: ReadPlan, decoder: ExampleDecoder, rows: EncodedBatch, first: int) -> list[pa.Array]:
-    """The columns of some records, of which ``first`` is the number of the first in its file."""
+    """The columns of some records; ``first`` is the number of the first one in its file."""
     try:
         return plan.columns(decoder.decode_frames(rows.buffer, rows.offsets))
     except ColumnError as error:

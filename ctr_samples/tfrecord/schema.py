@@ -33,7 +33,7 @@ from ctr_samples.errors import ContractError
 
 DATE_UNIT: TimeUnit = "D"
 TIMESTAMP_UNIT: TimeUnit = "us"
-"""What dates and timestamps count since 1970: all that Spark's own types can tell apart."""
+"""What dates and timestamps count since 1970: the finest units of Spark's own types."""
 
 INTEGERS = (BooleanType, ByteType, ShortType, IntegerType, LongType)
 FLOATS = (FloatType, DoubleType, DecimalType)

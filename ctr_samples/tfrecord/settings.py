@@ -46,7 +46,7 @@ class Packing:
 
 
 def packing_of(spark: SparkSession) -> Packing:
-    """What a session says of files and tasks. Runs on the driver, when the format is registered."""
+    """A session's settings for files and tasks. Runs on the driver, when the format is registered."""
     defaults = Packing()
     cores = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None)
     with suppress(AttributeError):  # Spark Connect does not tell

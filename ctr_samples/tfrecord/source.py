@@ -1,4 +1,4 @@
-"""The data source: what Spark asks for in processes beside the driver, from options to a schema, a reader or a writer."""
+"""The data source: what Spark asks for in separate processes, from options to a schema, a reader or a writer."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from ctr_samples.tfrecord.settings import Packing
 
 
 class TfrecordStreamReader(DataSourceStreamReader):
-    """Reads what appears at the paths. Lives in a process beside the driver for as long as the query; copies read in tasks.
+    """Reads what appears at the paths. Lives in a separate process for as long as the query; copies read in tasks.
 
     An offset names every file that was given out, so that a query that starts again from its checkpoint goes on where it was.
     As with Spark's own file sources, a file that is replaced under its name is not read again.
@@ -52,7 +52,7 @@ class TfrecordStreamReader(DataSourceStreamReader):
         return {"files": given + new[: getattr(limit, "max_files", None)]}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """A query with this trigger ends with what is there now."""
+        """A query with this trigger ends after the files that exist now."""
         self._last = frozenset(self._there())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:

@@ -27,7 +27,7 @@ class TfrecordStreamWriter(DataSourceStreamArrowWriter):
         return ReceiptMessage(write_partition(self._plan, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Publish a batch. Spark runs the last batch again after a restart: a batch that is there already changes nothing."""
+        """Publish a batch. Spark runs the last batch again after a restart: a published batch changes nothing."""
         stream = (stream_id(self._options), batchId)
         Table(self._plan.storage).commit(table_write(self._plan, new_run_id(), shards_of(messages), stream))
 

@@ -86,7 +86,7 @@ def write_partition(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Recei
 
 
 def _most_records(plan: WritePlan) -> int:
-    """How many records a file may hold: Spark's setting, of which zero is no limit."""
+    """How many records a file may hold: Spark's setting, where zero means no limit."""
     setting = (
         int(session_setting("spark.sql.files.maxRecordsPerFile", "0")) if plan.max_records is None else plan.max_records
     )

@@ -38,7 +38,7 @@ class Checkpoints:
         )
 
     def restore(self) -> int:
-        """Set the variables to the newest checkpoint, if there is one; how many steps had been taken."""
+        """Restore the newest checkpoint, if any; returns the number of steps taken until then."""
         import tensorflow as tf
 
         newest = tf.train.latest_checkpoint(self._directory)

@@ -1,4 +1,4 @@
-"""A model with all that stands around it: what is done to features before it, and to its log-odds after it."""
+"""A model with its surroundings: the preparation of features before it, and the correction of its log-odds after it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ClickModel:
 
     @property
     def variables(self) -> list[Any]:
-        """All that is learnt or measured, as variables of TensorFlow."""
+        """Everything learned or measured, as variables of TensorFlow."""
         return [*_of_tensorflow(self.network.variables), self.preparation.mean, self.preparation.deviation]
 
     def log_odds(self, prepared: Tensors) -> Any:
@@ -64,7 +64,7 @@ class ClickModel:
         return tf.sigmoid(self.log_odds(prepared) + np.float32(np.log(self.recipe.kept)))
 
     def values(self) -> list[npt.NDArray[Any]]:
-        """What the variables hold."""
+        """The values of the variables."""
         return [variable.numpy() for variable in self.variables]
 
     def copy(self) -> ClickModel:

@@ -1,4 +1,4 @@
-"""How good predictions are: ranking (AUC), probability (log loss) and calibration, beside what a constant would score."""
+"""How good predictions are: ranking (AUC), probability (log loss) and calibration, compared with a constant prediction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BINS = 10
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """A tenth of the samples, by what was predicted for them: the mean of that, and the share that was positive."""
+    """A tenth of the samples, by predicted probability: the mean prediction, and the share of positives."""
 
     samples: int
     predicted: float

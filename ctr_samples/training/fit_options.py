@@ -1,4 +1,4 @@
-"""What a training is asked to do: the options of jobs/train_ctr.py, checked."""
+"""The options of a training, as of jobs/train_ctr.py, checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ctr_samples.training.models import MODELS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitOptions:
-    """What to train on, what, and how. All workers of a training get the same.
+    """What to train, on what, and how. All workers of a training get the same options.
 
     ``batch_size`` is that of all workers together. ``calibrate`` trains without the weights of samples and corrects the
     probabilities instead. ``epochs`` and ``learning_rate`` are those of the model where they are None. ``threads`` bounds those

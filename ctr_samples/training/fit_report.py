@@ -1,4 +1,4 @@
-"""What a training came to, for people: a table, and a warning where the numbers say little or nothing."""
+"""The outcome of a training, for people: a table, and a warning where the numbers mean little or nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STILL = 0.998
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitReport:
-    """What a fit came to, by split and by slice. ``losses`` are the mean ones of the last epochs, in order."""
+    """The scores of a fit, by split and by slice. ``losses`` are the mean losses of the last epochs, in order."""
 
     title: str
     days: tuple[str, ...]
@@ -55,7 +55,7 @@ class FitReport:
         return Group(*parts, *(Text(line) for line in self.notes()), *(Text(w, "bold yellow") for w in self.warnings()))
 
     def notes(self) -> Iterator[str]:
-        """What else there is to know."""
+        """Further remarks."""
         if self.exported:
             yield f"The model is exported to {self.exported}"
         if self.left_out:
@@ -93,7 +93,7 @@ class FitReport:
 
 
 def _tenths(name: str, scores: Evaluation) -> RenderableType:
-    """Tenths of the samples by what was predicted, beside what was observed."""
+    """Tenths of the samples by predicted probability, with the observed rates."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in (f"tenths of {name}", "samples", "predicted", "observed"):
         table.add_column(heading, justify="left" if heading.startswith("tenths") else "right")

@@ -27,7 +27,7 @@ from ctr_samples.training.training_set import TrainingSet, open_training_set
 def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda done, of: None) -> FitReport | None:
     """Train, and on the chief score and export; None on the other workers.
 
-    Goes on from the newest checkpoint, if there is one: with one thread to the very bits that it would have come to. Raises
+    Resumes from the newest checkpoint, if any: with one thread the result is identical to an uninterrupted run. Raises
     InputError, ContractError, UsageError and DamagedFile as :func:`load_dataset`.
     """
     started = time.monotonic()
@@ -118,7 +118,7 @@ def _train(
 
 
 def settings_of(options: FitOptions, training_set: TrainingSet) -> dict[str, Any]:
-    """What must be equal for a training to go on; the number of epochs may grow."""
+    """What must be equal to resume a training; the number of epochs may grow."""
     return {
         "samples": options.samples,
         "runs": {manifest.run_date: manifest.made_by for manifest in training_set.manifests},
@@ -133,7 +133,7 @@ def settings_of(options: FitOptions, training_set: TrainingSet) -> dict[str, Any
 
 @contextmanager
 def damage_in_words() -> Any:
-    """TensorFlow wraps what the reader says of a damaged record in an error of its own; here the sentence comes out again."""
+    """TensorFlow wraps the reader's error about a damaged record in its own; raise the original sentence instead."""
     import tensorflow as tf
 
     try:

@@ -12,7 +12,7 @@ from ctr_samples.training.click_model import ClickModel
 
 
 def use_threads(threads: int | None) -> None:
-    """Let TensorFlow work with so many threads; must come before anything that uses it. None leaves it as it is."""
+    """Set the number of TensorFlow threads; call it before anything that uses TensorFlow. None keeps the default."""
     import tensorflow as tf
 
     if threads is not None:
@@ -71,7 +71,7 @@ class Loop:
 
     @property
     def variables(self) -> list[Any]:
-        """The state of training, all of it: what a checkpoint has to keep besides the number of steps."""
+        """The whole state of training: what a checkpoint keeps besides the number of steps."""
         return [*self.model.variables, *(variable.value for variable in self.optimizer.variables)]
 
     def run(self, batches: Callable[[int, int, int], Any], steps: int, on_step: Callable[[], None]) -> None:

@@ -17,11 +17,11 @@ from ctr_samples.training.models.fields import NUMBERS, fields_of, used_by
 Tensors = dict[str, Any]
 
 ENOUGH_RECORDS = 262_144
-"""How many samples the scale of numbers is taken from: they are shuffled, so these stand for all."""
+"""Samples from which the scale of numbers is computed: they are shuffled, so these represent all."""
 
 
 class Preparation:
-    """What is done to features before the model, the same in training, evaluation and serving.
+    """The preprocessing of features, the same in training, evaluation and serving.
 
     :meth:`prepare` may run in tf.data. :meth:`scale` reads the variables ``mean`` and ``deviation``, which :meth:`fit` sets and
     a checkpoint keeps; it runs where the model runs. A number that is not finite counts as an average one.
@@ -110,7 +110,7 @@ def _rows_of_ids(ids: Any, length: int | None) -> Any:
 
 
 def _tables_in(function: Callable[..., Any], kind: Any) -> Iterator[Any]:
-    """The look-up tables that a function holds on to: who saves the function has to name them."""
+    """The look-up tables in a function's closure: saving the function requires naming them."""
     for cell in function.__closure__ or ():
         held = cell.cell_contents
         for value in held.values() if isinstance(held, dict) else [held]:

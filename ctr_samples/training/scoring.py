@@ -71,7 +71,7 @@ def _fingerprint(training_set: TrainingSet) -> Any:
 
 
 def checked_slice(contract: ExampleContract, by: str | None) -> None:
-    """Refuse a feature that cannot be sliced by."""
+    """Refuse to slice by a feature that is not a single id or text."""
     if by is None:
         return
     fit = [f.name for f in contract.features if f.role == "feature" and f.dtype in ("int64", "bytes") and f.shape == ()]

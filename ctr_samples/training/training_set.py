@@ -1,4 +1,4 @@
-"""What a training is about: days of one contract, a label, and how often it is positive."""
+"""The data of a training: days with one contract, a label, and how often it is positive."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TrainingSet:
 
     @property
     def base_rate(self) -> float:
-        """The share of positives among the impressions of train: negatives that were left out count again."""
+        """The share of positives among the impressions of train; negatives dropped by sampling are counted back in."""
         negatives = 0.0
         for manifest in self.manifests:
             samples = sum(shard.records for shard in manifest.of_split("train"))
@@ -83,7 +83,7 @@ class TrainingSet:
 def open_training_set(path: str, days: Sequence[str], label: str | None) -> TrainingSet:
     """The samples of the days, checked to be there; raises as :func:`open_samples`.
 
-    InputError also where the label is not there, or is never or always positive.
+    InputError also if the label is missing, or is never or always positive.
     """
     samples = open_samples(path, dates=days, split="train")
     training_set = TrainingSet(path, samples, _label(samples.contract, label))

@@ -246,10 +246,10 @@ def test_cleaning_refuses_what_is_no_duration_and_no_output(tmp_path: Path) -> N
 def test_a_day_or_split_that_is_not_there_says_what_is(output: Path) -> None:
     day = call("show", str(output), "--date", "2019-11-27")
     assert day.exit_code == 3
-    assert "has no samples of 2019-11-27; published are 2019-11-26 to 2019-11-26 (1 day(s))" in sentence(day)
+    assert "has no samples of 2019-11-27; it has 2019-11-26 to 2019-11-26 (1 day(s))" in sentence(day)
     split = call("paths", str(output), "--split", "test")
     assert split.exit_code == 3
-    assert "There is no split 'test' in open_bandit 2019-11-26, generation 1; there is train, eval." in sentence(split)
+    assert "open_bandit 2019-11-26, generation 1 has no split 'test'; it has train, eval." in sentence(split)
 
 
 def test_help_names_every_command() -> None:

@@ -240,7 +240,7 @@ def test_byte_arrays_are_written_as_they_are() -> None:
     contract = ExampleContract((F("payload", "bytes"),), "byte_array")
     encoded = ExampleEncoder(contract).encode(pa.RecordBatch.from_pydict({"payload": ["x", "", "z" * 500]}))
     assert messages(encoded) == [b"x", b"", b"z" * 500]
-    with pytest.raises(EncodeError, match="row 1 of the batch: is null"):
+    with pytest.raises(EncodeError, match="row 1 of the batch: the value is null"):
         ExampleEncoder(contract).encode(pa.RecordBatch.from_pydict({"payload": ["x", None]}))
 
 
@@ -253,7 +253,7 @@ def test_a_buffer_that_was_guessed_too_small_grows() -> None:
 @pytest.mark.parametrize(
     ("specs", "batch", "words"),
     [
-        ([F("a", "int64")], {"a": pa.array([1.5])}, ["'a'", "double", "int64 feature", "cast"]),
+        ([F("a", "int64")], {"a": pa.array([1.5])}, ["'a'", "double", "feature of type int64", "cast"]),
         ([F("a", "float32")], {"a": pa.array([1])}, ["'a'", "int64", "float16, float32, float64 or decimal"]),
         ([F("a", "int64")], {"a": pa.array([dt.date(2019, 6, 5)])}, ["'a'", "date32", "unit"]),
         ([F("a", "int64")], {"a": pa.array([None])}, ["'a'", "null", "cast"]),

@@ -388,5 +388,5 @@ def test_the_job_prints_the_manifest_and_a_summary(spark: SparkSession, put: Put
 def test_the_job_says_in_one_sentence_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
     done = run_job("--input", str(tmp_path / "nowhere"), "--output", str(tmp_path / "out"))
     assert done.exit_code == 3
-    assert done.stderr == f"error: There is no {tmp_path}/nowhere; check the path.\n"
+    assert done.stderr == f"error: {tmp_path}/nowhere does not exist; check the path.\n"
     assert done.stdout == ""

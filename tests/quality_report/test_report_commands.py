@@ -100,7 +100,7 @@ def test_report_prints_the_page_of_a_given_generation(root: Path) -> None:
         (
             ["--date", "2019-06-07"],
             3,
-            "has no samples of 2019-06-07; published are 2019-06-04 to 2019-06-05 (2 day(s)).",
+            "has no samples of 2019-06-07; it has 2019-06-04 to 2019-06-05 (2 day(s)).",
         ),
         (["--date", "2019-06-05", "--generation", "7"], 3, "There is no generation 7 of 2019-06-05 in"),
         (["--date", "2019-06-05", "--generation", "7"], 3, "; it has generations 1 to 2."),

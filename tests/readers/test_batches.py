@@ -191,10 +191,10 @@ def test_who_stops_early_leaves_no_thread_and_no_open_file(samples: Path) -> Non
     ("more", "error", "message"),
     [
         ({"split": "test"}, InputError, "has no split 'test' on 2019-06-05; it has train, eval"),
-        ({"date": "2019-06-09"}, InputError, "has no samples of 2019-06-09; published are 2019-06-05"),
+        ({"date": "2019-06-09"}, InputError, "has no samples of 2019-06-09; it has 2019-06-05"),
         ({"date": "today"}, UsageError, "The date is 'today'"),
-        ({"date": None}, UsageError, "Give `date`, such as"),
-        ({"dates": [DAY]}, UsageError, "Give `date`, such as"),
+        ({"date": None}, UsageError, "Give either `date`, such as"),
+        ({"dates": [DAY]}, UsageError, "Give either `date`, such as"),
         ({"date": None, "dates": [DAY, DAY]}, UsageError, "one or more different days"),
         ({"date": None, "dates": DAY}, UsageError, "one or more different days"),
         ({"date": None, "dates": []}, UsageError, "one or more different days"),
@@ -215,7 +215,7 @@ def test_days_of_different_contracts_are_not_mixed(tmp_path: Path) -> None:
     other = ExampleContract((FeatureSpec("number", "float32"), *CONTRACT.features[1:]))
     published(tmp_path, other, lambda split, first: rows(first, 50), day="2019-06-06")
     with pytest.raises(
-        ContractError, match=r"2019-06-05 and 2019-06-06 with different contracts \(feature 'number' is not"
+        ContractError, match=r"2019-06-05 and 2019-06-06 with different contracts \(feature 'number' differs"
     ):
         read(tmp_path, date=None, dates=["2019-06-05", "2019-06-06"])
 

@@ -58,7 +58,7 @@ def test_a_file_that_no_manifest_names_is_not_read(samples: Path) -> None:
 def test_a_split_day_or_date_that_is_not_there_is_named(samples: Path) -> None:
     with pytest.raises(InputError, match=r"has no split 'test' on 2019-06-05; it has train, eval\."):
         load_dataset(str(samples), date="2019-06-05", split="test", batch_size=8)
-    with pytest.raises(InputError, match="has no samples of 2019-06-06; published are 2019-06-05"):
+    with pytest.raises(InputError, match="has no samples of 2019-06-06; it has 2019-06-05"):
         load_dataset(str(samples), date="2019-06-06", split="train", batch_size=8)
     with pytest.raises(UsageError, match="The date is 'today'"):
         load_dataset(str(samples), date="today", split="train", batch_size=8)

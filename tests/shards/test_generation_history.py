@@ -81,6 +81,4 @@ def test_the_shards_of_a_split_are_found_by_name(storage: Storage, manifest: Man
     assert [s.records for s in found.of_split(None)] == [2, 8, 6]
     with pytest.raises(InputError) as caught:
         found.of_split("tset")
-    assert (
-        str(caught.value) == "There is no split 'tset' in toutiao_ctr 2019-06-05, generation 1; there is train, eval."
-    )
+    assert str(caught.value) == "toutiao_ctr 2019-06-05, generation 1 has no split 'tset'; it has train, eval."

@@ -169,7 +169,7 @@ def test_an_answer_that_cannot_be_had_is_unknown_and_says_how_to_find_out(storag
 @pytest.mark.parametrize("content", [b"{", b"\xff", b"[]", b"{}", b"[" * 100_000])
 def test_a_manifest_that_cannot_be_parsed_is_unknown(storage: Storage, manifest: Manifest, content: bytes) -> None:
     storage.put_new(MANIFEST, content)
-    with pytest.raises(PublishUnknown, match="what stands there is not a manifest"):
+    with pytest.raises(PublishUnknown, match="the file there is not a manifest"):
         publish_literal(storage, manifest)
     assert storage.read(MANIFEST) == content
     assert storage.names("dt=2019-06-05") == ["data", "manifests"]
@@ -210,7 +210,7 @@ def test_a_mark_that_fails_says_that_the_samples_are_published(storage: Storage,
         publish_literal(MarkFails(storage), manifest)
     assert str(caught.value) == (
         "Generation 1 of 2019-06-05 is published and can be read, but is not marked with _SUCCESS, which schedulers "
-        "wait. Cannot reach s3://lake: timed out."
+        "wait for. Cannot reach s3://lake: timed out."
     )
     assert latest_manifest(storage, DAY) == manifest
 
@@ -237,14 +237,14 @@ def test_a_day_that_is_not_there_says_which_days_are(storage: Storage, manifest:
     with pytest.raises(InputError) as caught:
         require_manifest(storage, DAY)
     assert str(caught.value) == (
-        f"{storage.url} has no samples of 2019-06-05; no day is published there. Run the job for that day first."
+        f"{storage.url} has no samples of 2019-06-05; nothing is published there. Run the job for that day first."
     )
     for day in ("2019-06-01", "2019-06-03"):
         publish_literal(storage, by_another_run(manifest, manifest.run_id, run_date=day))
     with pytest.raises(InputError) as caught:
         require_manifest(storage, DAY)
     assert str(caught.value) == (
-        f"{storage.url} has no samples of 2019-06-05; published are 2019-06-01 to 2019-06-03 (2 day(s)). "
+        f"{storage.url} has no samples of 2019-06-05; it has 2019-06-01 to 2019-06-03 (2 day(s)). "
         "Run the job for that day first."
     )
 

@@ -171,9 +171,9 @@ def test_what_is_no_export_is_named(down_sampled: Path, tmp_path: Path) -> None:
 
 
 def test_one_correction_for_several_labels_or_rates_is_refused(weighted_samples: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="corrects for one label, and the samples were chosen by clicked, read_ms"):
+    with pytest.raises(UsageError, match="corrects for one label, but the samples were chosen by clicked, read_ms"):
         fit(FitOptions(samples=str(weighted_samples), days=(DAY,), label="clicked", calibrate=True))
     for day, rate in ((DAY, 0.1), ("2019-06-06", 0.2)):
         published(tmp_path, SMALL, lambda split, first: rows(first, 50), day=day, sampling={"rate": rate})
-    with pytest.raises(UsageError, match="corrects for one rate of sampling, and the days have 0.1, 0.2"):
+    with pytest.raises(UsageError, match="corrects for one sampling rate, but the days have 0.1, 0.2"):
         fit(FitOptions(samples=str(tmp_path), days=(DAY, "2019-06-06"), calibrate=True))

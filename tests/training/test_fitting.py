@@ -50,7 +50,7 @@ def test_a_logistic_regression_beats_the_constant_on_both_splits(samples: Path) 
         assert scores.calibration == pytest.approx(1, abs=0.1)
     said = text_of(report)
     assert "Trained a logistic regression on 2019-06-05: 8 weights, 130 steps" in said
-    assert "The model does not see name." in said
+    assert "The model does not use name." in said
     assert "Only 46 × clicked in a split" in said
     assert "WARNING" not in said
 
@@ -93,9 +93,9 @@ def test_a_model_that_is_no_better_than_a_constant_is_said_to_be(tmp_path: Path)
 def test_what_cannot_be_trained_on_is_named_before_anything_is_read(samples: Path, two_days: Path) -> None:
     for wrong, message in (
         ({"label": "shared"}, "There is no 0/1 label 'shared'; the samples have clicked."),
-        ({"days": ("2019-06-07",)}, "has no samples of 2019-06-07; published are 2019-06-05 to 2019-06-05"),
+        ({"days": ("2019-06-07",)}, "has no samples of 2019-06-07; it has 2019-06-05 to 2019-06-05"),
         ({"eval_date": "2019-06-07"}, "has no samples of 2019-06-07"),
-        ({"by": "town"}, "no feature 'town' with one id or text in a row to evaluate by; they have city, name."),
+        ({"by": "town"}, "no feature 'town' with a single id or text to slice by; they have city, name."),
         ({"by": "number"}, "no feature 'number' with one id or text"),
     ):
         with pytest.raises(InputError, match=message):
@@ -104,7 +104,7 @@ def test_what_cannot_be_trained_on_is_named_before_anything_is_read(samples: Pat
         ({"model": "forest"}, "There is no model 'forest'; expected one of logistic, fm, wide_deep, deepfm."),
         ({"epochs": 0}, "`epochs` is 0; expected 1 or more."),
         ({"export": "s3://models/ctr"}, "`export` is s3://models/ctr; expected a directory of a file system"),
-        ({"eval_date": DAY}, "The day 2019-06-05 to evaluate on is one that is trained on"),
+        ({"eval_date": DAY}, "The evaluation day 2019-06-05 is also a training day"),
     ):
         with pytest.raises(UsageError, match=message):
             fitted(samples, **wrong)
@@ -136,7 +136,7 @@ def test_a_day_of_another_contract_is_refused_to_train_on_and_to_score(two_days:
     rewrite(two_days / f"dt={NEXT}/manifests/00000001.json", with_more_ids)
     with pytest.raises(ContractError, match="with different contracts"):
         fitted(two_days, days=(DAY, NEXT))
-    with pytest.raises(ContractError, match="The samples of 2019-06-06 have another contract than those of 2019-06-05"):
+    with pytest.raises(ContractError, match="The contract of 2019-06-06 differs from that of 2019-06-05"):
         fitted(two_days)
 
 
@@ -155,7 +155,7 @@ def test_checkpoints_of_another_training_are_refused_and_damaged_ones_named(samp
     first = fitted(samples, checkpoints=str(kept), epochs=1)
     assert (first.steps, sorted(p.name for p in kept.glob("*.index"))) == (13, ["ckpt-13.index"])
     with pytest.raises(
-        UsageError, match="of a training with batch_size 32, and this one has 64; give the same arguments"
+        UsageError, match="of a training with batch_size 32, but this one has 64; use the same arguments"
     ):
         fitted(samples, checkpoints=str(kept), batch_size=64)
     again = fitted(samples, checkpoints=str(kept), epochs=1)  # nothing is left to do

@@ -51,7 +51,7 @@ def test_days_are_trained_on_scored_sliced_kept_and_exported(run: Any, two_days:
     assert code == 0, said
     assert "Trained a factorization machine on 2019-06-05 to 2019-06-06: 64 weights, 4 steps" in said
     assert "eval by city, 4 of 4 values" in said
-    assert f"The model is in {tmp_path / 'export/1'}" in said.replace("\n", "")
+    assert f"The model is exported to {tmp_path / 'export/1'}" in said.replace("\n", "")
     assert (tmp_path / "kept/checkpoint").exists()
     assert (tmp_path / "export/1/saved_model.pb").exists()
 
@@ -63,7 +63,7 @@ def test_days_are_trained_on_scored_sliced_kept_and_exported(run: Any, two_days:
         (["--date", DAY, "--from", DAY, "--to", NEXT], 2, "Give `--date DAY`, or `--from DAY` and `--to DAY`."),
         (["--from", DAY], 2, "Give `--date DAY`, or `--from DAY` and `--to DAY`."),
         (["--date", "today"], 2, "The date is 'today'; expected a day such as 2019-11-26."),
-        (["--date", "2019-06-09"], 3, "has no samples of 2019-06-09; published are 2019-06-05 to 2019-06-06"),
+        (["--date", "2019-06-09"], 3, "has no samples of 2019-06-09; it has 2019-06-05 to 2019-06-06"),
         (["--from", DAY, "--to", "2019-06-07"], 3, "has no samples of 2019-06-07"),
         (["--date", DAY, "--eval-date", "2019-06-09"], 3, "has no samples of 2019-06-09"),
         (["--date", DAY, "--label", "shared"], 3, "There is no 0/1 label 'shared'; the samples have clicked."),
@@ -93,7 +93,7 @@ def test_a_shard_that_is_missing_is_named(run: Any, tmp_path: Path) -> None:
 def test_a_place_without_samples_is_named(run: Any, tmp_path: Path) -> None:
     code, said = run("--samples", tmp_path, "--date", DAY)
     assert code == 3
-    assert "no day is published there" in said
+    assert "nothing is published there" in said
 
 
 def test_settings_of_workers_that_are_no_json_are_refused(

@@ -1,6 +1,6 @@
 """Protobuf's wire format, read with every length checked against what is left.
 
-Functions that parse take the place where they begin and the ``end`` that they must not pass. They return where they
+Parsing functions take the position where they begin and the ``end`` that they must not pass. They return where they
 stopped, or a negative number: MALFORMED, or STOP when a status says why.
 """
 
@@ -118,7 +118,7 @@ def skip_field(tag: Any, position: Any, end: Any, status: Any) -> Any:
 # For one tag only: a helper that also serves the messages with several tags makes decoding 5 to 7% slower.
 @njit(forceinline=True)
 def read_content(wanted: Any, position: Any, end: Any, status: Any) -> Any:
-    """Size and beginning of a field's content if its tag is ``wanted``; any other field is passed over, and its size is -1."""
+    """Size and beginning of a field's content if its tag is ``wanted``; any other field is skipped, with size -1."""
     tag, position = read_tag(position, end)
     if position < 0:
         return 0, MALFORMED

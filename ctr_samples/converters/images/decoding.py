@@ -1,4 +1,4 @@
-"""Whether the bytes of a file are a whole JPEG or PNG, and its size. Runs on executors; the only module that knows Pillow."""
+"""Whether a file is a complete JPEG or PNG, and its size. Runs on executors; the only module that knows Pillow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHANNELS = {"1": 1, "L": 1, "I": 1, "I;16": 1, "I;16B": 1, "LA": 2, "RGB": 3, "
 
 
 class UnreadableImage(CtrSamplesError):
-    """A file that is no whole JPEG or PNG; the message says why. Counted where it is caught, and never passes further."""
+    """A file that is not a complete JPEG or PNG; the message says why. Counted where it is caught, and never raised further."""
 
 
 @dataclass(frozen=True, slots=True)

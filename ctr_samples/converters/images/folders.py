@@ -1,4 +1,4 @@
-"""What lies in a directory with one folder for each class. Runs on the driver; no file is opened."""
+"""The content of a directory with one folder for each class. Runs on the driver; no file is opened."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def find_folders(spark: SparkSession, path: str) -> ImageFolders:
 
 
 class _Tree:
-    """Names below a directory, by way of Hadoop, which knows every file system that Spark can read."""
+    """Names below a directory, through Hadoop, which knows every file system that Spark can read."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         check_address(path)
@@ -108,7 +108,7 @@ def _hidden(name: str) -> bool:
 
 
 def _check_names(path: str, names: Sequence[str]) -> None:
-    """Spark passes over such names, so that a camera's ``_DSC0001.JPG`` would be missed where nobody looks."""
+    """Spark skips such names, so a camera's ``_DSC0001.JPG`` would silently be missing."""
     passed_over = [name for name in names if any(part.startswith("_") for part in name.split("/"))]
     if passed_over:
         raise InputError(

@@ -1,4 +1,4 @@
-"""What came of a directory of images, for programs and for people."""
+"""The outcome of writing a directory of images, for programs and for people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 20
 @dataclass(frozen=True, slots=True)
 class ImageReport:
     """What a run published. ``classes`` has train and validation images of each class, in the order of the label ids;
-    ``unreadable`` counts files that were left out, ``first`` names some with the reason; ``beside`` lie in no class folder.
+    ``unreadable`` counts skipped files, ``first`` names some with the reason; ``beside`` are in no class folder.
     """
 
     output: str

@@ -20,7 +20,7 @@ TRAIN, VALIDATION = "train", "validation"
 SPLIT = "split"
 """The column by which the table is partitioned."""
 FIRST = 5
-"""Unreadable images of which a task tells the reason."""
+"""Unreadable images that a task reports with the reason."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What a task tells the driver, in one row, so that counts are those of the attempt whose shards count."""
+    """What a task returns to the driver, in one row, so that counts are those of the attempt whose shards count."""
 
     receipt: Receipt
     tally: Tally

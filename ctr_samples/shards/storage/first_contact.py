@@ -1,4 +1,4 @@
-"""How long a bucket is waited for, and what is told at once: no answer, no credentials, no store behind the address."""
+"""How long to wait for a bucket, and which failures to report at once: no answer, no credentials, no store at the address."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HTTP: Any = {
 """Of one request, its body included: at most 10 MB travel in one."""
 
 AT_FIRST: Any = {"retry_config": {"max_retries": 0}, "client_options": {**HTTP, "timeout": timedelta(seconds=20)}}
-"""Of the first request of a process, which is made twice where nothing answers: a store that hangs is told in 40 s."""
+"""Of the first request of a process, which is made twice if nothing answers: a store that hangs is reported within 40 s."""
 
 _NO_CREDENTIALS = re.compile(
     r"/latest/api/token|/latest/meta-data|metadata\.google\.internal|/computeMetadata|/metadata/identity|169\.254\.16|"

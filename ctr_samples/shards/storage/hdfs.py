@@ -183,7 +183,7 @@ class _HadoopSink:
 
 
 class _Source(io.RawIOBase):
-    """A reader of HDFS as a raw binary file. It ends where the name node says that the file does, and not before.
+    """A reader of HDFS as a raw binary file. It ends where the name node says the file ends, and not before.
 
     A file that was just closed may have blocks that its data nodes have not reported; hdfs-native then gives none of them.
     """

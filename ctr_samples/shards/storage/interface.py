@@ -1,4 +1,4 @@
-"""What every storage can do, and how its failures are told."""
+"""The interface of every storage, and how failures are reported."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Storage(Protocol):
         """A whole file; FileNotFoundError if there is none."""
 
     def open(self, path: str) -> BinaryIO:
-        """A file to be read piece by piece; FileNotFoundError if there is none."""
+        """A file opened for reading; FileNotFoundError if there is none."""
 
     def size(self, path: str) -> int:
         """Bytes in a file; FileNotFoundError if there is none."""
@@ -73,10 +73,10 @@ class Storage(Protocol):
         """All files below ``directory`` at any depth, sorted by path; also those that were never completed."""
 
     def delete(self, path: str) -> None:
-        """Remove a file, if it is there. Only clean-up calls this."""
+        """Remove a file if it exists. Only clean-up calls this."""
 
     def delete_directory(self, path: str) -> None:
-        """Remove a directory with all that it holds, if it is there. Only clean-up calls this."""
+        """Remove a directory and everything in it, if it exists. Only clean-up calls this."""
 
     def locate(self, path: str) -> str:
         """The path or URL under which other programs find the file."""

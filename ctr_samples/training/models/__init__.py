@@ -20,7 +20,7 @@ __all__ = ["MODELS", "ModelKind", "deepfm", "factorization_machine", "logistic_r
 
 @dataclass(frozen=True, slots=True)
 class ModelKind:
-    """A model by its short name: how people call it, who builds it, and what trains it."""
+    """A model: its title, the function that builds it, and how it is trained."""
 
     title: str
     build: Callable[..., keras.Model]
@@ -29,7 +29,7 @@ class ModelKind:
     epochs: int
 
     def make_optimizer(self, learning_rate: float | None = None) -> Any:
-        """The optimizer of this model, with its own learning rate or another one."""
+        """The optimizer of this model, by default with its own learning rate."""
         import keras
 
         return getattr(keras.optimizers, self.optimizer)(learning_rate or self.learning_rate)
