@@ -1,4 +1,14 @@
-"""Arrow batches to and from TFRecord bytes. No Spark, no TensorFlow. ``README.md`` in this directory is the contract."""
+"""Arrow batches to and from TFRecord bytes. No Spark, no TensorFlow. ``README.md`` in this directory is the contract.
+
+encoder.py, decoder.py      batches to framed records and back
+plan.py, features.py        what becomes of each column; sources.py takes parts of structs, maps and vectors
+columns.py, values.py, tensors.py, wire_arrays.py       lists, values and tensors between Arrow and the wire
+frames.py, streams.py, deflate.py       frames in a buffer, records in a file, compression
+inference.py    the contract of data that come without one
+layout.py       what the kernels and their callers agree on
+kernels/        the kernels; machine_code.py compiles and loads them, private_directory.py keeps them safe
+reference.py    the same records by TensorFlow, as the oracle of the tests
+"""
 
 from ctr_samples.codec.decoder import ExampleDecoder
 from ctr_samples.codec.deflate import Compression

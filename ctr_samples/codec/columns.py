@@ -1,4 +1,4 @@
-"""One column of a batch as the kernels take it: flat values of a wire type, and which of them make each feature."""
+"""One column of a batch as the kernels take it: flat values of a wire type, and which of them belong to each feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How one feature of the contract is made from its column: nesting, conversion, policies and what they refuse."""
+"""How a feature of the contract is made from its column: nesting, conversion, policies and what they refuse."""
 
 from __future__ import annotations
 

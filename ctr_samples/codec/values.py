@@ -1,4 +1,4 @@
-"""The values of a column, brought to one of the three types of the wire: int64, float32, bytes.
+"""Converts the values of a column to one of the three wire types: int64, float32, bytes.
 
 Nulls pass through; what cannot be written without changing its meaning raises. Casts are Arrow's and NumPy's, a whole
 column at a time, and cost nothing where the column has the type of the wire already.

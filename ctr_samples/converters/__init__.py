@@ -1,1 +1,5 @@
-"""From other formats to TFRecords: image folders, LIBSVM text."""
+"""From other formats to TFRecords.
+
+images/     folders of images, one for each class
+libsvm.py   libsvm and libfm text
+"""

@@ -1,4 +1,18 @@
-"""Shards, receipts, manifests and how they are published. No Spark, no TensorFlow, no codec."""
+"""Shards, receipts, manifests and how they are published. No Spark, no TensorFlow, no codec.
+
+day_output.py   a day from the first look to the publish
+table.py        a table that grows by appends: what the `tfrecord` format writes
+states.py       versions of the fitted state
+writer.py       shards from Arrow batches; verify.py checks one byte for byte
+manifest.py     shards, receipts and the manifest of a day
+sealed.py       documents with their own checksum; agreement.py checks that their parts agree
+generations.py  numbered manifests, each written once by a create-only put
+publish.py      makes a manifest visible, and finds the current one; outputs.py finds a day or a table
+rollback.py, history.py     back to an earlier generation; the list of all
+clean.py        what to remove, by the store's clock (clock.py)
+naming.py       the layout of an output directory
+storage/        the stores themselves
+"""
 
 from ctr_samples.shards.day_output import DayOutput, DayRun
 from ctr_samples.shards.manifest import Manifest, Receipt, Shard, check_receipts

@@ -1,4 +1,4 @@
-"""The output of one day, from the first look to the publish: the sibling of :class:`ctr_samples.shards.table.Table`.
+"""The output of one day, from opening to publishing: the sibling of :class:`ctr_samples.shards.table.Table`.
 
 A :class:`DayOutput` is the state at the store; a :class:`DayRun` is what one run adds to it. They own the order of the
 calls: a run begins on an output that was opened, and publishes last. The nightly job and the tests that kill it both go through

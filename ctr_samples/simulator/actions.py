@@ -1,4 +1,4 @@
-"""What users do after an impression: click, soon or late, perhaps read, collect, share; and clicks out of nowhere."""
+"""What users do after an impression: click, soon or late, perhaps read, collect, share; and clicks without an impression."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Impressions:
 
 
 class Memory:
-    """What the feed has shown lately: for each slot of a hash table the time until which it is taken.
+    """What the feed has recently shown: for each slot of a hash table, the time until which it is taken.
 
     A taken slot refuses every pair that hashes to it, also a pair that was never shown; so no entry is ever overwritten
     before its time, and memory does not grow with the run.

@@ -146,7 +146,7 @@ def three_hours_of_the_log_lost(night: Night) -> None:
 
 
 def log_files_delivered_twice(night: Night) -> None:
-    """Each file of the log has a copy beside it."""
+    """Each file of the log has a copy next to it."""
     for file in sorted(night.directory("user_action", night.day).iterdir()):
         shutil.copy(file, file.with_name(f"again-{file.name}"))
 
@@ -227,7 +227,7 @@ def vectors_of_another_model(night: Night) -> None:
 
 
 PROFILES = "user_profile/dt=*"
-"""Profiles that were written anew, the history with them: what a broken upstream job leaves."""
+"""Rewritten profiles, history included: what a broken upstream job leaves."""
 
 
 def ages_all_missing(night: Night) -> None:
@@ -315,7 +315,7 @@ WAYS: dict[str, Callable[[Night], None]] = {
 
 
 def check_way(way: str) -> None:
-    """Raise UsageError for the name of a way that there is not."""
+    """Raise UsageError for an unknown way to break a night."""
     if way not in WAYS:
         raise UsageError(f"Unknown way to break a night: {way!r}; expected one of {', '.join(WAYS)}.")
 

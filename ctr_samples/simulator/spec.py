@@ -1,4 +1,4 @@
-"""What to simulate: every knob of a run, validated at birth. Equal specs give byte-identical output."""
+"""What to simulate: every option of a run, validated on creation. Equal specs give byte-identical output."""
 
 from __future__ import annotations
 

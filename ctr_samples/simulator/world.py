@@ -106,7 +106,7 @@ class Articles:
 
 @dataclass(frozen=True)
 class World:
-    """Everything that stays as it is while the days pass."""
+    """Everything that stays the same from day to day."""
 
     topics: Topics
     users: Users

@@ -1,4 +1,4 @@
-"""Decoded values as values of Spark's types, a whole column at a time; what does not fit is refused, never bent."""
+"""Decoded values as values of Spark's types, a whole column at a time; a value that does not fit is refused, never changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files a path means: those that a manifest of ours names, or all that a foreign directory holds.
+"""Which files a path means: those listed in a manifest, or all files of a foreign directory.
 
 Runs where a query is planned, never in a task. One path may be a table written by this format, a partition of one, the
 output of the nightly job or one of its days, any directory of TFRecord files, one file, or a glob.

@@ -1,4 +1,4 @@
-"""How Spark's columns are put together from decoded features: the way back from ``schema.features_of``."""
+"""Builds Spark's columns from decoded features: the inverse of ``schema.features_of``."""
 
 from __future__ import annotations
 

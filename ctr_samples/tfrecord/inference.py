@@ -1,4 +1,4 @@
-"""The schema of data that come without one, from every record of every file."""
+"""The schema of data without one, inferred from every record of every file."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ OWN = (
     "fileColumn",
     "maxFilesPerTrigger",
 )
-"""What users may set; ``partitionColumns`` and ``firstWrite`` come from ``write_tfrecord``."""
+"""Options that users may set; ``partitionColumns`` and ``firstWrite`` come from ``write_tfrecord``."""
 
 _OF_SPARK = ("path", "paths", "mergeSchema", "header", "compressionCodec", "checkpointLocation", "queryName")
 _UNSUPPORTED = ("modifiedBefore", "modifiedAfter")

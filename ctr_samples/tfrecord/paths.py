@@ -78,7 +78,7 @@ def place_of(path: str, base: str | None = None) -> Place:
 
 
 def _inside(root: str, text: str) -> str | None:
-    """What of ``text`` lies below ``root``; None where it does not."""
+    """The part of ``text`` below ``root``; None if it is not below it."""
     if text == root:
         return ""
     if root == "." and not text.startswith("/"):

@@ -1,4 +1,4 @@
-"""Spark's settings. Where a query is planned Spark tells a Python data source none of them, so ``register`` keeps some."""
+"""Spark's settings. Spark does not pass them to a Python data source while a query is planned, so ``register`` keeps some."""
 
 from __future__ import annotations
 

@@ -32,11 +32,11 @@ class TfrecordStreamWriter(DataSourceStreamArrowWriter):
         Table(self._plan.storage).commit(table_write(self._plan, new_run_id(), shards_of(messages), stream))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Leave everything as it is, as for a batch write."""
+        """Do nothing, as for a batch write."""
 
 
 def stream_id(options: Options) -> str:
-    """What tells this stream from all others for as long as its checkpoint lives.
+    """The identity of this stream for as long as its checkpoint exists.
 
     The option ``streamId``, or the id that Spark gave the query and keeps in its checkpoint. A path would not do: a checkpoint
     that was deleted starts again at batch 0, which would pass for one that is there.

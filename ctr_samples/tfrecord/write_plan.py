@@ -114,7 +114,7 @@ def new_run_id() -> str:
 def table_write(
     plan: WritePlan, run: str, shards: tuple[Shard, ...], stream: tuple[str, int] | None = None
 ) -> TableWrite:
-    """What a commit brings to the table."""
+    """The write that a commit adds to the table."""
     return TableWrite(
         run_id=run,
         mode=plan.mode,

@@ -22,7 +22,7 @@ from ctr_samples.tfrecord.write_plan import WritePlan, check_deletes_no_partitio
 
 @dataclass(frozen=True)
 class ReceiptMessage(WriterCommitMessage):
-    """What a task tells the driver; Spark passes on that of one attempt for each partition."""
+    """What a task returns to the driver; Spark passes on that of one attempt for each partition."""
 
     receipt: Receipt
 
@@ -43,7 +43,7 @@ class TfrecordWriter(DataSourceArrowWriter):
         Table(self._plan.storage).commit(table_write(self._plan, self._run_id, shards_of(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Leave everything as it is: after a commit that raised, Spark calls this with files that a manifest may name.
+        """Do nothing: after a commit that raised, Spark calls this with files that a manifest may name.
 
         What was written stays unseen; ``ctr-samples clean`` removes it.
         """

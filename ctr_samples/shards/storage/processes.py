@@ -1,4 +1,4 @@
-"""Libraries that keep threads of their own do not survive a fork: a forked child would wait for them for ever."""
+"""Libraries with their own threads do not survive a fork: a forked child would wait for them forever."""
 
 from __future__ import annotations
 

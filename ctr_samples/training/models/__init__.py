@@ -1,4 +1,9 @@
-"""Small, readable click models in Keras, built from a contract."""
+"""Small, readable click models in Keras, built from a contract.
+
+logistic.py, fm.py, wide_deep.py, deepfm.py     the models
+terms.py    the terms that they share
+fields.py   the fields of a contract that a model uses
+"""
 
 from __future__ import annotations
 
