@@ -69,8 +69,8 @@ def test_the_decoder_agrees_with_protobuf(record: str, data: st.DataObject) -> N
         parsed = _parsed(message, record)
         for spec in contract.features:
             if spec.encoding == "list":
-                found = decoded[spec.name][row].as_py()
-                assert same(_flat(found, spec), _values(parsed, spec))
+                values = decoded[spec.name][row].as_py()
+                assert same(_flat(values, spec), _values(parsed, spec))
 
 
 def _parsed(message: bytes, record: str) -> Any:
@@ -131,5 +131,5 @@ def test_the_decoder_agrees_with_parse_example(data: st.DataObject) -> None:
     )
     for spec in kept:
         expected = parsed[spec.name].to_list()
-        found = [_flat(v, spec) or [] for v in decoded[spec.name].to_pylist()]
-        assert same(found, expected)
+        values = [_flat(v, spec) or [] for v in decoded[spec.name].to_pylist()]
+        assert same(values, expected)

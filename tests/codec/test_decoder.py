@@ -34,11 +34,11 @@ def read(contract: ExampleContract, *messages: bytes, strict: bool = True) -> li
 
 def as_protobuf_reads(message: bytes) -> dict[str, Any]:
     parsed = tf.train.Example.FromString(message).features.feature
-    found = {}
+    values = {}
     for name, kind in KINDS.items():
         fits = name in parsed and parsed[name].WhichOneof("kind") == kind
-        found[name] = list(getattr(parsed[name], kind).value) if fits else None
-    return found
+        values[name] = list(getattr(parsed[name], kind).value) if fits else None
+    return values
 
 
 SEEDS = st.integers(0, 2**64 - 1)
@@ -60,13 +60,13 @@ def test_altered_messages_read_as_protobuf_reads_them_or_not_at_all(seed: int) -
     except (DecodeError, UnicodeDecodeError):
         expected = None
     try:
-        found = read(ANY, message, strict=False)
+        rows = read(ANY, message, strict=False)
     except DamagedFile:
         # Field number 0 is malformed by the specification, but Python's protobuf passes over it.
         assert expected is None or b"\0" in message
     else:
         # What we pass over, such as the values of other keys, we do not judge; nor what protobuf sets aside.
-        assert expected is None or sets_aside_entries(message) or _same(found[0], expected)
+        assert expected is None or sets_aside_entries(message) or _same(rows[0], expected)
 
 
 def sets_aside_entries(message: bytes) -> bool:
@@ -74,11 +74,11 @@ def sets_aside_entries(message: bytes) -> bool:
     return any(field.field_number == 1 for field in UnknownFieldSet(tf.train.Example.FromString(message).features))
 
 
-def _same(found: dict[str, Any], expected: dict[str, Any]) -> bool:
+def _same(row: dict[str, Any], expected: dict[str, Any]) -> bool:
     def shown(value: Any) -> Any:
         return "nan" if isinstance(value, float) and math.isnan(value) else value
 
-    return {k: v and list(map(shown, v)) for k, v in found.items()} == {
+    return {k: v and list(map(shown, v)) for k, v in row.items()} == {
         k: v and list(map(shown, v)) for k, v in expected.items()
     }
 

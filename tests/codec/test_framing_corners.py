@@ -31,11 +31,11 @@ def test_offsets_are_found_for_any_number_of_records(records: int) -> None:
 
 def test_without_isa_l_the_standard_library_writes_what_isa_l_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "isal.isal_zlib", None)
-    found = importlib.util.spec_from_file_location("deflate_without_isa_l", deflate.__file__)
-    assert found is not None
-    assert found.loader is not None
-    plain = importlib.util.module_from_spec(found)
-    found.loader.exec_module(plain)
+    spec = importlib.util.spec_from_file_location("deflate_without_isa_l", deflate.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    plain = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plain)
     assert plain.fast_zlib is zlib
     compressor = plain.compressor("gzip")
     content = compressor.compress(b"one " * 100) + compressor.flush()
@@ -46,7 +46,7 @@ def test_without_isa_l_the_standard_library_writes_what_isa_l_reads(monkeypatch:
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_both_engines_write_the_same_records(tmp_path: Path, compression: deflate.Compression) -> None:
     rows = pa.RecordBatch.from_pydict({"n": [1, None, -3], "clicked": [0, 1, 1]})
-    found = []
+    contents = []
     engines: list[Literal["native", "tensorflow"]] = ["native", "tensorflow"]
     for engine in engines:
         storage = open_storage(tmp_path / engine)
@@ -54,7 +54,7 @@ def test_both_engines_write_the_same_records(tmp_path: Path, compression: deflat
             writer.write(rows, "train")
         (shard,) = writer.close().shards
         with storage.open(shard.path) as file:
-            found.append([bytes(message) for message in RecordReader(file, compression).messages()])
+            contents.append([bytes(message) for message in RecordReader(file, compression).messages()])
         assert (shard.records, dict(shard.label_sums)) == (3, {"clicked": 2})
-    assert found[0] == found[1]
-    assert len(set(found[0])) == 3
+    assert contents[0] == contents[1]
+    assert len(set(contents[0])) == 3

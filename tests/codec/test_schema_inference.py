@@ -1,4 +1,4 @@
-"""What records have, found by reading them."""
+"""What records have, inferred by reading them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def chunk(*messages: bytes) -> EncodedBatch:
     return EncodedBatch(data, frame_offsets(data))
 
 
-def found(*messages: bytes, record: RecordType = "example") -> tuple[FeatureSpec, ...]:
+def inferred(*messages: bytes, record: RecordType = "example") -> tuple[FeatureSpec, ...]:
     return infer_contract([chunk(*messages)], record).features
 
 
 def test_one_value_in_every_record_is_a_scalar() -> None:
-    assert found(example(n=[1], f=[0.5], s=[b"x"]), example(n=[2], f=[1.5], s=[b""])) == (
+    assert inferred(example(n=[1], f=[0.5], s=[b"x"]), example(n=[2], f=[1.5], s=[b""])) == (
         FeatureSpec("f", "float32"),
         FeatureSpec("n", "int64"),
         FeatureSpec("s", "bytes"),
@@ -36,23 +36,23 @@ def test_one_value_in_every_record_is_a_scalar() -> None:
 
 
 def test_a_key_that_some_records_lack_may_still_be_a_scalar() -> None:
-    assert found(example(), example(n=[1])) == (FeatureSpec("n", "int64"),)
+    assert inferred(example(), example(n=[1])) == (FeatureSpec("n", "int64"),)
 
 
 @pytest.mark.parametrize("other", [[], [1, 2]])
 def test_another_number_of_values_anywhere_makes_a_list(other: list[int]) -> None:
-    assert found(example(n=[1]), example(n=other)) == (FeatureSpec("n", "int64", None),)
+    assert inferred(example(n=[1]), example(n=other)) == (FeatureSpec("n", "int64", None),)
 
 
 def test_a_key_without_a_kind_is_passed_over() -> None:
     bare = tf.train.Example(features=tf.train.Features(feature={"n": tf.train.Feature()})).SerializeToString()
-    assert found(bare) == ()
-    assert found(bare, example(n=[1])) == (FeatureSpec("n", "int64"),)
+    assert inferred(bare) == ()
+    assert inferred(bare, example(n=[1])) == (FeatureSpec("n", "int64"),)
 
 
 def test_keys_with_values_of_several_kinds_are_named() -> None:
     with pytest.raises(ContractError, match=r"'n' \(float32 and int64\), 's' \(bytes and int64\)"):
-        found(example(n=[1], s=[2], t=[3]), example(n=[1.5], s=[b"x"], t=[4]))
+        inferred(example(n=[1], s=[2], t=[3]), example(n=[1.5], s=[b"x"], t=[4]))
 
 
 def test_sequences_are_told_from_the_context() -> None:
@@ -65,7 +65,7 @@ def test_sequences_are_told_from_the_context() -> None:
             }
         ),
     ).SerializeToString()
-    assert found(message, record="sequence_example") == (
+    assert inferred(message, record="sequence_example") == (
         FeatureSpec("clicks", "int64", (), sequence=True),
         FeatureSpec("user", "int64"),
         FeatureSpec("words", "bytes", None, sequence=True),
@@ -93,12 +93,12 @@ def test_surveys_of_several_files_come_together() -> None:
 
 def test_more_keys_than_there_was_room_for_are_found() -> None:
     features = {f"k{i:04}": [i] for i in range(1000)}
-    assert [f.name for f in found(example(**features))] == sorted(features)
+    assert [f.name for f in inferred(example(**features))] == sorted(features)
 
 
 def test_bytes_that_are_no_message_are_damage_at_their_place_in_the_file() -> None:
     with pytest.raises(DamagedFile, match="Record 1 at byte .* not a well-formed message"):
-        found(example(n=[1]), b"\x0a\xff\xff")
+        inferred(example(n=[1]), b"\x0a\xff\xff")
     survey = SchemaSurvey()
     survey.add(chunk(example(n=[1]), example(n=[2])))
     size = len(frame(example(n=[1])))

@@ -78,8 +78,8 @@ SPEC = {
 def records(output: Path, split: str = "*") -> list[dict[str, Any]]:
     """The records as TensorFlow reads them, in the order of their paths, each with the bytes that its key stands for."""
     files = sorted(map(str, output.glob(f"split={split}/*.tfrecord")))
-    found = [tf.io.parse_single_example(record, SPEC) for record in tf.data.TFRecordDataset(files)]
-    rows = [{name: value.numpy() for name, value in one.items()} for one in found]
+    examples = [tf.io.parse_single_example(record, SPEC) for record in tf.data.TFRecordDataset(files)]
+    rows = [{name: value.numpy() for name, value in example.items()} for example in examples]
     assert [row["key"].decode() for row in rows] == [hashlib.sha256(row["image"]).hexdigest() for row in rows]
     return sorted(rows, key=lambda row: row["path"])
 
@@ -375,14 +375,14 @@ def test_the_job_prints_the_manifest_and_a_summary(spark: SparkSession, put: Put
     assert done.exit_code == 0, done.stderr
     assert done.stdout == f"{tmp_path}/out/_manifests/00000001.json\n"
     assert len(json.loads(Path(done.stdout.strip()).read_text())["shards"]) == 1
-    said = " ".join(done.stderr.split())
-    assert "Published 2 images of 2 classes in 1 shard(s) to" in said
-    assert "0 a 1 0 1 b 1 0 all 2 0" in said
+    output = " ".join(done.stderr.split())
+    assert "Published 2 images of 2 classes in 1 shard(s) to" in output
+    assert "0 a 1 0 1 b 1 0 all 2 0" in output
     assert (
         "1 file(s) cannot be read and were skipped, such as a/2.jpg is not a JPEG or PNG; it begins with b'text'"
-        in said
+        in output
     )
-    assert "1 file(s) are in no class folder and were skipped, such as notes.txt" in said
+    assert "1 file(s) are in no class folder and were skipped, such as notes.txt" in output
 
 
 def test_the_job_says_in_one_sentence_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:

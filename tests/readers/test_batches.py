@@ -73,14 +73,14 @@ def test_every_kind_of_column_is_read_back(layout: str, tmp_path: Path) -> None:
             expected[name] += [empty_of(spec, spec.shape) if value is None else value for value in column]
     if layout == "sparse":
         expected["features"] = list(zip(expected.pop("indices"), expected.pop("values"), strict=True))
-    found: dict[str, list[Any]] = {name: [] for name in expected}
+    values: dict[str, list[Any]] = {name: [] for name in expected}
     for batch in read(tmp_path, batch_size=30):
         columns = {**batch.features, **batch.labels, **batch.keys}
         if batch.weight is not None:
             columns["sample_weight"] = batch.weight
         for name, column in columns.items():
-            found[name] += as_lists(column)
-    assert found == expected
+            values[name] += as_lists(column)
+    assert values == expected
 
 
 def test_columns_have_the_types_and_shapes_of_the_contract(tmp_path: Path) -> None:
@@ -165,9 +165,9 @@ def test_without_the_remainder_every_worker_has_the_same_number_of_whole_batches
 def test_several_days_are_read_one_after_the_other(tmp_path: Path) -> None:
     for day, shift in (("2019-06-05", 0), ("2019-06-06", 1000)):
         published(tmp_path, CONTRACT, lambda split, first, s=shift: rows(first + s, 50), day=day)
-    found = ids(read(tmp_path, date=None, dates=["2019-06-05", "2019-06-06"]))
-    assert found == [*range(400), *range(1000, 1400)]
-    assert sorted(ids(read(tmp_path, date=None, dates=["2019-06-05", "2019-06-06"], shuffle=True))) == found
+    in_order = ids(read(tmp_path, date=None, dates=["2019-06-05", "2019-06-06"]))
+    assert in_order == [*range(400), *range(1000, 1400)]
+    assert sorted(ids(read(tmp_path, date=None, dates=["2019-06-05", "2019-06-06"], shuffle=True))) == in_order
 
 
 def test_only_the_columns_that_are_asked_for_are_decoded(samples: Path) -> None:

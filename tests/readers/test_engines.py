@@ -135,8 +135,8 @@ def test_samples_in_an_object_store_are_read_like_those_on_a_disk(
         client.close()
         published("s3://lake/out", CONTRACT, lambda split, first: rows(first, 50))
         more = {"date": DAY, "split": "train", "batch_size": 32, "shuffle": 64}
-        found = load_dataset("s3://lake/out", **more)
-        assert [tuple(map(plain, batch)) for batch in found] == batches(samples, shuffle=64)
+        dataset = load_dataset("s3://lake/out", **more)
+        assert [tuple(map(plain, batch)) for batch in dataset] == batches(samples, shuffle=64)
     finally:
         server.stop()
 

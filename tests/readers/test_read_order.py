@@ -26,14 +26,14 @@ def read(order: Order, number: int = 0, skip: int = 0) -> list[tuple[int, int]]:
     """The records (shard, place) in the order in which they come."""
     epoch = order.epoch(number, skip)
     lanes = [chain.from_iterable([(p.shard, n) for n in range(p.first, p.stop)] for p in lane) for lane in epoch.lanes]
-    found = []
+    records = []
     for block in epoch.blocks:
         rows = [next(lanes[block.lane]) for _ in range(block.records)]
         if order.shuffle:
             rows = [rows[i] for i in order.permutation(number, block.number, block.records)]
-        found += rows[block.drop :]
+        records += rows[block.drop :]
     assert all(next(lane, None) is None for lane in lanes)
-    return found
+    return records
 
 
 EVERY = [(shard, n) for shard, count in enumerate(COUNTS) for n in range(count)]

@@ -72,10 +72,10 @@ def place(storage: Storage, manifest: Manifest, index: int) -> Path:
 
 def sentences(storage: Storage, manifest: Manifest) -> list[str]:
     """What is said, with each shard's place shortened to #0, #1, #2."""
-    found = list(damage_of(storage, manifest.shards))
+    texts = list(damage_of(storage, manifest.shards))
     for i in range(len(manifest.shards)):
-        found = [sentence.replace(str(place(storage, manifest, i)), f"#{i}") for sentence in found]
-    return found
+        texts = [sentence.replace(str(place(storage, manifest, i)), f"#{i}") for sentence in texts]
+    return texts
 
 
 # First examples.

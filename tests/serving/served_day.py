@@ -287,8 +287,8 @@ def _served(
         impression["price"] = float("nan")
     for name, read in (("born", date.fromisoformat), ("seen", datetime.fromisoformat)):
         impression[name] = read(row[name]) if row[name] else None
-    found = [i for i in items if i["item"] == row["item"] and datetime.fromisoformat(i["at"]) < time]
-    item = dict(max(found, key=lambda i: i["at"])) if found else None
+    earlier = [i for i in items if i["item"] == row["item"] and datetime.fromisoformat(i["at"]) < time]
+    item = dict(max(earlier, key=lambda i: i["at"])) if earlier else None
     if item is not None:
         item["age_s"] = (time - datetime.fromisoformat(item["at"])).total_seconds()
     before = [c for c in clicks if c["user"] == row["user"] and datetime.fromisoformat(c["t"]) < time]

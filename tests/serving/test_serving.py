@@ -59,13 +59,13 @@ def test_every_sample_is_assembled_to_the_bytes_that_the_job_wrote(served: Serve
 def test_every_layout_is_assembled_too(spark: SparkSession, tmp_path: Path, layout: str) -> None:
     served = publish(spark, tmp_path, layout)
     assembler = load_assembler(str(served.root), date=str(DAY), lists=LISTS)
-    found = []
+    matches = []
     for message, row in written(served):
         beside = others(assembler, row)
         made = {user: assembler.assemble(i, r, g | beside) for user, (i, r, g) in served.rows.items()}
-        found.append({user for user, example in made.items() if example == message})
-    assert all(found)
-    assert len(set.union(*found)) >= len(found) > 40
+        matches.append({user for user, example in made.items() if example == message})
+    assert all(matches)
+    assert len(set.union(*matches)) >= len(matches) > 40
 
 
 def test_an_example_for_a_model_has_no_labels(served: Served) -> None:
@@ -176,7 +176,7 @@ def test_the_hash_is_sparks_for_texts_of_every_length(spark: SparkSession) -> No
 
 def small(features: dict[str, Any], **more: Any) -> Assembler:
     """An assembler of samples that nobody made."""
-    specs = [FeatureSpec(name, "int64", () if "ragged" not in said else None) for name, said in features.items()]
+    specs = [FeatureSpec(name, "int64", () if "ragged" not in feature else None) for name, feature in features.items()]
     config = {"timezone": "Asia/Kathmandu", "features": features, "views": {"item": {}}, **more}
     return Assembler(manifest(ExampleContract(tuple(specs)), config=config))
 

@@ -181,10 +181,10 @@ def test_all_days_of_an_output_are_looked_at(storage: Storage) -> None:
     for day in ("2019-06-05", "2019-06-06"):
         storage.put_new(f"dt={day}/data/{run_of(7)}/x", b"x")
     grow_old(storage)
-    found = list(cleanups_of(storage, None, KEPT_TWO))
-    assert [c.directories for c in found] == [(f"dt=2019-06-0{d}/data/{run_of(7)}",) for d in (5, 6)]
+    cleanups = list(cleanups_of(storage, None, KEPT_TWO))
+    assert [c.directories for c in cleanups] == [(f"dt=2019-06-0{d}/data/{run_of(7)}",) for d in (5, 6)]
     (one,) = cleanups_of(storage, date(2019, 6, 6), KEPT_TWO)
-    assert one == found[1]
+    assert one == cleanups[1]
 
 
 def test_a_table_is_known_by_its_manifests(storage: Storage) -> None:

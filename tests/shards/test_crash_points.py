@@ -196,11 +196,11 @@ def fail_everywhere(
 
 def open_files_below(place: str) -> list[str]:
     """Files that this process has open below a directory, where the system tells."""
-    found = []
+    targets = []
     for handle in Path("/proc/self/fd").glob("*"):
         with suppress(FileNotFoundError):  # another thread has closed it since
-            found.append(os.readlink(handle))
-    return [target for target in found if target.startswith(f"{place}/")]
+            targets.append(os.readlink(handle))
+    return [target for target in targets if target.startswith(f"{place}/")]
 
 
 @scenarios("day again")

@@ -59,8 +59,8 @@ def test_a_table_has_a_history_too(storage: Storage) -> None:
         (1, "r1", 3, 1, 5, ""),
         (2, "r2", 6, 2, 10, "what readers see"),
     ]
-    found = find(storage, None)
-    assert (found.title, len(found.shards)) == (f"table {storage.url}, generation 2", 2)
+    published = find(storage, None)
+    assert (published.title, len(published.shards)) == (f"table {storage.url}, generation 2", 2)
 
 
 def test_a_directory_with_nothing_published_says_what_was_expected(storage: Storage) -> None:
@@ -76,9 +76,9 @@ def test_a_directory_with_nothing_published_says_what_was_expected(storage: Stor
 
 def test_the_shards_of_a_split_are_found_by_name(storage: Storage, manifest: Manifest) -> None:
     publish_literal(storage, manifest)
-    found = find(storage, DAY)
-    assert [s.records for s in found.of_split("train")] == [8, 6]
-    assert [s.records for s in found.of_split(None)] == [2, 8, 6]
+    published = find(storage, DAY)
+    assert [s.records for s in published.of_split("train")] == [8, 6]
+    assert [s.records for s in published.of_split(None)] == [2, 8, 6]
     with pytest.raises(InputError) as caught:
-        found.of_split("tset")
+        published.of_split("tset")
     assert str(caught.value) == "toutiao_ctr 2019-06-05, generation 1 has no split 'tset'; it has train, eval."

@@ -44,7 +44,7 @@ def test_a_copied_manifest_is_refused_by_who_reads_and_who_writes_with_the_way_b
     twice: Storage, source: int, target: int
 ) -> None:
     copy(twice, f"{MANIFESTS}/{source:08}.json", f"{MANIFESTS}/{target:08}.json")
-    said = (
+    message = (
         f"{twice.locate(MANIFESTS)}/{target:08}.json says it is generation {source} of 2019-06-05, so it was copied or "
         "renamed; move it away. Then go back to an earlier generation with "
         f"`ctr-samples rollback {twice.url} 2019-06-05 --to N`."
@@ -59,7 +59,7 @@ def test_a_copied_manifest_is_refused_by_who_reads_and_who_writes_with_the_way_b
     for read in readers:
         with pytest.raises(DamagedFile) as caught:
             read(twice, DAY)
-        assert str(caught.value) == said
+        assert str(caught.value) == message
     with pytest.raises(DamagedFile, match="copied or renamed"):
         publish_day(twice, 3)
 
@@ -140,9 +140,9 @@ def test_a_copied_manifest_of_a_table_is_refused_by_who_reads_and_who_writes(sto
     assert [line.records for line in generations_of(storage, None) if line.records] == [8, 16]
     storage.delete(f"_manifests/{target:08}.json")
     append(storage, 3)
-    found = Table(storage).current()
-    assert found is not None
-    assert (found.generation, found.records) == (3, 24)
+    table = Table(storage).current()
+    assert table is not None
+    assert (table.generation, table.records) == (3, 24)
 
 
 def test_a_table_whose_numbers_have_run_out_is_refused(storage: Storage) -> None:

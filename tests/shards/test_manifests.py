@@ -40,7 +40,7 @@ def test_one_receipt_for_each_partition_is_right_in_any_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("partitions", "expected", "said"),
+    ("partitions", "expected", "problem"),
     [
         ([0, 2], 4, "each of 4 partitions; missing: [1, 3], repeated: [], unknown: []"),
         ([0, 1, 1, 0, 0], 2, "each of 2 partitions; missing: [], repeated: [0, 1], unknown: []"),
@@ -50,11 +50,11 @@ def test_one_receipt_for_each_partition_is_right_in_any_order() -> None:
     ],
 )
 def test_receipts_that_do_not_cover_the_partitions_once_are_refused(
-    partitions: list[int], expected: int, said: str
+    partitions: list[int], expected: int, problem: str
 ) -> None:
     with pytest.raises(DamagedFile) as caught:
         check_receipts(receipts(*partitions), expected)
-    assert str(caught.value) == f"Expected one receipt for {said}. Nothing was published; run the day again."
+    assert str(caught.value) == f"Expected one receipt for {problem}. Nothing was published; run the day again."
 
 
 def test_a_manifest_adds_up_its_shards(manifest: Manifest) -> None:
@@ -130,20 +130,24 @@ NEWER = {"rollback", "checksum"}
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
     path = resources.files("ctr_samples.shards") / "manifest.schema.json"
-    found: dict[str, Any] = json.loads(path.read_text())
-    Draft202012Validator.check_schema(found)
-    return found
+    schema: dict[str, Any] = json.loads(path.read_text())
+    Draft202012Validator.check_schema(schema)
+    return schema
 
 
 def document(manifest: Manifest, **changes: Any) -> dict[str, Any]:
     """The manifest as its file says it; a key with ``__`` changes the first shard."""
-    found: dict[str, Any] = json.loads(manifest.to_json())
-    found["contract"] = {"record": "example", "features": [{"name": "position", "dtype": "int64"}], "fingerprint": "f"}
-    found["fingerprint"] = "0" * 64
+    document: dict[str, Any] = json.loads(manifest.to_json())
+    document["contract"] = {
+        "record": "example",
+        "features": [{"name": "position", "dtype": "int64"}],
+        "fingerprint": "f",
+    }
+    document["fingerprint"] = "0" * 64
     for key, value in changes.items():
-        place, name = (found["shards"][0], key[2:]) if key.startswith("__") else (found, key)
+        place, name = (document["shards"][0], key[2:]) if key.startswith("__") else (document, key)
         place[name] = value
-    return found
+    return document
 
 
 def test_the_schema_has_each_field_of_a_manifest_and_no_other(schema: dict[str, Any]) -> None:

@@ -69,11 +69,11 @@ def test_later_runs_number_on_from_a_rollback(storage: Storage) -> None:
     for run in (1, 2):
         publish_day(storage, run)
     go_back(storage, 1)
-    found = require_manifest(storage, DAY)
-    assert found.made_by == "20190606T020000-00000001"
+    current = require_manifest(storage, DAY)
+    assert current.made_by == "20190606T020000-00000001"
     publish_day(storage, 3)
     assert runs_of_day(storage) == [3]
-    assert (require_manifest(storage, DAY).generation, require_manifest(storage, DAY).parent) == (4, found.run_id)
+    assert (require_manifest(storage, DAY).generation, require_manifest(storage, DAY).parent) == (4, current.run_id)
 
 
 def test_clean_up_leaves_what_was_gone_back_to(thrice: Storage) -> None:

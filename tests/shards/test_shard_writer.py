@@ -87,7 +87,7 @@ def files(storage: Storage) -> list[str]:
     return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
 
 
-def summary_of(receipt: Receipt) -> list[tuple[str, int, int, dict[str, float]]]:
+def summary(receipt: Receipt) -> list[tuple[str, int, int, dict[str, float]]]:
     return [(s.split, s.records, s.bytes, dict(s.label_sums)) for s in receipt.shards]
 
 
@@ -119,7 +119,7 @@ def test_a_roll_at_the_very_end_leaves_no_empty_shard(storage: Storage) -> None:
     writer.write(rows(b"0123456789"), "train")
     writer.write(rows(), "train")
     receipt = writer.close()
-    assert summary_of(receipt) == [("train", 1, 10, {})]
+    assert summary(receipt) == [("train", 1, 10, {})]
     assert files(storage) == [receipt.shards[0].path]
 
 
@@ -129,7 +129,7 @@ def test_two_splits_are_written_in_one_pass_each_to_its_own_directory(storage: S
     writer.write(rows(b"e1\n", clicked=1), "eval")
     writer.write(rows(b"t3\n", clicked=0), "train")
     receipt = writer.close()
-    assert summary_of(receipt) == [("eval", 1, 3, {"clicked": 1}), ("train", 3, 9, {"clicked": 1})]
+    assert summary(receipt) == [("eval", 1, 3, {"clicked": 1}), ("train", 3, 9, {"clicked": 1})]
     evaluation, train = receipt.shards
     assert storage.read(evaluation.path) == b"e1\n"
     assert storage.read(train.path) == b"t1\nt2\nt3\n"
@@ -142,7 +142,7 @@ def test_labels_are_added_up_for_each_shard_alone(storage: Storage) -> None:
     writer.write(rows(b"0123", clicked=1, read_ms=0.5), "train")
     writer.write(rows(b"456789", clicked=2, read_ms=0.25), "train")
     writer.write(rows(b"x", clicked=4, read_ms=0), "train")
-    assert summary_of(writer.close()) == [
+    assert summary(writer.close()) == [
         ("train", 2, 10, {"clicked": 3, "read_ms": 0.75}),
         ("train", 1, 1, {"clicked": 4, "read_ms": 0}),
     ]

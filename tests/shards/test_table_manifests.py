@@ -20,9 +20,9 @@ SPARK_SCHEMA = {"type": "struct", "fields": [{"name": "row", "type": "long", "nu
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
     path = resources.files("ctr_samples.shards") / "table.schema.json"
-    found: dict[str, Any] = json.loads(path.read_text())
-    Draft202012Validator.check_schema(found)
-    return found
+    schema: dict[str, Any] = json.loads(path.read_text())
+    Draft202012Validator.check_schema(schema)
+    return schema
 
 
 def documents(storage: Storage) -> list[dict[str, Any]]:
@@ -98,10 +98,10 @@ def test_what_is_no_manifest_of_a_table_breaks_the_schema(
     schema: dict[str, Any], storage: Storage, changes: dict[str, Any]
 ) -> None:
     append(storage, 1)
-    (found,) = documents(storage)
-    validate(found, schema)
+    (document,) = documents(storage)
+    validate(document, schema)
     for key, value in changes.items():  # one with ``__`` is of the first shard
-        place, name = (found["shards"][0], key[2:]) if key.startswith("__") else (found, key)
+        place, name = (document["shards"][0], key[2:]) if key.startswith("__") else (document, key)
         place[name] = value
     with pytest.raises(ValidationError):
-        validate(found, schema)
+        validate(document, schema)

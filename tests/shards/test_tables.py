@@ -131,10 +131,10 @@ def test_an_append_that_loses_a_race_goes_behind_the_winner(table: Table, monkey
     other = [write(one, run="other")]
 
     def overtaken(self: Table) -> TableManifest | None:
-        found = current(self)
+        manifest = current(self)
         if other:  # between looking and putting, another writer commits
             self.commit(other.pop())
-        return found
+        return manifest
 
     monkeypatch.setattr(Table, "current", overtaken)
     assert table.commit(write(two)).generation == 2
@@ -242,10 +242,10 @@ def test_an_overwrite_of_partitions_that_loses_a_race_replaces_what_the_winner_a
     others = [write(*theirs, run="other", **parts)]
 
     def overtaken(self: Table) -> TableManifest | None:
-        found = current(self)
+        manifest = current(self)
         if others:
             self.commit(others.pop())
-        return found
+        return manifest
 
     monkeypatch.setattr(Table, "current", overtaken)
     assert table.commit(mine).generation == 3

@@ -25,11 +25,11 @@ class Simulated:
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows of a Parquet table, with the day of their partition, if any, as ``dt``."""
-        found = []
+        rows = []
         for file in sorted((self.out / table).rglob("*.parquet")):
             day = file.parent.name.removeprefix("dt=")
-            found += [row | {"dt": day} for row in pq.ParquetFile(file).read().to_pylist()]
-        return found
+            rows += [row | {"dt": day} for row in pq.ParquetFile(file).read().to_pylist()]
+        return rows
 
     @cached_property
     def raw_lines(self) -> list[tuple[str, str]]:

@@ -83,7 +83,7 @@ def test_a_topic_word_names_topics_of_several_channels(two_days: Simulated) -> N
     for row in two_days.rows("article_profile"):
         for topic in row["topics"]:
             channels[topic].add(row["channel_id"])
-    assert max(len(found) for found in channels.values()) > 2
+    assert max(len(seen) for seen in channels.values()) > 2
 
 
 def test_vectors_are_trained_daily_at_3_for_the_articles_published_by_then(two_days: Simulated) -> None:
@@ -153,21 +153,21 @@ def test_the_directory_of_a_profile_is_the_shanghai_day_of_its_update(two_days: 
 
 def profiles_of(simulated: Simulated) -> dict[int, list[tuple[datetime, dict[str, float]]]]:
     """Each user's profiles by time."""
-    found = defaultdict(list)
+    histories = defaultdict(list)
     for row in simulated.rows("user_profile"):
-        found[row["user_id"]].append((row["updated_at"], dict(row["article_partial"])))
-    return {user: sorted(history, key=lambda entry: entry[0]) for user, history in found.items()}
+        histories[row["user_id"]].append((row["updated_at"], dict(row["article_partial"])))
+    return {user: sorted(history, key=lambda entry: entry[0]) for user, history in histories.items()}
 
 
 def acted_on(simulated: Simulated) -> dict[tuple[int, datetime], dict[int, list[dict[str, Any]]]]:
     """For each (user, end of an hour) the article -> lines of that hour, exposures left out."""
-    found: dict[tuple[int, datetime], dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
+    lines: dict[tuple[int, datetime], dict[int, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
     for line in simulated.lines:
         if line["param"]["action"] != "exposure":
             time = datetime.fromisoformat(line["actionTime"]).replace(tzinfo=SHANGHAI)
             end = time.replace(minute=0, second=0).astimezone(UTC) + HOUR
-            found[int(line["param"]["userId"]), end][int(line["param"]["articleId"])].append(line)
-    return found
+            lines[int(line["param"]["userId"]), end][int(line["param"]["articleId"])].append(line)
+    return lines
 
 
 def weight_of(lines: list[dict[str, Any]]) -> float:

@@ -33,25 +33,25 @@ def logs(sound: Path, tmp_path: Path) -> Path:
 
 def contents(root: Path) -> dict[str, str]:
     """What each file of logs and tables says, however it is written."""
-    found = {}
+    contents = {}
     for file in root.rglob("*/*.*"):
         if file.suffix == ".parquet":
-            found[str(file.relative_to(root))] = repr(pq.ParquetFile(file).read().to_pylist())
+            contents[str(file.relative_to(root))] = repr(pq.ParquetFile(file).read().to_pylist())
         elif file.suffix == ".json":
-            found[str(file.relative_to(root))] = file.read_text().replace(" ", "")
-    return found
+            contents[str(file.relative_to(root))] = file.read_text().replace(" ", "")
+    return contents
 
 
 def kinds(root: Path, day: date) -> list[str]:
     """What each sound line of a day's log is."""
-    found = []
+    actions = []
     for file in sorted((root / f"user_action/dt={day}").iterdir()):
         for text in file.read_text().splitlines():
             try:
-                found.append(json.loads(text)["param"]["action"])
+                actions.append(json.loads(text)["param"]["action"])
             except (ValueError, KeyError, TypeError):
                 continue
-    return found
+    return actions
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -106,9 +106,9 @@ def test_the_job_spoils_the_last_day(sound: Path, tmp_path: Path) -> None:
 
 
 def test_the_job_refuses_another_way_before_it_writes(tmp_path: Path) -> None:
-    found = job("--out", str(tmp_path / "out"), "--broken", "fog")
-    assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr.startswith("Error: There is no way 'fog'")
+    run = job("--out", str(tmp_path / "out"), "--broken", "fog")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("Error: Unknown way to break a night: 'fog'")
     assert not (tmp_path / "out").exists()
 
 

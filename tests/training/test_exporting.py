@@ -102,12 +102,12 @@ def trained(request: pytest.FixtureRequest, down_sampled: Path, tmp_path_factory
 
 def test_the_exported_model_scores_records_as_the_training_did(trained: Trained) -> None:
     assert trained.report.exported is not None
-    for split, said in trained.report.splits.items():
-        found = evaluate_export(trained.report.exported, str(trained.root), date=DAY, split=split)
-        assert (found.samples, found.positives) == (said.samples, said.positives)
-        assert found.constant_log_loss == said.constant_log_loss
+    for split, trained_scores in trained.report.splits.items():
+        scores = evaluate_export(trained.report.exported, str(trained.root), date=DAY, split=split)
+        assert (scores.samples, scores.positives) == (trained_scores.samples, trained_scores.positives)
+        assert scores.constant_log_loss == trained_scores.constant_log_loss
         for name in ("log_loss", "auc", "calibration"):
-            assert getattr(found, name) == pytest.approx(getattr(said, name), abs=1e-6), f"{split} {name}"
+            assert getattr(scores, name) == pytest.approx(getattr(trained_scores, name), abs=1e-6), f"{split} {name}"
 
 
 def test_features_and_records_give_equal_probabilities(trained: Trained) -> None:

@@ -32,8 +32,8 @@ def test_a_model_is_trained_on_samples_of_a_layout_and_exported(layout: str, tmp
     assert report is not None
     assert report.left_out == LEFT_OUT[layout]
     assert report.exported is not None
-    found = evaluate_export(report.exported, samples, date=DAY, split="eval")
-    assert found.log_loss == pytest.approx(report.splits["eval"].log_loss, abs=1e-6)
+    evaluation = evaluate_export(report.exported, samples, date=DAY, split="eval")
+    assert evaluation.log_loss == pytest.approx(report.splits["eval"].log_loss, abs=1e-6)
 
 
 def test_the_layout_sparse_is_refused_in_words(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ def batch() -> dict[str, Any]:
 
 
 def model_of(name: str, contract: ExampleContract = EVERYTHING, **more: Any) -> ClickModel:
-    said = {"tokens": {}, "base_rate": 0.2, "kept": 1.0, "seed": 3, **more}
-    return ClickModel(Recipe(name, contract, **said))
+    recipe = {"tokens": {}, "base_rate": 0.2, "kept": 1.0, "seed": 3, **more}
+    return ClickModel(Recipe(name, contract, **recipe))
 
 
 def test_ids_lists_of_ids_and_numbers_are_fields_and_text_is_left_out() -> None:
@@ -64,9 +64,9 @@ def test_lists_of_numbers_of_any_length_and_lists_of_lists_are_left_out() -> Non
         "sequence_example",
         layout="sequence",
     )
-    found = fields_of(contract)
-    assert found.ids == (IdField("steps", 9, None, is_list=True),)
-    assert found.left_out == ("ages", "pages")
+    fields = fields_of(contract)
+    assert fields.ids == (IdField("steps", 9, None, is_list=True),)
+    assert fields.left_out == ("ages", "pages")
 
 
 def test_samples_without_anything_to_learn_from_and_ids_without_end_are_refused() -> None:
@@ -79,9 +79,9 @@ def test_samples_without_anything_to_learn_from_and_ids_without_end_are_refused(
 @pytest.mark.parametrize("name", MODELS)
 def test_an_untrained_model_says_the_base_rate_for_every_kind_of_field(name: str) -> None:
     model = model_of(name)
-    said = model.probability(model.preparation.prepare(batch())).numpy()
-    assert said.shape == (3,)
-    assert said == pytest.approx([0.2] * 3, abs=0.002)
+    probabilities = model.probability(model.preparation.prepare(batch())).numpy()
+    assert probabilities.shape == (3,)
+    assert probabilities == pytest.approx([0.2] * 3, abs=0.002)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -142,11 +142,11 @@ def test_only_a_model_that_crosses_features_learns_an_exclusive_or(name: str) ->
 
     for _ in range(300):
         step()
-    said = model.probability(features).numpy()
+    probabilities = model.probability(features).numpy()
     if name == "logistic":
-        assert said == pytest.approx([0.5] * 4, abs=0.01)
+        assert probabilities == pytest.approx([0.5] * 4, abs=0.01)
     else:
-        assert said == pytest.approx([0, 1, 1, 0], abs=0.1)
+        assert probabilities == pytest.approx([0, 1, 1, 0], abs=0.1)
 
 
 def test_numbers_are_scaled_by_what_was_seen_and_one_that_is_not_finite_counts_as_the_mean() -> None:

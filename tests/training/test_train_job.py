@@ -44,14 +44,14 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_days_are_trained_on_scored_sliced_kept_and_exported(run: Any, two_days: Path, tmp_path: Path) -> None:
-    code, said = run(
+    code, output = run(
         *("--samples", two_days, "--from", DAY, "--to", NEXT, "--model", "fm", "--epochs", "1", "--by", "city"),
         *("--checkpoints", tmp_path / "kept", "--export", tmp_path / "export"),
     )
-    assert code == 0, said
-    assert "Trained a factorization machine on 2019-06-05 to 2019-06-06: 64 weights, 4 steps" in said
-    assert "eval by city, 4 of 4 values" in said
-    assert f"The model is exported to {tmp_path / 'export/1'}" in said.replace("\n", "")
+    assert code == 0, output
+    assert "Trained a factorization machine on 2019-06-05 to 2019-06-06: 64 weights, 4 steps" in output
+    assert "eval by city, 4 of 4 values" in output
+    assert f"The model is exported to {tmp_path / 'export/1'}" in output.replace("\n", "")
     assert (tmp_path / "kept/checkpoint").exists()
     assert (tmp_path / "export/1/saved_model.pb").exists()
 
@@ -74,31 +74,31 @@ def test_days_are_trained_on_scored_sliced_kept_and_exported(run: Any, two_days:
 def test_what_is_wrong_is_one_sentence_and_an_exit_code(
     run: Any, two_days: Path, arguments: list[str], code: int, message: str
 ) -> None:
-    found, said = run("--samples", two_days, *arguments)
-    assert found == code
-    assert "error: " in said
-    assert message in said
-    assert "Traceback" not in said
+    exit_code, output = run("--samples", two_days, *arguments)
+    assert exit_code == code
+    assert "error: " in output
+    assert message in output
+    assert "Traceback" not in output
 
 
 def test_a_shard_that_is_missing_is_named(run: Any, tmp_path: Path) -> None:
     published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
     shard = next((tmp_path / f"dt={DAY}/data/{RUN}/train").iterdir())
     shard.unlink()
-    code, said = run("--samples", tmp_path, "--date", DAY)
+    code, output = run("--samples", tmp_path, "--date", DAY)
     assert code == 3
-    assert f"{shard} is missing, though a task wrote it" in said.replace("\n", "")
+    assert f"{shard} is missing, though a task wrote it" in output.replace("\n", "")
 
 
 def test_a_place_without_samples_is_named(run: Any, tmp_path: Path) -> None:
-    code, said = run("--samples", tmp_path, "--date", DAY)
+    code, output = run("--samples", tmp_path, "--date", DAY)
     assert code == 3
-    assert "nothing is published there" in said
+    assert "nothing is published there" in output
 
 
 def test_settings_of_workers_that_are_no_json_are_refused(
     run: Any, two_days: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TF_CONFIG", "worker 1")
-    code, said = run("--samples", two_days, "--date", DAY)
-    assert (code, "The environment variable TF_CONFIG is 'worker 1'; expected JSON" in said) == (2, True)
+    code, output = run("--samples", two_days, "--date", DAY)
+    assert (code, "The environment variable TF_CONFIG is 'worker 1'; expected JSON" in output) == (2, True)

@@ -148,23 +148,23 @@ def truth(samples: Path) -> Truth:
 @pytest.fixture(scope="module")
 def scores(samples: Path) -> Mapping[str, Any]:
     """Of each model on the next day."""
-    found = {}
+    evaluations = {}
     for model in MODELS:
         options = FitOptions(samples=str(samples / "out"), days=DAYS, model=model, epochs=2, batch_size=512)
         report = fit(options)
         assert report is not None
-        found[model] = report.splits[NEXT]
-    return found
+        evaluations[model] = report.splits[NEXT]
+    return evaluations
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_a_model_is_as_good_on_the_next_day_as_the_truth_allows(
     model: str, scores: Mapping[str, Any], truth: Truth
 ) -> None:
-    found = scores[model]
-    assert (found.samples, found.positives) == (len(truth.clicked), truth.clicked.sum())
-    said = f"{model}: AUC {found.auc:.4f}, {truth.possible:.4f} is possible; {found}"
+    evaluation = scores[model]
+    assert (evaluation.samples, evaluation.positives) == (len(truth.clicked), truth.clicked.sum())
+    summary = f"{model}: AUC {evaluation.auc:.4f}, {truth.possible:.4f} is possible; {evaluation}"
     assert truth.standard_error < 0.0045
-    assert abs(found.auc - truth.possible) < truth.standard_error, said
-    assert found.beats_constant, said
-    assert 0.9 < found.calibration < 1.1, said
+    assert abs(evaluation.auc - truth.possible) < truth.standard_error, summary
+    assert evaluation.beats_constant, summary
+    assert 0.9 < evaluation.calibration < 1.1, summary

@@ -35,19 +35,19 @@ def start(
 
 
 def output_of(process: Any) -> str:
-    """What a process said, which has to end well."""
-    said: str = process.communicate(timeout=DEADLINE_S)[0]
-    assert process.returncode == 0, said
-    return said
+    """What a process output, which has to end well."""
+    output: str = process.communicate(timeout=DEADLINE_S)[0]
+    assert process.returncode == 0, output
+    return output
 
 
 def newest_step(checkpoints: Path) -> int:
     """The number of the newest checkpoint, or 0."""
     try:
-        found = re.search(r'^model_checkpoint_path: ".*ckpt-(\d+)"', (checkpoints / "checkpoint").read_text())
+        match = re.search(r'^model_checkpoint_path: ".*ckpt-(\d+)"', (checkpoints / "checkpoint").read_text())
     except FileNotFoundError:
         return 0
-    return int(found[1]) if found else 0
+    return int(match[1]) if match else 0
 
 
 def kill_after_step(process: Any, checkpoints: Path, step: int) -> None:
