@@ -26,10 +26,10 @@ BYTE_ARRAY = StructType([StructField("byteArray", BinaryType())])
 
 
 def schema_for(catalog: Catalog, options: Options) -> StructType:
-    """What reading gives: columns of the data and of the partitions, of all that those in ``columns``, and the file's own.
+    """The schema of what is read: the columns of the data and of the partitions (or those in ``columns``), and the file column.
 
-    Runs where the query is planned. Reads whole files only where nothing says what they hold. InputError when there is no
-    file, ContractError when records disagree, when there are none, and for a name in ``columns`` that is no column.
+    Runs where the query is planned. Reads whole files only if nothing else describes them. InputError if there is no
+    file, ContractError if records disagree, if there are none, and for a name in ``columns`` that is not a column.
     """
     schema = _schema_of_data(catalog, options)
     if options.file_column is None:

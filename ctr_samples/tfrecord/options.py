@@ -61,8 +61,8 @@ _UNSUPPORTED = ("modifiedBefore", "modifiedAfter")
 
 
 _NO_CATALOG = (
-    "For a table of the catalog (CREATE TABLE, saveAsTable, insertInto, writeTo) Spark tells a Python data source neither "
-    "LOCATION nor OPTIONS, so that format tfrecord cannot read or write one. Use a temporary view: "
+    "For a table of the catalog (CREATE TABLE, saveAsTable, insertInto, writeTo) Spark passes a Python data source neither "
+    "LOCATION nor OPTIONS, so the format tfrecord cannot read or write one. Use a temporary view: "
     "CREATE TEMPORARY VIEW name USING tfrecord OPTIONS (path '...')."
 )
 

@@ -85,7 +85,7 @@ def contract_of(schema: StructType, record: RecordType) -> ExampleContract:
 
 
 def schema_as_stored(schema: StructType) -> StructType:
-    """What reading gives back: the same, but float for double and decimal, since records hold no more than that."""
+    """The schema of what is read back: the same, but float for double and decimal, since records hold no more than that."""
     return StructType(
         [StructField(field.name, _as_stored(field.dataType), metadata=field.metadata) for field in schema]
     )
