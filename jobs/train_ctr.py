@@ -18,24 +18,16 @@ def train(
     last: Annotated[str | None, typer.Option("--to", help="The last of these days.")] = None,
     model: Annotated[Model, typer.Option(help="The kind of model.")] = DEFAULT_MODEL,
     label: Annotated[str | None, typer.Option(help="The label to predict; default: the first.")] = None,
-    epochs: Annotated[
-        int | None, typer.Option(min=1, help="Passes over the samples; default: depends on the model.")
-    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes; default: depends on the model.")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Samples per step, over all workers.")] = 256,
     learning_rate: Annotated[float | None, typer.Option(help="Default: depends on the model.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the initial weights and of the order of the samples.")] = 7,
-    calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Correct predictions for sampling instead of using weights.")
-    ] = False,
-    checkpoints: Annotated[
-        str | None, typer.Option(help="Directory of checkpoints; a run resumes from the newest.")
-    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="For initial weights and sample order.")] = 7,
+    calibrate: Annotated[bool, typer.Option("--calibrate", help="Correct for sampling instead of weighting.")] = False,
+    checkpoints: Annotated[str | None, typer.Option(help="Directory to keep checkpoints in and resume from.")] = None,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 1000,
     export: Annotated[str | None, typer.Option(help="Directory for the next version of the model.")] = None,
-    eval_date: Annotated[
-        str | None, typer.Option(help="A day to evaluate on; default: the next, if it is published.")
-    ] = None,
-    by: Annotated[str | None, typer.Option(help="A feature; scores are shown for each of its values.")] = None,
+    eval_date: Annotated[str | None, typer.Option(help="Day to evaluate on; default: the next one.")] = None,
+    by: Annotated[str | None, typer.Option(help="A feature to slice the scores by.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads; 1 makes a run reproducible bit for bit.")] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show the stack trace of an error.")] = False,
 ) -> None:
@@ -57,7 +49,6 @@ def train(
             from ctr_samples.training.loop import use_threads
 
             use_threads(threads)
-
             options = FitOptions(
                 samples=samples,
                 days=days_between(first or date or "", last or date or ""),
