@@ -87,7 +87,7 @@ def test_an_example_for_a_model_has_no_labels(served: Served) -> None:
             {},
             r"features.sum_of: .* is SQL, which only the job evaluates; pass its value as `given={'sum_of': ...}`",
         ),
-        ({"drop": "price"}, {}, {"sum_of": 1.0}, r"the row of 'impression' has no column 'price'; give it, as None"),
+        ({"drop": "price"}, {}, {"sum_of": 1.0}, r"the row of 'impression' has no column 'price'; pass it, as None"),
         ({}, {"item": {"city": "Oslo"}}, {"sum_of": 1.0}, r"the row of 'item' has no column 'tags'"),
         (
             {"city": 1.5},
@@ -143,7 +143,7 @@ def test_names_that_the_configuration_does_not_have_are_found_by_a_check(served:
 
 
 def test_a_state_that_the_samples_were_not_made_with_is_refused(served: Served) -> None:
-    with pytest.raises(InputError, match="made with version 1 of the fitted state of lineage .*, and none was given"):
+    with pytest.raises(InputError, match="made with version 1 of the fitted state of lineage .*, but none was given"):
         Assembler(served.manifest)
 
 

@@ -109,7 +109,7 @@ def test_a_day_or_table_whose_numbers_have_run_out_is_refused(storage: Storage, 
     with pytest.raises(InputError) as caught:
         following(require_manifest(storage, DAY).generation, storage.locate(MANIFESTS))
     assert str(caught.value) == (
-        f"{storage.locate(MANIFESTS)} holds 99999999.json, the last name that a manifest can have, so there is no next "
+        f"{storage.locate(MANIFESTS)} holds 99999999.json, the last name a manifest can have, so there is no next "
         "generation. If somebody put it there by hand, move it away; otherwise write to a new directory."
     )
     assert following(99_999_998, "") == 99_999_999
@@ -149,7 +149,7 @@ def test_a_table_whose_numbers_have_run_out_is_refused(storage: Storage) -> None
     append(storage, 1)
     last = {**json.loads(storage.read("_manifests/00000001.json")), "generation": 99_999_999}
     storage.put_new("_manifests/99999999.json", sealed(last))
-    with pytest.raises(InputError, match="the last name that a manifest can have"):
+    with pytest.raises(InputError, match="the last name a manifest can have"):
         append(storage, 2)
     assert storage.names("_manifests") == ["00000001.json", "99999999.json"]
 

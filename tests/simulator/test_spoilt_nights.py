@@ -93,7 +93,7 @@ def test_a_way_that_there_is_not_is_refused_with_those_that_there_are(logs: Path
 
 
 def test_a_day_that_was_not_simulated_is_refused(logs: Path) -> None:
-    with pytest.raises(UsageError, match=r"There is no .*2019-07-01; expected a simulation of 2019-07-01 and"):
+    with pytest.raises(UsageError, match=r"2019-07-01 does not exist; expected a simulation of 2019-07-01 and"):
         spoil(logs, date(2019, 7, 1), "times_in_utc")
 
 
