@@ -187,7 +187,9 @@ def test_filters_on_partitions_of_a_table_leave_out_files(table: Path) -> None:
 
 
 def test_a_partition_value_that_is_not_of_the_asked_type_fails_before_any_task(table: Path, ddl: Ddl) -> None:
-    with pytest.raises(ContractError, match="'country' has the value 'US', which is no int; read it as string"):
+    with pytest.raises(
+        ContractError, match="'country' has the value 'US', which is not a valid int; read it as string"
+    ):
         TfrecordSource({"path": str(table)}).reader(ddl("country int"))
     with pytest.raises(ContractError, match="the directory makes 'country' null, but the schema says NOT NULL"):
         TfrecordSource({"path": str(table)}).reader(ddl("country string not null"))

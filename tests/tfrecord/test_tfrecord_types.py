@@ -226,7 +226,7 @@ def test_a_schema_that_contradicts_the_contract_of_the_data_is_refused(ddl: Ddl)
     for column, problem in (
         ("n string", "'n' is declared as string, but the data are bigint; change"),
         ("n timestamp", "'n' is to be read as timestamp, but its data are plain integers"),
-        ("at date", "'at' is to be read as date, but its data count s; read it as timestamp"),
+        ("at date", "'at' is declared as date, but the data are times in s; read it as timestamp"),
     ):
         with pytest.raises(ContractError, match=problem):
             plan_reading(ddl(column), "example", known)

@@ -151,7 +151,7 @@ def test_an_append_that_does_not_fit_the_table_is_refused_and_an_overwrite_is_no
 
 
 def test_a_dataframe_without_columns_is_refused(tmp_path: Path, ddl: Ddl) -> None:
-    with pytest.raises(ContractError, match="no columns to write; keep at least one beside those of partition_by"):
+    with pytest.raises(ContractError, match="no columns to write; keep at least one besides those of partition_by"):
         plan(tmp_path, ddl("c int"), partition_columns=ddl("c int"))
 
 

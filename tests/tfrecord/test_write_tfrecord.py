@@ -116,7 +116,7 @@ def test_an_error_in_a_task_is_ours_and_nothing_is_published(frame: Frame, tmp_p
         ({"partition_by": ["contry"]}, UsageError, "no column 'contry' to partition by; did you mean 'country'"),
         ({"partition_by": "x"}, UsageError, "no column 'x' to partition by; it has id, country, at"),
         ({"partition_by": ["id", "id"]}, UsageError, "names a column twice: id, id"),
-        ({"partition_by": ["at"]}, ContractError, "'at' has the type timestamp, which is no name of a directory"),
+        ({"partition_by": ["at"]}, ContractError, "'at' has the type timestamp, which cannot name a directory"),
     ],
 )
 def test_arguments_that_cannot_be_used_are_refused_at_once(

@@ -87,7 +87,7 @@ def test_a_model_that_is_no_better_than_a_constant_is_said_to_be(tmp_path: Path)
     report = fitted(tmp_path, model="deepfm", epochs=40, learning_rate=0.05)
     assert report.splits["train"].beats_constant
     assert not report.splits["eval"].beats_constant
-    assert "WARNING: on eval the model loses" in text_of(report)
+    assert "WARNING: on eval the model has a log loss of" in text_of(report)
 
 
 def test_what_cannot_be_trained_on_is_named_before_anything_is_read(samples: Path, two_days: Path) -> None:
@@ -96,14 +96,14 @@ def test_what_cannot_be_trained_on_is_named_before_anything_is_read(samples: Pat
         ({"days": ("2019-06-07",)}, "has no samples of 2019-06-07; it has 2019-06-05 to 2019-06-05"),
         ({"eval_date": "2019-06-07"}, "has no samples of 2019-06-07"),
         ({"by": "town"}, "no feature 'town' with a single id or text to slice by; they have city, name."),
-        ({"by": "number"}, "no feature 'number' with one id or text"),
+        ({"by": "number"}, "no feature 'number' with a single id or text"),
     ):
         with pytest.raises(InputError, match=message):
             fitted(samples, **wrong)
     for wrong, message in (
         ({"model": "forest"}, "There is no model 'forest'; expected one of logistic, fm, wide_deep, deepfm."),
         ({"epochs": 0}, "`epochs` is 0; expected 1 or more."),
-        ({"export": "s3://models/ctr"}, "`export` is s3://models/ctr; expected a directory of a file system"),
+        ({"export": "s3://models/ctr"}, "`export` is s3://models/ctr; expected a directory in a file system"),
         ({"eval_date": DAY}, "The evaluation day 2019-06-05 is also a training day"),
     ):
         with pytest.raises(UsageError, match=message):
@@ -164,7 +164,7 @@ def test_checkpoints_of_another_training_are_refused_and_damaged_ones_named(samp
     assert fitted(samples, checkpoints=str(kept), epochs=1).steps == 26, "what was trained cannot be taken back"
     data = kept / "ckpt-26.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:100])
-    with pytest.raises(DamagedFile, match="ckpt-26 cannot be read .* to go on from the one before"):
+    with pytest.raises(DamagedFile, match="ckpt-26 cannot be read .* to resume from the one before"):
         fitted(samples, checkpoints=str(kept), epochs=3)
 
 

@@ -67,7 +67,7 @@ def test_days_are_trained_on_scored_sliced_kept_and_exported(run: Any, two_days:
         (["--from", DAY, "--to", "2019-06-07"], 3, "has no samples of 2019-06-07"),
         (["--date", DAY, "--eval-date", "2019-06-09"], 3, "has no samples of 2019-06-09"),
         (["--date", DAY, "--label", "shared"], 3, "There is no 0/1 label 'shared'; the samples have clicked."),
-        (["--date", DAY, "--by", "town"], 3, "no feature 'town' with one id or text in a row"),
+        (["--date", DAY, "--by", "town"], 3, "no feature 'town' with a single id or text to slice by"),
         (["--date", DAY, "--learning-rate", "0"], 2, "`learning_rate` is 0.0; expected a number above 0."),
     ],
 )
