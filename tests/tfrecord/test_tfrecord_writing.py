@@ -130,12 +130,12 @@ def test_a_directory_with_files_of_others_is_not_written_to(tmp_path: Path, ddl:
         (
             "x bigint",
             {"record_type": "sequence_example"},
-            "holds records of type example, and sequence_example was to be",
+            "has records of type example, but this write has records of type sequence_example",
         ),
         (
             "x bigint, c int",
             {"partition_columns": "c int"},
-            r"holds partitions by nothing, and \['c'\] was to be written",
+            r"is partitioned by nothing, but this write is partitioned by \['c'\]",
         ),
     ],
 )
