@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,7 +52,7 @@ LIBRARIES = {
     "numba": {"codec", "crc32c"},
     "obstore": {"shards/storage/first_contact", "shards/storage/objects"},
     "hdfs_native": {"shards/storage/hdfs"},
-    "PIL": {"converters/images/decoding"},
+    "PIL": {"converters/images/image_checks"},
     "datasketches": {"quality/measure/numbers"},
     "jinja2": {"quality/report/page"},
 }
@@ -101,6 +102,15 @@ def test_a_heavy_library_is_imported_only_where_it_belongs(module: Path) -> None
             assert room(module) in allowed or place(module) in allowed, f"{place(module)} imports {name}"
 
 
+@pytest.mark.parametrize("package", [m.parent for m in modules() if m.name == "__init__.py"], ids=lambda p: p.name)
+def test_the_map_of_a_package_names_each_of_its_files_and_no_other(package: Path) -> None:
+    files = {file.name for file in package.glob("*.py")} - {"__init__.py", "__main__.py"}
+    if package == PACKAGE or len(files) < 4:
+        pytest.skip("there is nothing to find one's way in")
+    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+    assert set(re.findall(r"(?<![\w/])\w+\.py\b", text)) == files
+
+
 def loaded_by(statement: str) -> set[str]:
     """The top-level modules that a fresh interpreter has after a statement."""
     code = f"{statement}\nimport sys\nprint(*{{name.split('.')[0] for name in sys.modules}})"
@@ -117,7 +127,7 @@ def loaded_by(statement: str) -> set[str]:
         ("import ctr_samples.samples.sink", {"tensorflow", "pydantic_settings"}),
         ("import ctr_samples.converters.images, ctr_samples.converters.images.tasks", {"tensorflow", "PIL"}),
         (
-            "import ctr_samples.tfrecord.streams, ctr_samples.tfrecord.source",
+            "import ctr_samples.tfrecord.micro_batches, ctr_samples.tfrecord.data_source",
             {"tensorflow", "numba", "pydantic"},
         ),
         ("import ctr_samples.readers, ctr_samples.serving", {"pyspark", "tensorflow"}),

@@ -90,7 +90,7 @@ def history(output: OutputPath, date: LatestDay = None, debug: Debug = False) ->
     """List the generations of a day, or of a table, oldest first."""
     with errors_in_words(stderr_console(), debug):
         from ctr_samples.shards import open_storage
-        from ctr_samples.shards.history import generations_of
+        from ctr_samples.shards.generation_history import generations_of
 
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for title in ("generation", "published", "run"):
@@ -163,7 +163,7 @@ def rollback(
 
 def _open(output: str, date: str | None) -> tuple[Any, Any]:
     from ctr_samples.shards import open_storage
-    from ctr_samples.shards.outputs import find
+    from ctr_samples.shards.published import find
 
     storage = open_storage(output)
     return storage, find(storage, _day(date))

@@ -1,8 +1,8 @@
 """Arrow batches to and from TFRecord bytes. No Spark, no TensorFlow. ``README.md`` in this directory is the contract.
 
 encoder.py, decoder.py      batches to framed records and back
-plan.py, features.py        what becomes of each column; sources.py takes parts of structs, maps and vectors
-columns.py, values.py, tensors.py, wire_arrays.py       lists, values and tensors between Arrow and the wire
+plan.py, conversions.py      what becomes of each column; column_parts.py takes parts of structs, maps and vectors
+kernel_columns.py, values.py, tensors.py, wire_arrays.py       lists, values and tensors between Arrow and the wire
 frames.py, streams.py, deflate.py       frames in a buffer, records in a file, compression
 inference.py    the contract of data that come without one
 layout.py       what the kernels and their callers agree on

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ctr_samples.codec.columns import with_nulls_replaced
 from ctr_samples.codec.frames import Buffer, as_bytes, frame_offsets
+from ctr_samples.codec.kernel_columns import with_nulls_replaced
 from ctr_samples.codec.layout import (
     BROKEN,
     BYTES,

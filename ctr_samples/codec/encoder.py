@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ctr_samples.codec.columns import WireColumn
+from ctr_samples.codec.kernel_columns import WireColumn
 from ctr_samples.codec.layout import (
     BLOCK,
     BYTES,

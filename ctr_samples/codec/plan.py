@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ctr_samples.codec.columns import (
+from ctr_samples.codec.column_parts import Source, sources_of
+from ctr_samples.codec.conversions import FeaturePlan, plan_feature
+from ctr_samples.codec.kernel_columns import (
     WireColumn,
 )
-from ctr_samples.codec.features import FeaturePlan, plan_feature
-from ctr_samples.codec.sources import Source, sources_of
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError
 

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ctr_samples.codec.columns import is_list
 from ctr_samples.codec.encoder import EncodedBatch
 from ctr_samples.codec.frames import frame_offsets
+from ctr_samples.codec.kernel_columns import is_list
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, EncodeError
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ctr_samples.codec.columns import WireColumn, offsets_of, shaped
+from ctr_samples.codec.kernel_columns import WireColumn, offsets_of, shaped
 from ctr_samples.contract import FeatureSpec
 from ctr_samples.errors import DamagedFile
 

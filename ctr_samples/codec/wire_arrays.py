@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ctr_samples.codec.columns import shaped
+from ctr_samples.codec.kernel_columns import shaped
 from ctr_samples.codec.layout import BYTES, FLOAT, INT64, NEED_BYTES, NEED_STEPS, Decoded
 from ctr_samples.contract import FeatureSpec
 from ctr_samples.errors import ContractError

@@ -6,7 +6,7 @@ sample_set.py     which days, splits and shards a reader takes, checked
 order.py          in which order shards and their pieces come, epoch by epoch
 stream.py         from shards to decoded batches, on several threads
 lanes.py          the records of one piece of a shard
-decoding.py       records as columns
+batch_decoder.py  records as columns
 arrays.py         columns as arrays, ragged and sparse ones too
 native.py, plain.py       the two engines of load_dataset: ours, and TensorFlow's own parser
 tensor_forms.py, torch_tensors.py     arrays as tensors

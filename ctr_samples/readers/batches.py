@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.readers.arrays import Column, Columns, joined, rows_of
-from ctr_samples.readers.decoding import SPARSE, BatchDecoder
+from ctr_samples.readers.batch_decoder import SPARSE, BatchDecoder
 from ctr_samples.readers.order import Order, epochs_after
 from ctr_samples.readers.sample_set import SampleSet, open_samples
 from ctr_samples.readers.stream import Stream

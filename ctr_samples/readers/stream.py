@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ctr_samples.codec import EncodedBatch
 from ctr_samples.readers.arrays import Columns, rows_of
-from ctr_samples.readers.decoding import BatchDecoder, gathered
+from ctr_samples.readers.batch_decoder import BatchDecoder, gathered
 from ctr_samples.readers.lanes import Lane, Scratch
 from ctr_samples.readers.order import Block, Order
 from ctr_samples.shards import Shard, Storage

@@ -10,7 +10,7 @@ import numpy as np
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.readers.arrays import Array, Columns, Ragged, Sparse
-from ctr_samples.readers.decoding import SPARSE
+from ctr_samples.readers.batch_decoder import SPARSE
 
 _DTYPES = {"int64": "int64", "float32": "float32", "float64": "float64", "bytes": "string"}
 

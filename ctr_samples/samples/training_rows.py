@@ -20,7 +20,7 @@ from ctr_samples.config import Feature, JobConfig
 from ctr_samples.config import Vocabulary as VocabularyConfig
 from ctr_samples.errors import InputError
 from ctr_samples.samples.builder import SampleBuilder
-from ctr_samples.samples.features.feature import fitted_value
+from ctr_samples.samples.features.one_feature import fitted_value
 from ctr_samples.samples.features.row import IMPRESSION
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.sampling import split_column

@@ -1,7 +1,7 @@
 """The example of an impression, made where it is served: the bytes that the job writes, without Spark.
 
 declared.py   what the configuration in the manifest says of each feature
-sources.py    the value that a feature is made from: a column of a row, a part of a map, a time or a list
+feature_inputs.py    the value that a feature is made from: a column of a row, a part of a map, a time or a list
 values.py     from that value to the values in the record: numbers, ids, crosses, lengths, defaults
 hashing.py    the hashes of the job
 layouts.py    several features in one, as the output's layout has it

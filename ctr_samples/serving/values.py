@@ -10,8 +10,8 @@ from typing import Any
 
 from ctr_samples.errors import InputError
 from ctr_samples.serving.declared import Declared, path_of
+from ctr_samples.serving.feature_inputs import Get, Rows, number_of, plain_list, source_of
 from ctr_samples.serving.hashing import bucket_of, prefix_of, text_of
-from ctr_samples.serving.sources import Get, Rows, number_of, plain_list, source_of
 from ctr_samples.vocabulary import FIRST_OOV, MISSING, FittedState, Vocabulary
 
 Change = Callable[[Any], Any]

@@ -7,9 +7,9 @@ writer.py       shards from Arrow batches; verify.py checks one byte for byte
 manifest.py     shards, receipts and the manifest of a day
 sealed.py       documents with their own checksum; agreement.py checks that their parts agree
 generations.py  numbered manifests, each written once by a create-only put
-publish.py      makes a manifest visible, and finds the current one; outputs.py finds a day or a table
-rollback.py, history.py     back to an earlier generation; the list of all
-clean.py        what to remove, by the store's clock (clock.py)
+publish.py      makes a manifest visible, and finds the current one; published.py finds a day or a table
+rollback.py, generation_history.py     back to an earlier generation; the list of all
+clean.py        what to remove, by the store's clock (store_clock.py)
 naming.py       the layout of an output directory
 storage/        the stores themselves
 """

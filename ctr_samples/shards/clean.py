@@ -8,7 +8,6 @@ from datetime import date, datetime, timedelta
 
 from ctr_samples.errors import DamagedFile, InputError
 from ctr_samples.shards import generations
-from ctr_samples.shards.clock import time_of
 from ctr_samples.shards.manifest import Manifest
 from ctr_samples.shards.naming import (
     MANIFESTS_OF_TABLE,
@@ -21,6 +20,7 @@ from ctr_samples.shards.naming import (
 )
 from ctr_samples.shards.publish import days_of, read_manifest
 from ctr_samples.shards.storage import Storage, StoredFile
+from ctr_samples.shards.store_clock import time_of
 from ctr_samples.shards.table import Table, TableManifest
 
 

@@ -4,16 +4,17 @@
 
 Needs numpy and pyarrow only. ``ctr_samples.simulator.truth`` tells how good a model can be on the result.
 
-    spec.py, seeds.py, clock.py     what to simulate, its randomness and its time
-    world.py, clicks.py             users, articles and the true click probability
-    feed.py, repeats.py, actions.py what is shown, shown again and done
-    run.py, summary.py              the simulation and its counts
-    log_lines.py, tables.py, profiles.py, output.py     the files that it writes
-    truth.py                        the best possible AUC, and the table of true probabilities
-    nights.py                       ways to break a night's logs
+    spec.py, seeds.py, wall_clock.py      what to simulate, its randomness and its time
+    world.py, click_probability.py        users, articles and the true click probability
+    feed.py, repeats.py, reactions.py     what is shown, shown again and done
+    simulation.py, summary.py             the simulation and its counts
+    log_lines.py, log_files.py            the logs
+    profiles.py, feature_tables.py        the feature tables
+    truth.py                              the best possible AUC, and the table of true probabilities
+    nights.py                             ways to break a night's logs
 """
 
-from ctr_samples.simulator.run import simulate
+from ctr_samples.simulator.simulation import simulate
 from ctr_samples.simulator.spec import SimulationSpec
 from ctr_samples.simulator.summary import SimulationSummary
 

@@ -12,8 +12,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ctr_samples.simulator.clock import DAY, HOUR, Bools, Ints
 from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.wall_clock import DAY, HOUR, Bools, Ints
 from ctr_samples.simulator.world import CHANNELS, FAVOURITES, TOPICS_PER_CHANNEL, Articles, Users, pick
 
 # Shares of the traffic by hour, Shanghai time: a deep night, a bump at noon, a peak at 21:00.

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ctr_samples.simulator.actions import ACTION_NAMES, EMPTY, Actions
-from ctr_samples.simulator.clock import Ints, day_name, wall_texts
 from ctr_samples.simulator.feed import Impressions
+from ctr_samples.simulator.reactions import ACTION_NAMES, EMPTY, Actions
+from ctr_samples.simulator.wall_clock import Ints, day_name, wall_texts
 from ctr_samples.simulator.world import FIRST_ARTICLE_ID, Articles
 
 

@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ctr_samples.simulator.actions import CLICK, COLLECT, READ, SHARE, Actions
-from ctr_samples.simulator.clock import Bools, Floats, Ints
+from ctr_samples.simulator.reactions import CLICK, COLLECT, READ, SHARE, Actions
 from ctr_samples.simulator.seeds import Stream, generator
 from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.wall_clock import Bools, Floats, Ints
 from ctr_samples.simulator.world import FAVOURITES, MOST_TOPICS, TOPIC_COUNT, TOPICS_PER_CHANNEL, Articles, World
 
 PROFILE_TOPICS = 64  # a full profile forgets its lightest topics, never those of the batch

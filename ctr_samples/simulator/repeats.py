@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctr_samples.simulator.clock import DAY, Ints
 from ctr_samples.simulator.feed import Impressions
+from ctr_samples.simulator.wall_clock import DAY, Ints
 
 REPEAT_WITHIN_S = 30
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ctr_samples.errors import UsageError
-from ctr_samples.simulator.actions import Clicks
-from ctr_samples.simulator.clock import INSTANT, Bools, Floats, Ints, instants
 from ctr_samples.simulator.feed import Impressions
+from ctr_samples.simulator.reactions import Clicks
+from ctr_samples.simulator.wall_clock import INSTANT, Bools, Floats, Ints, instants
 from ctr_samples.simulator.world import FIRST_ARTICLE_ID
 
 TRUTH_SCHEMA = pa.schema(

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ctr_samples.simulator.clock import DAY, Bools, Floats, Ints, wall_midnight
 from ctr_samples.simulator.seeds import Stream, generator
 from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.wall_clock import DAY, Bools, Floats, Ints, wall_midnight
 
 CHANNELS = (
     "html",

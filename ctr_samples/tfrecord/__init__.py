@@ -3,10 +3,10 @@
 ::
 
     public.py      register, write_tfrecord: what users call on the driver
-    source.py      the DataSource: from options to a schema, a reader, a writer
+    data_source.py the DataSource: from options to a schema, a reader, a writer
     options.py     names and values of the options
     schema.py      Spark's types and the features that they become on the wire
-    columns.py     decoded features as Spark's columns: which, and how each is built
+    spark_columns.py  decoded features as Spark's columns: which, and how each is built
     assembly.py    structs, maps, lists of lists and vectors from flat features
     casts.py       values as Spark's types, checked
     paths.py       paths and globs as users write them
@@ -20,7 +20,7 @@
     reading.py     tasks that read files
     write_plan.py  what a write will do, checked before its first row
     writing.py     shards from Arrow batches, and one commit for all of them
-    streams.py     the same for micro-batches, each once
+    micro_batches.py  the same for micro-batches, each once
     stream_reading.py  reading as a stream: each new file once
 
 Nothing here imports TensorFlow or Numba: each Python worker would pay for it.

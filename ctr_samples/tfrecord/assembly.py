@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ctr_samples.codec.columns import take_apart, validity
+from ctr_samples.codec.kernel_columns import take_apart, validity
 from ctr_samples.tfrecord.casts import mask_of
 
 

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     ShortType,
 )
 
-from ctr_samples.codec.columns import take_apart, validity
+from ctr_samples.codec.kernel_columns import take_apart, validity
 from ctr_samples.contract import TimeUnit
 from ctr_samples.tfrecord.schema import TEXTS, TIMESTAMPS
 

@@ -16,10 +16,10 @@ from ctr_samples.errors import ContractError, InputError, PublishConflict, Usage
 from ctr_samples.shards import Table, open_storage
 from ctr_samples.sparksql.failures import expected_errors
 from ctr_samples.sparksql.session import make_active
+from ctr_samples.tfrecord.data_source import TfrecordSource, TfrecordsSource
 from ctr_samples.tfrecord.options import PartitionOverwrite, partition_overwrite_named
 from ctr_samples.tfrecord.partitions import PARTITION_TYPES
 from ctr_samples.tfrecord.settings import Packing, packing_of
-from ctr_samples.tfrecord.source import TfrecordSource, TfrecordsSource
 
 WriteMode = Literal["errorifexists", "error", "append", "overwrite", "ignore"]
 

@@ -19,8 +19,9 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 import ctr_samples
-from ctr_samples.converters.images import folders, write_images, writing
-from ctr_samples.converters.images.decoding import Size, UnreadableImage, size_of
+from ctr_samples.converters.images import conversion as writing
+from ctr_samples.converters.images import folders, write_images
+from ctr_samples.converters.images.image_checks import Size, UnreadableImage, size_of
 from ctr_samples.converters.images.tasks import split_of
 from ctr_samples.errors import AccountingError, InputError, PublishConflict, UsageError
 from ctr_samples.shards import Table, open_storage

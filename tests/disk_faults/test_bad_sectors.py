@@ -13,7 +13,7 @@ from small_publish import CONTRACT, DAY, publish_day
 from ctr_samples.errors import CtrSamplesError
 from ctr_samples.records.read import damage_of, first_examples
 from ctr_samples.shards import Manifest, Storage, Table, open_storage, require_manifest
-from ctr_samples.shards.outputs import find
+from ctr_samples.shards.published import find
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from small_publish import by_another_run, publish_literal
 
 from ctr_samples.errors import InputError
 from ctr_samples.shards import Manifest, Shard, Storage, Table, TableWrite
-from ctr_samples.shards.history import Generation, generations_of
-from ctr_samples.shards.outputs import find
+from ctr_samples.shards.generation_history import Generation, generations_of
+from ctr_samples.shards.published import find
 
 DAY = date(2019, 6, 5)
 

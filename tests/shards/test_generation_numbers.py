@@ -14,9 +14,9 @@ from small_publish import append, by_another_run, publish_day, publish_literal
 from ctr_samples.errors import DamagedFile, InputError, PublishConflict
 from ctr_samples.shards import Manifest, Storage, Table, latest_manifest, read_manifest, require_manifest
 from ctr_samples.shards.clean import Retention, cleanup_of_day
+from ctr_samples.shards.generation_history import generations_of
 from ctr_samples.shards.generations import following
-from ctr_samples.shards.history import generations_of
-from ctr_samples.shards.outputs import find
+from ctr_samples.shards.published import find
 from ctr_samples.shards.sealed import sealed
 from ctr_samples.shards.states import latest_state, publish_state, state_before
 from ctr_samples.vocabulary import FittedState, Vocabulary

@@ -14,7 +14,7 @@ from ctr_samples.errors import DamagedFile, InputError, PublishConflict, UsageEr
 from ctr_samples.shards import Manifest, Storage, latest_manifest, read_manifest, require_manifest
 from ctr_samples.shards import rollback as rollbacks
 from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
-from ctr_samples.shards.history import generations_of
+from ctr_samples.shards.generation_history import generations_of
 from ctr_samples.shards.manifest import Rollback
 from ctr_samples.shards.rollback import rollback
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from ctr_samples.simulator import SimulationSpec
-from ctr_samples.simulator.actions import READ, Actions
-from ctr_samples.simulator.clock import wall_midnight
 from ctr_samples.simulator.feed import Impressions
 from ctr_samples.simulator.log_lines import action_lines, exposure_lines
+from ctr_samples.simulator.reactions import READ, Actions
 from ctr_samples.simulator.repeats import draw_repeats
+from ctr_samples.simulator.wall_clock import wall_midnight
 from ctr_samples.simulator.world import FIRST_ARTICLE_ID, build_world
 
 if TYPE_CHECKING:

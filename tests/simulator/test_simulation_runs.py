@@ -14,11 +14,12 @@ import pytest
 from simulated_files import digests, job
 
 from ctr_samples.errors import UsageError
-from ctr_samples.simulator import SimulationSpec, run, simulate
-from ctr_samples.simulator.actions import Pending, together
-from ctr_samples.simulator.clock import wall_midnight
+from ctr_samples.simulator import SimulationSpec, simulate
+from ctr_samples.simulator import simulation as run
 from ctr_samples.simulator.feed import Impressions, Memory, pieces_of_day
 from ctr_samples.simulator.profiles import PROFILE_TOPICS, Gains, ProfileStore
+from ctr_samples.simulator.reactions import Pending, together
+from ctr_samples.simulator.wall_clock import wall_midnight
 
 if TYPE_CHECKING:
     from conftest import Simulated

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 import ctr_samples
 from ctr_samples.sparksql.releases import arrow_schema
-from ctr_samples.tfrecord.source import TfrecordSource
+from ctr_samples.tfrecord.data_source import TfrecordSource
 
 Read = Callable[..., list[dict[str, Any]]]
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from tensorflow_files import example, tensorflow_writes
 
 from ctr_samples.errors import InputError
-from ctr_samples.tfrecord.source import TfrecordSource
+from ctr_samples.tfrecord.data_source import TfrecordSource
 
 Read = Callable[..., list[dict[str, Any]]]
 

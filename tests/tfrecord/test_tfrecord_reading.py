@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from tensorflow_files import example, sequence_example, tensorflow_writes
 
 from ctr_samples.errors import ContractError, DamagedFile
-from ctr_samples.tfrecord.source import TfrecordSource
+from ctr_samples.tfrecord.data_source import TfrecordSource
 
 Ddl = Callable[[str], StructType]
 Read = Callable[..., list[dict[str, Any]]]
@@ -227,7 +227,7 @@ def test_a_file_of_a_table_must_be_byte_for_byte_what_its_manifest_says(tmp_path
 
 
 def test_the_way_to_the_executors_imports_neither_tensorflow_nor_numba() -> None:
-    code = "import ctr_samples.tfrecord.streams, ctr_samples.tfrecord.source, ctr_samples.records.write, sys"
+    code = "import ctr_samples.tfrecord.micro_batches, ctr_samples.tfrecord.data_source, ctr_samples.records.write, sys"
     unwanted = "{'tensorflow', 'numba', 'pydantic', 'ruamel'}"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; print({unwanted} & set(sys.modules))"],

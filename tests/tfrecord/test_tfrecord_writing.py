@@ -23,8 +23,8 @@ from ctr_samples.errors import ContractError, CtrSamplesError, DamagedFile, Inpu
 from ctr_samples.shards import Receipt, Table, open_storage
 from ctr_samples.shards.storage import LocalStorage
 from ctr_samples.sparksql.failures import as_expected_error
+from ctr_samples.tfrecord.data_source import TfrecordSource
 from ctr_samples.tfrecord.options import Options
-from ctr_samples.tfrecord.source import TfrecordSource
 from ctr_samples.tfrecord.write_plan import plan_writing
 from ctr_samples.tfrecord.writing import ReceiptMessage, TfrecordWriter, by_directory, write_partition
 

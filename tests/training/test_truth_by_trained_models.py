@@ -26,7 +26,8 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.job import run as job
-from ctr_samples.simulator import SimulationSpec, clicks, simulate
+from ctr_samples.simulator import SimulationSpec, simulate
+from ctr_samples.simulator import click_probability as clicks
 from ctr_samples.simulator.truth import best_auc
 from ctr_samples.training.fit_options import FitOptions
 from ctr_samples.training.fitting import fit

@@ -1,5 +1,14 @@
 """Kernels: functions that Numba compiles to machine code, once on each host.
 
-``table.py`` lists those that Python calls. Only ``machine_code`` imports the others, and only when there is no compiled form
-yet.
+Only ``machine_code`` imports them, and only when there is no compiled form yet; ``table.py`` imports none.
+
+table.py                       the kernels that Python calls
+compilation.py                 from functions to one object file
+encode.py                      rows to framed records
+frames.py, checksums.py        the frames of TFRecord
+decode.py, lists.py, utf8.py   records to columns
+survey.py                      which keys records have, and of what kinds
+measure.py                     moments and distinct values of a column
+wire.py, varint.py             protobuf's wire format
+memory.py                      loads and stores at addresses
 """

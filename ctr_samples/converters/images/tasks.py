@@ -100,7 +100,7 @@ class ImageTask:
         yield pa.RecordBatch.from_pydict({"outcome": [TaskOutcome(receipt, tally).to_json()]})
 
     def _write(self, writer: ShardWriter, batch: pa.RecordBatch, tally: Tally) -> None:
-        from ctr_samples.converters.images.decoding import UnreadableImage, size_of
+        from ctr_samples.converters.images.image_checks import UnreadableImage, size_of
 
         rows: dict[str, list[tuple[object, ...]]] = {TRAIN: [], VALIDATION: []}
         columns = (batch.column(name).to_pylist() for name in ("path", "key"))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ctr_samples.codec.columns import offsets_of
+from ctr_samples.codec.kernel_columns import offsets_of
 from ctr_samples.quality.measure.distinct import Bits, scrambled
 from ctr_samples.quality.measure.numbers import Flat
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from ctr_samples.codec.columns import is_list, offsets_of, take_apart, validity
+from ctr_samples.codec.kernel_columns import is_list, offsets_of, take_apart, validity
 from ctr_samples.codec.machine_code import kernels
 from ctr_samples.quality.measure import distinct
 

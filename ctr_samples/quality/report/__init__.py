@@ -2,7 +2,7 @@
 
 ::
 
-    run.py         what the page needs of a manifest
+    manifest_view.py  what the page needs of a manifest
     wording.py     figures as people read them
     charts.py      small drawings: bars, columns, steps
     histograms.py  columns from the curve that was kept of a feature

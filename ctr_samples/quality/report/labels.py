@@ -7,7 +7,7 @@ from typing import Any
 
 from ctr_samples.quality.metrics import Label, Measured, Users
 from ctr_samples.quality.report.charts import bar
-from ctr_samples.quality.report.run import Run
+from ctr_samples.quality.report.manifest_view import Run
 from ctr_samples.quality.report.tables import Table, table
 from ctr_samples.quality.report.wording import by_split, count, moved, number, plural, share, shown, span
 

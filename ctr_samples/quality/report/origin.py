@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from ctr_samples.quality.metrics import Measured
-from ctr_samples.quality.report.run import Run
+from ctr_samples.quality.report.manifest_view import Run
 from ctr_samples.quality.report.tables import Table, table
 from ctr_samples.quality.report.wording import MISSING, clipped, count, shown, size, span
 

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from ctr_samples.quality.metrics import Generation, Measured, Metrics
 from ctr_samples.quality.report import clicks, features, flow, labels, origin, shards, verdict
-from ctr_samples.quality.report.run import Run
+from ctr_samples.quality.report.manifest_view import Run
 from ctr_samples.quality.report.wording import change, count, moved, plural, share, shown, size, span
 
 LARGEST = 2_000_000

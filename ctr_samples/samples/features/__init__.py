@@ -1,16 +1,16 @@
 """Turns impressions with their views into samples. Column expressions only: nothing here runs Python for a row.
 
 values.py      the value of a feature before any change: a column, an expression, a part of a map, list or time
-numbers.py     clip, log1p, scale, buckets of numbers
+number_steps.py clip, log1p, scale, buckets of numbers
 ids.py         hashes, vocabularies, crosses, multi-hot vectors
-feature.py     one feature from all of these: its type, length, default and nulls
+one_feature.py one feature from all of these: its type, length, default and nulls
 contracts.py   what the configuration promises to readers
 layouts.py     several features in one: dense, sparse, sequence, legacy_121
 row.py         the whole row
 """
 
 from ctr_samples.samples.features.contracts import contract_of
-from ctr_samples.samples.features.feature import feature_column
+from ctr_samples.samples.features.one_feature import feature_column
 from ctr_samples.samples.features.row import HOUR, IMPRESSION, SHUFFLE, SPLIT, USER, SampleColumns, view_columns
 
 __all__ = [

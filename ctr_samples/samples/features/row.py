@@ -13,9 +13,9 @@ from ctr_samples.config import JobConfig
 from ctr_samples.config.names import SAMPLE_WEIGHT, VIEW_METADATA
 from ctr_samples.contract import ExampleContract
 from ctr_samples.samples.features.contracts import columns_contract
-from ctr_samples.samples.features.feature import feature_column
 from ctr_samples.samples.features.ids import JoinedIds, id_column, joined_ids, with_joined_ids
 from ctr_samples.samples.features.layouts import layout_columns
+from ctr_samples.samples.features.one_feature import feature_column
 from ctr_samples.sparksql.columns import stable_hash
 from ctr_samples.sparksql.expressions import referenced_paths
 from ctr_samples.vocabulary import FittedState

@@ -1,4 +1,11 @@
-"""Attributes actions to impressions and reduces them to labels. Labels look forward, features look backward."""
+"""Attributes actions to impressions and reduces them to labels. Labels look forward, features look backward.
+
+actions.py       the actions in a log
+plans.py         labels with what they inherit filled in
+attribution.py   the one impression of each action, or none
+reduction.py     from actions to a label
+counts.py        actions, orphans and delays, counted as they pass
+"""
 
 from ctr_samples.samples.labels.actions import ACTION, actions_by_key, actions_near, actions_of
 from ctr_samples.samples.labels.attribution import DELAY, IS_ACTION, ORPHAN, attribute

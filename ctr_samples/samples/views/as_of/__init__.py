@@ -10,6 +10,7 @@ row out for each impression in, always, whatever the method::
     hot_keys.py    keys with too many rows for one task, cut into slices of time that carry the best row along
     intervals.py   small views: when each row is the best, broadcast
     snapshots.py   daily snapshots: an equi-join on the latest that was there
+    static.py      tables without times: a join on the key
     methods.py     from the name of a method to its join
     planning.py    which method for which view, as a value
 """

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, DataType, DateType, MapType, StructField, StructType
 
-from ctr_samples.codec.columns import validity
+from ctr_samples.codec.kernel_columns import validity
 from ctr_samples.contract import ExampleContract, FeatureSpec, RecordType
 from ctr_samples.errors import ContractError
 from ctr_samples.sparksql.releases import arrow_schema

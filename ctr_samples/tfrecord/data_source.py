@@ -58,7 +58,7 @@ class TfrecordSource(DataSource):
         """Runs twice for each batch: before its tasks, and to commit."""
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
             raise UsageError("Streams to the format tfrecord need pyspark 4.1 or newer; batch writes do not.")
-        from ctr_samples.tfrecord.streams import TfrecordStreamWriter, stream_id
+        from ctr_samples.tfrecord.micro_batches import TfrecordStreamWriter, stream_id
         from ctr_samples.tfrecord.write_plan import plan_writing
 
         options = parse_options(self.options)

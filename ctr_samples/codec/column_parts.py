@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from ctr_samples.codec.columns import Lists, is_list, offsets_of, plain, plain_type, take_apart, validity
+from ctr_samples.codec.kernel_columns import Lists, is_list, offsets_of, plain, plain_type, take_apart, validity
 
 Extract = Callable[[pa.Array], pa.Array]
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from ctr_samples.simulator.clock import DAY, HOUR, INSTANT, Floats, Ints, instants
-from ctr_samples.simulator.output import parquet_writer
+from ctr_samples.simulator.log_files import parquet_writer
 from ctr_samples.simulator.profiles import NO_TOPIC, ProfileStore
 from ctr_samples.simulator.seeds import Stream, generator
 from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.wall_clock import DAY, HOUR, INSTANT, Floats, Ints, instants
 from ctr_samples.simulator.world import CHANNELS, FACTORS, FIRST_ARTICLE_ID, MOST_TOPICS, WORD_COUNT, World
 
 VECTOR_LENGTH = 100

@@ -7,9 +7,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ctr_samples.simulator.clock import HOUR, Bools, Floats, Ints
 from ctr_samples.simulator.feed import ALGORITHMS, Feed, Impressions, Memory, Piece
 from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.wall_clock import HOUR, Bools, Floats, Ints
 
 CLICK, READ, COLLECT, SHARE = range(4)
 ACTION_NAMES = ("click", "read", "collect", "share")

@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 
 from ctr_samples.config import Feature, JobConfig
 from ctr_samples.samples.features.ids import crossed, hashed, id_column, looked_up, multi_hot, tokens
-from ctr_samples.samples.features.numbers import before_scaling, bucketised, scaled
+from ctr_samples.samples.features.number_steps import before_scaling, bucketised, scaled
 from ctr_samples.samples.features.values import Value, source_value
 from ctr_samples.sparksql.columns import INTEGERS
 from ctr_samples.sparksql.expressions import referenced_columns

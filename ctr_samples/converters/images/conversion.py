@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from ctr_samples.converters.images.folders import ImageFolders, find_folders
-from ctr_samples.converters.images.report import ImageReport
+from ctr_samples.converters.images.image_report import ImageReport
 from ctr_samples.converters.images.tasks import FIRST, SPLIT, ImageTask, Tally, TaskOutcome
 from ctr_samples.errors import AccountingError, InputError, UsageError
 from ctr_samples.shards import Table, TableManifest, check_receipts, open_storage

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ctr_samples.simulator.clock import DAY, HOUR, Floats, wall_midnight
 from ctr_samples.simulator.feed import Feed, Impressions
 from ctr_samples.simulator.seeds import Stream, generator
 from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.wall_clock import DAY, HOUR, Floats, wall_midnight
 from ctr_samples.simulator.world import FAVOURITES, MOST_TOPICS, World
 
 # Effects on the logit: of one standard deviation of affinity and quality, of a brand-new article, of one place further

@@ -10,7 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ctr_samples.codec.columns import (
+from ctr_samples.codec.column_parts import NullListError, Source
+from ctr_samples.codec.kernel_columns import (
     Lists,
     WireColumn,
     is_list,
@@ -20,7 +21,6 @@ from ctr_samples.codec.columns import (
     with_default,
     with_default_step,
 )
-from ctr_samples.codec.sources import NullListError, Source
 from ctr_samples.codec.tensors import pack_tensors
 from ctr_samples.codec.values import Convert, UnwritableError, converter, first_true, wire_scalar
 from ctr_samples.contract import FeatureSpec

@@ -15,7 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from ctr_samples.simulator.actions import (
+from ctr_samples.simulator.click_probability import ClickModel
+from ctr_samples.simulator.feature_tables import (
+    ARTICLE_VECTOR_SCHEMA,
+    USER_PROFILE_SCHEMA,
+    article_vector_tables,
+    user_profile_table,
+    write_article_profiles,
+    write_channels,
+)
+from ctr_samples.simulator.feed import Feed, Impressions, Memory, Piece, pieces_of_day
+from ctr_samples.simulator.log_files import PartitionedLines, PartitionedTable, claim_directory, write_marker
+from ctr_samples.simulator.log_lines import Lines, action_lines, by_time, exposure_lines, torn_copies
+from ctr_samples.simulator.nights import spoil
+from ctr_samples.simulator.profiles import ProfileStore, gains_of, history_before
+from ctr_samples.simulator.reactions import (
     COLLECT,
     EMPTY,
     READ,
@@ -28,26 +42,12 @@ from ctr_samples.simulator.actions import (
     orphan_clicks,
     together,
 )
-from ctr_samples.simulator.clicks import ClickModel
-from ctr_samples.simulator.clock import DAY, HOUR, Floats, Ints, day_name, wall_midnight
-from ctr_samples.simulator.feed import Feed, Impressions, Memory, Piece, pieces_of_day
-from ctr_samples.simulator.log_lines import Lines, action_lines, by_time, exposure_lines, torn_copies
-from ctr_samples.simulator.nights import spoil
-from ctr_samples.simulator.output import PartitionedLines, PartitionedTable, claim_directory, write_marker
-from ctr_samples.simulator.profiles import ProfileStore, gains_of, history_before
 from ctr_samples.simulator.repeats import draw_repeats, repeated_impressions
 from ctr_samples.simulator.seeds import Stream, generator
 from ctr_samples.simulator.spec import SimulationSpec
 from ctr_samples.simulator.summary import SimulationSummary, Tally
-from ctr_samples.simulator.tables import (
-    ARTICLE_VECTOR_SCHEMA,
-    USER_PROFILE_SCHEMA,
-    article_vector_tables,
-    user_profile_table,
-    write_article_profiles,
-    write_channels,
-)
 from ctr_samples.simulator.truth import TRUTH_SCHEMA, StreamingAuc, truth_table
+from ctr_samples.simulator.wall_clock import DAY, HOUR, Floats, Ints, day_name, wall_midnight
 from ctr_samples.simulator.world import World, build_world
 
 USER_BLOCK = 20_000  # profiles changed and written at a time
