@@ -103,9 +103,13 @@ def run_session(spark: SparkSession, timezone: str) -> SparkSession:
     return _with_settings(spark, {**_SETTINGS, "spark.sql.session.timeZone": timezone})
 
 
-def tiny_session(spark: SparkSession, timezone: str) -> SparkSession:
-    """As :func:`run_session`, for a job over some hundred rows: one task a stage, planned once."""
-    return _with_settings(spark, {**_SETTINGS, **_TINY, "spark.sql.session.timeZone": timezone})
+@contextmanager
+def tiny_session(spark: SparkSession, timezone: str) -> Iterator[SparkSession]:
+    """As :func:`run_session`, for a job over a few hundred rows: one task per stage, planned once. Afterwards ``spark`` is active."""
+    try:
+        yield _with_settings(spark, {**_SETTINGS, **_TINY, "spark.sql.session.timeZone": timezone})
+    finally:
+        make_active(spark)
 
 
 def _with_settings(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:

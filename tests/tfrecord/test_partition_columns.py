@@ -120,7 +120,7 @@ def test_a_value_has_the_type_that_the_schema_says(text: str | None, kind: DataT
     ],
 )
 def test_a_value_that_is_none_of_its_type_is_named(text: str, kind: DataType) -> None:
-    with pytest.raises(ContractError, match=f"'key' has the value '{text}', which is no "):
+    with pytest.raises(ContractError, match=f"'key' has the value '{text}', which is not a valid "):
         typed("key", text, kind)
 
 

@@ -225,7 +225,7 @@ def test_a_schema_that_contradicts_the_contract_of_the_data_is_refused(ddl: Ddl)
     known = ExampleContract((spec("n", "int64"), spec("at", "int64", unit="s")))
     for column, problem in (
         ("n string", "'n' is declared as string, but the data are bigint; change"),
-        ("n timestamp", "'n' is declared as timestamp, but the data are plain integers"),
+        ("n timestamp", "'n' is declared as timestamp, but its data are plain integers"),
         ("at date", "'at' is declared as date, but the data are times in s; read it as timestamp"),
     ):
         with pytest.raises(ContractError, match=problem):

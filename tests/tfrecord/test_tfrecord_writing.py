@@ -94,7 +94,9 @@ def test_a_task_that_fails_leaves_the_previous_version(
     for mode in ("append", "overwrite"):
         with pytest.raises(PySparkException) as caught:
             frame.write.format("tfrecord").mode(mode).save(str(tmp_path))
-        assert "Feature 'list', row 400 of the batch: has a null inside a list" in str(as_expected_error(caught.value))
+        assert "Feature 'list', row 400 of the batch: the value has a null inside a list" in str(
+            as_expected_error(caught.value)
+        )
     assert read(tmp_path) == [{"x": 1}, {"x": 2}]
     assert sorted(path.name for path in (tmp_path / "_manifests").glob("*.json")) == ["00000001.json"]
 

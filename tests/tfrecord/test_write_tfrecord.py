@@ -103,7 +103,7 @@ def test_a_writer_who_was_slower_is_told_or_keeps_still(
 def test_an_error_in_a_task_is_ours_and_nothing_is_published(frame: Frame, tmp_path: Path) -> None:
     rows = frame("x array<int>", [([1, None],)])
     with pytest.raises(
-        EncodeError, match="Feature 'x', row 0 of the batch: has a null inside a list; declare `fill` or"
+        EncodeError, match="Feature 'x', row 0 of the batch: the value has a null inside a list; declare `fill` or"
     ):
         ctr_samples.write_tfrecord(rows, str(tmp_path / "t"))
     assert not list((tmp_path / "t").rglob("*.json"))

@@ -103,13 +103,14 @@ def check_canaries(
     chosen = apart(sample, {step.entity for step in timed})
     if not chosen or not timed:
         return {}
-    joined = _joined(tiny_session(spark, config.timezone), config, day, timed, chosen, types)
     names = [name for step in timed for name in step.views]
     wrong = {name: F.count_if(F.col(f"{name}.future")).alias(f"{name}.future") for name in names}
     right = {
         name: F.count_if(~F.coalesce(F.col(f"{name}.future"), F.lit(True))).alias(f"{name}.past") for name in names
     }
-    counts = joined.agg(F.count(F.lit(1)).alias("rows"), *wrong.values(), *right.values()).collect()[0].asDict()
+    with tiny_session(spark, config.timezone) as session:
+        joined = _joined(session, config, day, timed, chosen, types)
+        counts = joined.agg(F.count(F.lit(1)).alias("rows"), *wrong.values(), *right.values()).collect()[0].asDict()
     return dict(_checked(config, counts, chosen, names))
 
 
