@@ -105,7 +105,10 @@ def run_session(spark: SparkSession, timezone: str) -> SparkSession:
 
 @contextmanager
 def tiny_session(spark: SparkSession, timezone: str) -> Iterator[SparkSession]:
-    """As :func:`run_session`, for a job over a few hundred rows: one task per stage, planned once. Afterwards ``spark`` is active."""
+    """As :func:`run_session`, for a job over a few hundred rows: one task per stage, planned once.
+
+    Afterwards ``spark`` is the active session.
+    """
     try:
         yield _with_settings(spark, {**_SETTINGS, **_TINY, "spark.sql.session.timeZone": timezone})
     finally:
