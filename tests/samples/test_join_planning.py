@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ctr_samples.samples.views.as_of import JoinStep, Limits, ViewFacts, described, plan_joins
+from ctr_samples.samples.views.as_of import JoinLimits, JoinStep, ViewFacts, described, plan_joins
 
-LIMITS = Limits(broadcast_bytes=1000, rows_of_a_key=10)
+LIMITS = JoinLimits(broadcast_bytes=1000, rows_of_a_key=10)
 
 
 def plan(*views: ViewFacts) -> list[tuple[str, tuple[str, ...]]]:

@@ -15,13 +15,13 @@ from ctr_samples.samples.features import IMPRESSION, view_columns
 from ctr_samples.samples.impressions import keys_shown
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.views.aggregates import filled, in_reach, reach
-from ctr_samples.samples.views.as_of import KEY, Join, JoinStep, Limits, ViewFacts, join_by, plan_joins, view_type
+from ctr_samples.samples.views.as_of import KEY, Join, JoinLimits, JoinStep, ViewFacts, join_by, plan_joins, view_type
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
 from ctr_samples.samples.views.as_of.intervals import most_rows_of_a_key
 from ctr_samples.samples.views.rows import as_of, usable, view_rows, within_reach
 from ctr_samples.sparksql.columns import pair_key
 
-LIMITS = Limits()
+LIMITS = JoinLimits()
 
 _PAIR = "_pair"
 """The key of user and article together, while views are joined."""

@@ -16,7 +16,7 @@ row out for each impression in, always, whatever the method::
 """
 
 from ctr_samples.samples.views.as_of.methods import join_by
-from ctr_samples.samples.views.as_of.planning import JoinStep, Limits, ViewFacts, described, plan_joins
+from ctr_samples.samples.views.as_of.planning import JoinLimits, JoinStep, ViewFacts, described, plan_joins
 from ctr_samples.samples.views.as_of.ranked_rows import (
     AVAILABLE_TIME,
     EVENT_TIME,
@@ -39,8 +39,8 @@ __all__ = [
     "SEQUENCE",
     "AsOf",
     "Join",
+    "JoinLimits",
     "JoinStep",
-    "Limits",
     "ViewFacts",
     "described",
     "join_by",

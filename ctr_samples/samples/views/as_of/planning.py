@@ -27,7 +27,7 @@ class ViewFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class JoinLimits:
     """Up to which size a view is broadcast, and from which size of the log on hot keys are looked for.
 
     A view is broadcast if its files have at most ``broadcast_bytes`` and no impression has to look at more than
@@ -52,7 +52,7 @@ class JoinStep:
     reason: str
 
 
-def plan_joins(views: Sequence[ViewFacts], limits: Limits = Limits()) -> tuple[JoinStep, ...]:
+def plan_joins(views: Sequence[ViewFacts], limits: JoinLimits = JoinLimits()) -> tuple[JoinStep, ...]:
     """The steps in the order in which they run: what needs no shuffle of the impressions first, then entity by entity."""
     chosen = [(view, *_method(view, limits)) for view in views]
     steps = [
@@ -83,7 +83,7 @@ _UNION = "one shuffle of impressions and rows"
 _SHARED = "one shuffle for all of them"
 
 
-def _method(view: ViewFacts, limits: Limits) -> tuple[Method, str]:
+def _method(view: ViewFacts, limits: JoinLimits) -> tuple[Method, str]:
     if view.kind == "static":
         return "static", "it has no times"
     if view.method is not None:
@@ -95,7 +95,7 @@ def _method(view: ViewFacts, limits: Limits) -> tuple[Method, str]:
     return "union", ""
 
 
-def _is_small(view: ViewFacts, limits: Limits) -> bool:
+def _is_small(view: ViewFacts, limits: JoinLimits) -> bool:
     return (
         view.bytes is not None
         and view.bytes <= limits.broadcast_bytes
