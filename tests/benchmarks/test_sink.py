@@ -27,9 +27,10 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.records.read import damage_of
 from ctr_samples.samples.features import HOUR, SPLIT, USER
-from ctr_samples.samples.sink import Progress, SinkPlan, write_shards
+from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.shards import Table, open_storage
 from ctr_samples.sparksql.session import run_session
+from ctr_samples.sparksql.written import Progress
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
 
