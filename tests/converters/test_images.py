@@ -230,7 +230,7 @@ def test_a_directory_of_another_form_is_refused(
 
 
 def test_a_missing_and_an_empty_directory_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="There is no .*/nowhere; check the path"):
+    with pytest.raises(InputError, match="/nowhere does not exist; check the path"):
         write_images(spark, str(tmp_path / "nowhere"), str(tmp_path / "out"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="/empty holds no class folder with files in it"):
@@ -301,7 +301,7 @@ def test_the_output_may_not_lie_in_the_input(spark: SparkSession, put: Put, monk
     root = put({"a/1.jpg": encoded()})
     monkeypatch.chdir(root)
     for output in (f"{root}/records", "records", "../photos [1]/records/", f"file://{root}/records", "."):
-        with pytest.raises(UsageError, match="lies in .*, where it would be a class; write to another directory"):
+        with pytest.raises(UsageError, match="is inside .*, where it would be a class; write to another directory"):
             write_images(spark, str(root), output)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -229,7 +228,7 @@ def test_an_impression_that_became_no_sample_is_explained_too_and_an_unknown_one
 
     config = gatherer.config
     cut = cut_impressions(
-        gatherer.sources["log"].frame, config.impressions, gatherer.day, config.labels["clicked"].window
+        gatherer.inputs.plain("log"), config.impressions, gatherer.day, config.labels["clicked"].window
     )
     (repeated,) = [r.impression_id for r in cut.collect() if r[DROPPED] == "repeated"]
     assert repeated not in made
@@ -259,7 +258,9 @@ def test_an_impression_is_found_by_user_article_and_time(gatherer: Gatherer) -> 
 
 
 def test_a_negative_that_sampling_leaves_out_is_explained_as_such(gatherer: Gatherer) -> None:
-    few = replace(gatherer, config=gatherer.config.model_copy(update={"sampling": Sampling(negatives=1e-9)}))
+    sampled = gatherer.config.model_copy(update={"sampling": Sampling(negatives=1e-9)})
+    watches = Watches.of(sampled, gatherer.day, active=False)
+    few = Gatherer(Inputs(sampled, gatherer.day, gatherer.inputs.sources, watches))
     at = datetime(2019, 6, 5, 8, 0, tzinfo=UTC)
     assert few.gather(Sought(user="u2", article="a", at=at)).dropped == "down_sampled"
     assert few.gather(Sought(user="u1", article="a", at=at)).dropped is None

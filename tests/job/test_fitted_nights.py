@@ -208,7 +208,10 @@ def test_a_vocabulary_that_is_new_begins_with_the_next_version(spark: SparkSessi
     }
     fit(spark, load_config(write_config(tmp_path, **alone)), DAYS[0])
     wider = load_config(write_config(tmp_path))
-    with pytest.raises(ConfigError, match=r"features.price_bucket: .* is not in version 1 .* Run `ctr-samples fit`"):
+    with pytest.raises(
+        ConfigError,
+        match=r"features.price_bucket: .* version 1 of the fitted state does not have it. Run `ctr-samples fit`",
+    ):
         job.run(spark, wider, DAYS[1])
     state = fit(spark, wider, DAYS[1])
     assert state.vocabularies["cities"].tokens == ("Oslo", "Lund", "Kiel")

@@ -173,9 +173,9 @@ def test_an_explanation_agrees_with_the_samples_where_the_clocks_change(
     gatherer = gatherer_of(spark, tmp_path, zone, change)
     for row in samples_of(gatherer, change).values():
         evidence = gatherer.gather(Sought(row["impression_id"]))
-        at, label = evidence.shown.time, evidence.labels["clicked"]
+        at, label = evidence.impression.time, evidence.labels["clicked"]
         assert row["clicked"] == any(
-            v.taken for v in judge_actions(evidence.shown, label.others, label.actions, label.rules)
+            v.taken for v in judge_actions(evidence.impression, label.others, label.actions, label.rules)
         )
         for name in ("young", "late"):
             view = evidence.views[name]

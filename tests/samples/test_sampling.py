@@ -193,10 +193,10 @@ def test_a_run_accounts_for_what_it_left_out_and_weighs_the_rest(spark: SparkSes
     options = ["sampling={negatives: 0.2, salt: a}", "split={eval: 0.2, test: 0.1}"]
     manifest, found = run_tuesday(spark, tmp_path, *options)
     counts = manifest.accounting
-    assert counts["impressions"] == 1300 == counts["samples"] + counts.dropped
+    assert counts["impressions"] == 1300 == counts["samples"] + counts["down_sampled"]
     assert manifest.splits == ["train", "eval", "test"]
     assert manifest.label_sum("clicked") == 6
-    assert manifest.sampling["negatives"] - counts.dropped == manifest.sampling["kept"]
+    assert manifest.sampling["negatives"] - counts["down_sampled"] == manifest.sampling["kept"]
     assert sorted(found.sample_weight.unique()) == [1.0, 5.0]
     assert (found.sample_weight == 5.0).sum() == manifest.sampling["kept"]
     spec = ExampleContract.from_dict(dict(manifest.contract))["sample_weight"]
