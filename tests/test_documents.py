@@ -96,3 +96,18 @@ def test_each_guarantee_names_tests_that_are_there() -> None:
     promised = re.split(r"\n## ", text)[1]
     for sentence in re.split(r"\n- ", promised)[1:]:
         assert "](../tests/" in sentence, sentence
+
+
+def test_the_architecture_names_modules_that_are_there() -> None:
+    text = (PROJECT / "docs/architecture.md").read_text()
+    paths = [
+        path for path in re.findall(r"`([\w/{},.]+(?:\.py|\.schema\.json|/))`", text) if not path.startswith("tests/")
+    ]
+    assert len(paths) > 40
+    expanded = [
+        f"{before}{name}{after}"
+        for before, names, after in (re.fullmatch(r"([^{]*)(?:\{(.*)\})?(.*)", path).groups() for path in paths)
+        for name in (names or "").split(",")
+    ]
+    places = [PROJECT / "ctr_samples", PROJECT]
+    assert [path for path in expanded if not any((place / path).exists() for place in places)] == []
