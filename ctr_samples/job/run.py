@@ -109,11 +109,12 @@ class Prepared:
     """A run before any row is read: what it reads, what was fitted for it, and what it promises."""
 
     loaded: LoadedConfig
-    run_date: date
     inputs: Inputs
     state: FittedState | None
     contract: ExampleContract
     label_mature: bool
+    fingerprint: str
+    """See :func:`run_fingerprint`."""
 
     @classmethod
     def of(cls, spark: SparkSession, loaded: LoadedConfig, run_date: date, reporter: Reporter) -> Self:
@@ -121,13 +122,10 @@ class Prepared:
         config = loaded.config
         inputs = read_inputs(spark, config, run_date, reporter)
         state = state_of_run(config, run_date)
+        contract = contract_of(config, state)
         mature = labels_are_mature(inputs, run_date, datetime.now(UTC))
-        return cls(loaded, run_date, inputs, state, contract_of(config, state), mature)
-
-    @property
-    def fingerprint(self) -> str:
-        """Equal for two runs that must give the same samples; empty when an input, such as a table, cannot be told apart."""
-        return run_fingerprint(self.inputs, self.run_date, self.contract, self.label_mature)
+        fingerprint = run_fingerprint(inputs, run_date, contract, mature)
+        return cls(loaded, inputs, state, contract, mature, fingerprint)
 
     @property
     def wanted(self) -> Wanted:

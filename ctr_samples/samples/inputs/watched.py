@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any, Self
 
@@ -56,7 +56,5 @@ class Inputs:
         return ((name, source.absent) for name, source in self.sources.items() if source.absent is not None)
 
     def _lines(self, name: str) -> dict[str, int]:
-        if MALFORMED not in self.plain(name).columns:
-            return {}
-        counts = self.watches.lines[name].result()
-        return {"lines": counts.lines, "malformed": counts.malformed}
+        watch = self.watches.lines.get(name)
+        return {} if watch is None else asdict(watch.result())
