@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tiny_day import tiny_day
 
 from ctr_samples.config import JobConfig
 from ctr_samples.quality.feature_facts import Curve, Facts, Feature, TopValue
-from ctr_samples.quality.metrics import Duplicates, Measured, Shards, Spread, User, Users
+from ctr_samples.quality.metrics import User, Users
 from ctr_samples.quality.pseudonyms import Pseudonyms, pseudonyms_of
 
 
@@ -49,27 +50,10 @@ def number(top: tuple[TopValue, ...] | None) -> Feature:
     return Feature("number", "int64", (), {"train": facts(top=top)})
 
 
-METRICS = Measured(
-    format=3,
-    name="tiny",
-    run_date="2019-06-05",
-    generation=1,
-    run_id="20190606T020000-1a2b3c4d",
-    created_at="2019-06-06T02:00:00+00:00",
-    seconds=1.0,
-    contract="c0ffee",
-    label_mature=True,
-    samples={"train": 3},
-    accounting={"impressions": 3, "samples": 3},
-    shards=Shards(1, Spread(9, 9, 9, 9), Spread(3, 3, 3, 3)),
-    labels={},
-    actions={},
-    click_rate=None,
+METRICS = tiny_day(
+    3,
     features={"uid": number((TopValue(4711, 0.5, 0.1),)), "age": number((TopValue(33, 0.5, 0.1),))},
-    views={},
     users=Users(10, (User("4711", 0.5, 5),)),
-    duplicates=Duplicates(0, 3, 0.0, 0.0),
-    baseline=None,
 )
 
 

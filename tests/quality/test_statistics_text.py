@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import pytest
+from tiny_day import tiny_day
 
 from ctr_samples.quality.feature_facts import Curve, Facts, Feature, Kind, Lengths, TopValue
-from ctr_samples.quality.metrics import Duplicates, Measured, Shards, Spread
 from ctr_samples.quality.statistics import statistics_pbtxt
 
 
@@ -18,22 +18,8 @@ def feature(kind: Kind, dtype: Literal["int64", "float32", "bytes"], **changed: 
     return Feature(kind, dtype, (), {"train": Facts(**facts)})
 
 
-METRICS = Measured(
-    format=3,
-    name="tiny",
-    run_date="2019-06-05",
-    generation=1,
-    run_id="20190606T020000-1a2b3c4d",
-    created_at="2019-06-06T02:00:00+00:00",
-    seconds=1.0,
-    contract="c0ffee",
-    label_mature=True,
-    samples={"train": 10},
-    accounting={"impressions": 10, "samples": 10},
-    shards=Shards(1, Spread(9, 9, 9, 9), Spread(10, 10, 10, 10)),
-    labels={},
-    actions={},
-    click_rate=None,
+METRICS = tiny_day(
+    10,
     features={
         "age": feature(
             "number", "float32", min=0.0, max=4.0, mean=2.0, std=1.5, quantiles={"0.5": 2.0},
@@ -42,10 +28,6 @@ METRICS = Measured(
         'a "b"\n': feature("text", "bytes", top=(TopValue("x{", 0.75, 0.1),)),
         "tags": feature("id", "int64", lengths=Lengths(0, 3, 0.8), distinct=3.2, top=()),
     },
-    views={},
-    users=None,
-    duplicates=Duplicates(0, 10, 0.0, 0.0),
-    baseline=None,
 )  # fmt: skip
 
 
