@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from ctr_samples.config import (
+    ActionLabel,
     Aggregates,
     CatalogSource,
     ColumnarSource,
@@ -28,10 +29,10 @@ from ctr_samples.config import (
     Impressions,
     JobConfig,
     JsonSource,
-    Label,
     Limits,
     Output,
     Quality,
+    RowLabel,
     Sampling,
     SnapshotView,
     Split,
@@ -39,10 +40,11 @@ from ctr_samples.config import (
     Vocabulary,
     WindowView,
 )
-from ctr_samples.config.base import Expression
+from ctr_samples.config.base import Expression, OneOrMore
 from ctr_samples.config.counting import Rate
 from ctr_samples.config.kinds import Kind
 from ctr_samples.config.output import Retention
+from ctr_samples.config.quality import KeyLimits
 from ctr_samples.config.source import BadRecords, JdbcPartition, SourceKind
 from ctr_samples.config.units import Age, Duration, Size, format_duration, format_size
 from ctr_samples.config.view import ViewKind
@@ -58,7 +60,8 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("`sources.<name>.bad_records`", BadRecords),
     ("`sources.<name>.partition`", JdbcPartition),
     ("`impressions`", Impressions),
-    ("`labels.<name>`", Label),
+    ("`labels.<name>` of actions", ActionLabel),
+    ("`labels.<name>` of the row", RowLabel),
     ("`views.<name>`", ViewKind),
     ("`views.<name>` of events", EventView),
     ("`views.<name>` of snapshots", SnapshotView),
@@ -79,6 +82,7 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("`output.retention`", Retention),
     ("`quality`", Quality),
     ("`quality.<check>`", Limits),
+    ("`quality.heavy_user`", KeyLimits),
 ]
 
 SHARED: dict[type[Kind], str] = {
@@ -166,7 +170,9 @@ def _type(kind: Any, metadata: Any = ()) -> str:
     if get_origin(kind) is dict:
         return f"name → {_type(get_args(kind)[1])}"
     if get_origin(kind) is tuple:
-        return f"list of {_type(get_args(kind)[0])}s"
+        item = _type(get_args(kind)[0])
+        several = f"list of ({item})" if "\\|" in item else f"list of {item}s"
+        return f"{item} \\| {several}" if OneOrMore in metadata else several
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return "see below"
     return {str: "text", int: "integer", float: "number", bool: "`true` \\| `false`"}.get(kind, str(kind))

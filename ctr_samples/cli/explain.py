@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
@@ -14,7 +14,15 @@ from ctr_samples.cli.generate import ConfigPath, Day, Overrides, spark_for
 from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.config import load_config
 from ctr_samples.errors import UsageError
-from ctr_samples.explain.rules import FeatureRow, PastAction, Verdict, judge_actions, judge_history, judge_rows
+from ctr_samples.explain.rules import (
+    FeatureRow,
+    PastAction,
+    RowEvidence,
+    Verdict,
+    judge_actions,
+    judge_history,
+    judge_rows,
+)
 from ctr_samples.terminal import stderr_console, stdout_console
 
 if TYPE_CHECKING:
@@ -30,8 +38,11 @@ def explain(
     impression_id: Annotated[
         int | None, typer.Option("--impression-id", help="The id, as `ctr-samples show` prints it.")
     ] = None,
-    user: Annotated[str | None, typer.Option("--user", help="Instead of the id: the user who saw it,")] = None,
-    article: Annotated[str | None, typer.Option("--article", help="and the article that was shown.")] = None,
+    key: Annotated[
+        list[str] | None, typer.Option("--key", help="Instead of the id: its keys, as in `--key user=7 --key item=12`.")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", help="The same as `--key user=...`.")] = None,
+    article: Annotated[str | None, typer.Option("--article", help="The same as `--key article=...`.")] = None,
     at: Annotated[str | None, typer.Option("--at", help="If there are several, the one nearest to this time.")] = None,
     set_: Overrides = None,
     debug: Debug = False,
@@ -42,19 +53,28 @@ def explain(
         from ctr_samples.shards.naming import parse_day
 
         run_date = parse_day(date)
-        if (impression_id is None) == (user is None and article is None):
-            raise UsageError("Give `--impression-id`, or `--user` and `--article`.")
+        keys = {**_keys(key or ()), **{name: v for name, v in (("user", user), ("article", article)) if v is not None}}
+        if (impression_id is None) == (not keys):
+            raise UsageError("Give `--impression-id`, or the keys: `--user` and `--article`, or `--key` for each.")
         loaded = load_config(config, set_ or ())
         zone = ZoneInfo(loaded.config.timezone)
         when = None if at is None else _instant(at, zone)
         with spark_for(loaded.config, "ctr-samples explain", console) as (spark, progress):
             from ctr_samples.explain.gather import Sought, evidence_of
 
-            sought = Sought(impression_id, user, article, when)
+            sought = Sought(impression_id, keys, when)
             evidence = evidence_of(spark, loaded.config, run_date, sought, reporter=progress)
         out = stdout_console()
         for line in report(evidence, zone):
             out.print(loaded.masked(line), markup=True, soft_wrap=True)
+
+
+def _keys(given: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in given]
+    for name, equals, _ in pairs:
+        if not equals:
+            raise UsageError(f"`--key` is {name!r}; expected a name and a value, such as `--key item=12`.")
+    return {name: value for name, _, value in pairs}
 
 
 def _instant(text: str, zone: ZoneInfo) -> datetime:
@@ -75,25 +95,31 @@ def report(evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
     if evidence.dropped:
         yield f"  [yellow]It does not become a sample: {evidence.dropped}.[/yellow]"
     for name, label in evidence.labels.items():
-        yield from _label(name, label, evidence, zone)
+        yield from _row_label(name, label) if isinstance(label, RowEvidence) else _label(name, label, evidence, zone)
     for name, view in evidence.views.items():
         yield from _view(name, view, evidence, zone)
     for name, history in evidence.histories.items():
         yield from _history(name, history, evidence, zone)
 
 
+def _row_label(name: str, label: RowEvidence) -> Iterator[str]:
+    value = "nothing" if label.value is None else f"{label.value:g}"
+    yield f"\n[bold]Label {name}[/bold]: its own row says {escape(label.expr)} is {value}"
+
+
 def _label(name: str, label: LabelEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
     verdicts = list(judge_actions(evidence.impression, label.others, label.actions, label.rules))
     taken = sum(verdict.taken for verdict in verdicts)
-    yield f"\n[bold]Label {name}[/bold]: {taken} of {len(verdicts)} action(s) with the same key and article count"
+    yield f"\n[bold]Label {name}[/bold]: {taken} of {len(verdicts)} action(s) with the same keys count"
     if label.others:
-        yield f"  The article was shown {len(label.others)} more time(s) around this day."
+        yield f"  {len(label.others)} more impression(s) around this day share keys with it or with one of them."
     for verdict in verdicts:
         yield f"  {_mark(verdict)} {_time(verdict.what.time, zone)}: {escape(verdict.why)}"
 
 
 def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
-    yield f"\n[bold]View {name}[/bold], key {_value(view.key)}: {len(view.rows)} row(s)"
+    given = f" ({' and '.join(view.on)})" if any("." in part for part in view.on) else ""
+    yield f"\n[bold]View {name}[/bold], key {_value(view.key)}{given}: {len(view.rows)} row(s)"
     if view.rules is None:
         if view.rows:
             yield f"  [green]✓[/green] a table without times: {_value(view.rows[0].values)}"
@@ -117,8 +143,8 @@ def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: ZoneInfo) -> 
 def _history(name: str, history: HistoryEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
     verdicts = list(judge_history(evidence.impression.time, history.actions, history.rules))
     taken = sum(verdict.taken for verdict in verdicts)
-    user = _value(evidence.impression.values["user"])
-    yield f"\n[bold]History {name}[/bold], user {user}: {taken} of {len(verdicts)} action(s), newest first"
+    whose = f"{history.on} {_value(history.key)}"
+    yield f"\n[bold]History {name}[/bold], {whose}: {taken} of {len(verdicts)} action(s), newest first"
     others = [verdict for verdict in verdicts if not verdict.taken]
     near = sorted(others, key=lambda verdict: abs(verdict.what.time - evidence.impression.time))[:_SHOWN_ROWS]
     printed = {id(verdict) for verdict in near}

@@ -88,5 +88,5 @@ def config_command(
             from ctr_samples.samples.views.joiner import declared_facts
 
             say("\nThe views are joined in these steps; a run broadcasts small ones instead, once it knows their size")
-            facts = [declared_facts(name, view) for name, view in loaded.config.views.items()]
-            say(loaded.masked("\n".join(f"  {line}" for line in described(plan_joins(facts)))))
+            steps = plan_joins(declared_facts(loaded.config))
+            say(loaded.masked("\n".join(f"  {line}" for line in described(steps))))

@@ -21,7 +21,7 @@ from ctr_samples.config.fitted import Fitted, Vocabulary
 from ctr_samples.config.history import History
 from ctr_samples.config.impressions import Impressions
 from ctr_samples.config.job import JobConfig
-from ctr_samples.config.label import Label
+from ctr_samples.config.label import ActionLabel, Label, RowLabel
 from ctr_samples.config.loading import LoadedConfig, load_config
 from ctr_samples.config.output import Output
 from ctr_samples.config.quality import Limits, Quality
@@ -39,6 +39,7 @@ from ctr_samples.config.split import Sampling, Split
 from ctr_samples.config.view import DailyCountView, EventView, SnapshotView, StaticView, View, WindowView
 
 __all__ = [
+    "ActionLabel",
     "Aggregates",
     "CatalogSource",
     "ColumnarSource",
@@ -59,6 +60,7 @@ __all__ = [
     "LoadedConfig",
     "Output",
     "Quality",
+    "RowLabel",
     "Sampling",
     "SnapshotView",
     "Source",

@@ -31,6 +31,14 @@ Expression = Annotated[str, BeforeValidator(as_text), Field(min_length=1)]
 """A Spark SQL expression over the columns of one source, from an allow-list of functions."""
 
 
+def _as_list(value: Any) -> Any:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+OneOrMore = BeforeValidator(_as_list)
+"""For a list of which a single entry may stand alone."""
+
+
 class Model(BaseModel):
     """A part of the configuration: unknown keys fail, and nothing changes it once it is read."""
 

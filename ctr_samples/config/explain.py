@@ -8,8 +8,8 @@ from datetime import date, timedelta
 from ctr_samples.config.counting import DailyCounts
 from ctr_samples.config.feature import Feature
 from ctr_samples.config.job import JobConfig
-from ctr_samples.config.label import Label
-from ctr_samples.config.references import inherited, keys_of
+from ctr_samples.config.label import ActionLabel, Label, RowLabel
+from ctr_samples.config.references import inherited, match_of
 from ctr_samples.config.source import Source
 from ctr_samples.config.units import format_duration, format_size
 from ctr_samples.config.view import AgingView, EventView, SnapshotView, StaticView, View, WindowView
@@ -27,6 +27,8 @@ def _sources(config: JobConfig, run_date: date | None) -> Iterator[str]:
     for name, source in config.sources.items():
         without = "; empty if it is not there" if source.may_be_absent else ""
         yield f"  {name}: {source.format} at {source.place}{_days(source, run_date)}{without}"
+        for element, items in source.explode.items():
+            yield f"    each element of {items} becomes a row, as {element}"
 
 
 def _days(source: Source, run_date: date | None) -> str:
@@ -46,7 +48,8 @@ def _samples(config: JobConfig) -> Iterator[str]:
     if shown.explode:
         yield f"  the list in {shown.article} becomes one impression for each article, with its position"
     if shown.dedup:
-        yield f"  one that follows another of the same user and article within {format_duration(shown.dedup)} is a repeat"
+        same = " and ".join(shown.entities)
+        yield f"  one that follows another of the same {same} within {format_duration(shown.dedup)} is a repeat"
     if shown.skip_above:
         yield f"  of a list with {shown.skip_above}, those below its last position are dropped"
     for name, label in config.labels.items():
@@ -54,7 +57,15 @@ def _samples(config: JobConfig) -> Iterator[str]:
 
 
 def _label(label: Label, config: JobConfig) -> str:
-    first, *others = [f"{kind} and article" for kind, _ in keys_of(label, config.impressions)]
+    if isinstance(label, RowLabel):
+        what = "1 if" if label.is_flag else "the number"
+        known = f", known {format_duration(label.known_after)} after the impression" if label.known_after else ""
+        return f"{what} {label.expr}, in the impression's own row{known}"
+    return _of_actions(label, config)
+
+
+def _of_actions(label: ActionLabel, config: JobConfig) -> str:
+    first, *others = [" and ".join(names) for names in match_of(label, config.impressions)]
     key = first + "".join(f", else of the same {other}" for other in others)
     what = "1 if there is" if label.reduce == "any" else f"{label.reduce} of {label.value} over"
     early = f" (up to {format_duration(label.skew)} before it, if none was shown before)" if label.skew else ""
@@ -75,7 +86,7 @@ def _views(config: JobConfig) -> Iterator[str]:
 
 
 def _view(view: View) -> str:
-    same = f"the same {_ENTITIES[view.entity]}"
+    same = f"the same {' and '.join(view.joined_on)}"
     match view:
         case StaticView():
             return f"the one row of {view.source} with {same} (a table without times)"
@@ -109,9 +120,6 @@ def _known(view: AgingView) -> str:
     return f", once {format_duration(view.delay)} have passed" if view.delay else ""
 
 
-_ENTITIES = {"user": "user", "article": "article", "user_article": "user and article"}
-
-
 def _histories(config: JobConfig) -> Iterator[str]:
     for name, history in config.histories.items():
         resolved = inherited(history, config.impressions)
@@ -120,10 +128,8 @@ def _histories(config: JobConfig) -> Iterator[str]:
         delay = f", once {format_duration(history.available_after)} have passed" if history.available_after else ""
         by_request = resolved.request is not None and config.impressions.request is not None
         other = ", without those of its own request" if by_request else ""
-        yield (
-            f"  {name}: the last {history.last} different {resolved.item} that the user had in {history.source}{where} before "
-            f"the impression{age and f', with an age{age}'}{delay}{other}; newest first"
-        )
+        what = f"the last {history.last} different {resolved.item} that the {history.on} had in {history.source}{where}"
+        yield f"  {name}: {what} before the impression{age and f', with an age{age}'}{delay}{other}; newest first"
 
 
 def _age(view: AgingView) -> str:

@@ -11,7 +11,6 @@ from ctr_samples.config.feature_conflicts import MOST_MULTI_HOT, PARTS
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.names import (
     HISTORY_COLUMNS,
-    IMPRESSION_COLUMNS,
     LEGACY_LABEL,
     RESERVED_FEATURES,
     VIEW_METADATA,
@@ -27,7 +26,7 @@ _QUOTED = "; put a name with characters other than letters, digits and `_` betwe
 
 def feature_problems(config: JobConfig) -> Iterator[Problem]:
     """All problems of features that can be seen without reading any data."""
-    used: set[str] = set()
+    used = {other for view in config.views.values() for other in view.looked_up_in}
     for name, feature in config.features.items():
         if name in config.labels or name in RESERVED_FEATURES:
             yield Problem(("features", name), "is the name of a label or of a column that the job adds; rename it")
@@ -142,8 +141,8 @@ def _layout(config: JobConfig) -> Iterator[Problem]:
     total = sum(width(config, feature) or 0 for feature in config.features.values())
     if layout == "legacy_121" and total != LEGACY_SIZE:
         yield Problem(("output", "layout"), f"`legacy_121` needs {LEGACY_SIZE} numbers, but the features have {total}")
-    reduced = [label.reduce for label in config.labels.values()]
-    if layout == "legacy_121" and (reduced != ["any"] or config.sampling is not None):
+    flags = [label.is_flag for label in config.labels.values()]
+    if layout == "legacy_121" and (flags != [True] or config.sampling is not None):
         what = "`legacy_121` records hold one label of `reduce: any` and no weight: keep one such label, no `sampling`"
         yield Problem(("output", "layout"), what)
 
@@ -182,7 +181,7 @@ def _lambda_parameters(code: str) -> set[str]:
 
 def _unknown_column(config: JobConfig, view: str, column: str) -> Iterator[str]:
     if view == "impression":
-        valid = [*IMPRESSION_COLUMNS, *config.impressions.columns]
+        valid = config.impressions.column_names
         if column not in valid:
             yield f"impressions have no column {column!r}{nearest(column, valid)}"
         return

@@ -1,4 +1,4 @@
-"""Histories: the user's last actions before each impression."""
+"""Histories: the last actions of a user, or of another key, before each impression."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ _INHERITED = "Default, in the impressions' source:"
 
 
 class History(Model):
-    """The user's last actions before an impression, newest first, each item once, without those of the impression's request.
+    """The last actions of the user, or of another key, before an impression, newest first, each item once, without those of the
+    impression's request.
 
     It has `items`, `ages_s` (seconds from the action to the impression), one list for each of `columns`, `length` and `matched`
     (whether there is any). A feature made from a list is `ragged`, or has a `shape` to which the list is cut or padded at the
@@ -23,9 +24,11 @@ class History(Model):
     source: Name = Field(description="A name under `sources`.")
     where: Expression | None = Field(None, description="Which rows are these actions.")
     time: Expression | None = Field(None, description=f"When the action happened. {_INHERITED} the same as there.")
-    user: Expression | None = Field(None, description=f"The user's key. {_INHERITED} the same as there.")
+    on: Name = Field("user", description="Whose actions they are: a name under `impressions.keys`.")
+    key: Expression | None = Field(None, description=f"That key of an action. {_INHERITED} the same as there.")
+    user: Expression | None = Field(None, description="The same as `key`, where the history is the user's.")
     item: Expression | None = Field(
-        None, description=f"What was acted on: text or an integer. {_INHERITED} the article."
+        None, description=f"What was acted on: text or an integer. {_INHERITED} what was shown."
     )
     request: Expression | None = Field(
         None, description=f"To leave out the impression's own request. {_INHERITED} the same as there."
@@ -34,6 +37,16 @@ class History(Model):
     within: Age = Field(description="The greatest age of an action (inclusive).")
     available_after: Duration | None = Field(None, description="How long after it happened an action is known.")
     columns: dict[Name, Expression] = Field({}, description="More lists: name -> one value of each action.")
+
+    @model_validator(mode="after")
+    def _key_is_said_once(self) -> History:
+        if self.user is not None and self.key is not None:
+            raise ValueError("found both `key` and `user`, which are the same; remove one")
+        if self.user is not None and self.on != "user":
+            raise ValueError(
+                f"`user` is for histories of the user and this one is `on: {self.on}`; give its `key` instead"
+            )
+        return self
 
     @model_validator(mode="after")
     def _knows_some_action(self) -> History:

@@ -7,7 +7,11 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from ctr_samples.config.base import Expression, Model, Name
+from ctr_samples.config.names import OWN_COLUMNS
 from ctr_samples.config.units import Duration
+
+_SHOWN = ("article", "item")
+"""The keys that name what was shown, where the configuration does not say which one does."""
 
 
 class Impressions(Model):
@@ -15,36 +19,88 @@ class Impressions(Model):
 
     source: Name = Field(description="A name under `sources`.")
     where: Expression | None = Field(None, description="Which rows are impressions.")
-    time: Expression = Field(description="When the article was shown.")
-    user: Expression | None = Field(None, description="The user's key; user views need it.")
-    article: Expression = Field(description="The article's key.")
+    time: Expression = Field(description="When it was shown.")
+    keys: dict[Name, Expression] = Field(
+        {},
+        description="Any number of keys, by names of your choice: `{user: uid, item: item_id, query: lower(q)}`. Views, "
+        "histories, labels and splits refer to these names, features to `impression.<name>`. A null key matches nothing.",
+    )
+    user: Expression | None = Field(None, description="The same as `keys.user`.")
+    article: Expression | None = Field(None, description="The same as `keys.article`.")
+    shown: Name | None = Field(
+        None,
+        description="The key that names what was shown: an impression without it is dropped and counted. Default: `article` or "
+        "`item`, if there is such a key.",
+    )
     request: Expression | None = Field(None, description="A request id that actions carry too.")
     position: Expression | None = Field(
         None, description="Its place in the list shown; with `explode` it is the place in the column."
     )
     explode: Literal["article"] | None = Field(
-        None, description="`article`: the column holds a list (an array, or text such as `[18577, 14299]`)."
+        None,
+        description="`article`: the column holds a list (an array, or text such as `[18577, 14299]`). For lists of anything "
+        "else see `sources.<name>.explode`.",
+    )
+    identity: Literal["keys", "row"] = Field(
+        "keys",
+        description="What makes the id of an impression: its request and keys, with its time where there is no request; or "
+        "`row`, all columns of the source: each row is an impression of its own, equal rows too.",
     )
     dedup: Duration | None = Field(
         None,
-        description="Without `request`: an impression this soon after the previous one of the same user and article is a "
-        "repeat.",
+        description="Without `request`: an impression this soon after the previous one with the same keys is a repeat.",
     )
     skip_above: Name | None = Field(
         None,
-        description="A label with `reduce: any`: in a list with one, impressions below its last position are dropped, since "
-        "the user may never have scrolled that far.",
+        description="A label with `reduce: any`, or of the row: in a list with one, impressions below its last position are "
+        "dropped, since the user may never have scrolled that far.",
     )
     columns: dict[Name, Expression] = Field({}, description="More columns to carry along, as `impression.<name>`.")
 
+    @property
+    def entities(self) -> dict[str, str]:
+        """All keys with their expressions, `user` and `article` first."""
+        short = {name: getattr(self, name) or self.keys.get(name) for name in ("user", "article")}
+        first = {name: text for name, text in short.items() if text is not None}
+        return first | {name: text for name, text in self.keys.items() if name not in first}
+
+    @property
+    def shown_key(self) -> str | None:
+        """The key that names what was shown; None where none does."""
+        return self.shown or next((name for name in _SHOWN if name in self.entities), None)
+
+    @property
+    def column_names(self) -> list[str]:
+        """All columns of an impression, in the order in which they are carried."""
+        first, last = OWN_COLUMNS[:2], OWN_COLUMNS[2:]
+        return [*first, *self.entities, *last, *self.columns]
+
+    @model_validator(mode="after")
+    def _keys_are_said_once(self) -> Impressions:
+        for name in ("user", "article"):
+            if getattr(self, name) is not None and name in self.keys:
+                raise ValueError(f"found both `{name}` and `keys.{name}`, which are the same; remove one")
+        if self.shown is not None and self.shown not in self.entities:
+            raise ValueError(f"`shown: {self.shown}` is none of the keys; expected one of {', '.join(self.entities)}")
+        return self
+
     @model_validator(mode="after")
     def _can_be_told_apart(self) -> Impressions:
-        if self.user is None and self.request is None:
-            raise ValueError("needs `user` or `request`, to tell impressions apart")
+        alone = set(self.entities) <= {self.shown_key}
+        if alone and self.request is None and self.identity == "keys":
+            raise ValueError(
+                "needs `user`, another key or `request`, to tell impressions apart; with `identity: row` each row is one"
+            )
+        if self.explode and self.article is None:
+            raise ValueError("`explode: article` needs `article`, the column that holds the list")
         if self.explode and self.position is not None:
             raise ValueError("`explode` gives the position; remove `position`")
         if self.request is not None and self.dedup is not None:
             raise ValueError("`dedup` has no effect with `request`: within a request an article counts once; remove it")
+        if self.identity == "row" and self.dedup is not None:
+            raise ValueError("`dedup` has no effect with `identity: row`, where no row is a repeat; remove one")
         if self.skip_above is not None and self.explode is None and self.position is None:
             raise ValueError("`skip_above` needs positions: set `explode` or `position`")
+        if self.skip_above is not None and self.request is None and "user" not in self.entities:
+            raise ValueError("`skip_above` needs `request`, or a key `user`, to tell which rows are of one list")
         return self

@@ -1,22 +1,81 @@
-"""Labels: the actions that a model predicts."""
+"""Labels: what a model predicts. Actions after an impression, or what its own row says."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from ctr_samples.config.base import Expression, Model, Name
+from ctr_samples.config.base import Expression, Name, OneOrMore, hint
+from ctr_samples.config.kinds import Kind, kinds_of, without_absent
 from ctr_samples.config.units import Duration
 
 _INHERITED = "Default, in the impressions' source: the same as there."
 
 
-class Label(Model):
+class LabelKind(Kind):
+    """What a model should predict of an impression."""
+
+    thing: ClassVar[str] = "label"
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it is 0 or 1; else it is a number, with a mask that says whether there is one."""
+        raise NotImplementedError
+
+    @property
+    def matures_after(self) -> timedelta:
+        """How long after an impression its label is known."""
+        raise NotImplementedError
+
+
+class RowLabel(LabelKind):
+    """What the impression's own row says: known at once, unless `known_after` says when."""
+
+    kind: ClassVar[str] = "labels of the row"
+    told_by: ClassVar[str] = "`expr` is for labels of the row"
+    instead: ClassVar = {
+        "where": "write the condition into `expr` instead.",
+        "window": "say with `known_after` how long after the impression the label is known instead.",
+        "reduce": "the row has one value. Remove it.",
+        "value": "give the number as `expr`, with `dtype: float32`, instead.",
+    }
+
+    expr: Expression = Field(
+        description="A condition, or an integer that is 0 or 1, over the impressions' source; with `dtype: float32` a number."
+    )
+    dtype: Literal["int64", "float32"] = Field(
+        "int64",
+        description="`int64`: 0 or 1, and 0 where `expr` is null; `float32`: a number, and a mask `<name>__mask` that is 0 "
+        "where it is null.",
+    )
+    known_after: Duration | None = Field(
+        None, description="How long after the impression the row has its final value; default: at once."
+    )
+
+    @property
+    def is_flag(self) -> bool:
+        """Whether it is 0 or 1."""
+        return self.dtype == "int64"
+
+    @property
+    def matures_after(self) -> timedelta:
+        """The `known_after`."""
+        return self.known_after or timedelta()
+
+
+class ActionLabel(LabelKind):
     """An action after an impression that a model should predict."""
 
-    source: Name = Field(description="A name under `sources`.")
+    kind: ClassVar[str] = "labels of actions"
+    told_by: ClassVar[str] = "`source` is for labels of actions"
+    instead: ClassVar = {"expr": "say with `where` which rows are these actions instead."}
+
+    source: Name = Field(
+        description="A name under `sources`.",
+        json_schema_extra=hint("a label that the impression's own row holds says `expr` instead"),
+    )
     where: Expression | None = Field(None, description="Which rows are these actions.")
     window: Duration = Field(description="How long after the impression an action still counts (inclusive).")
     time: Expression | None = Field(
@@ -30,6 +89,17 @@ class Label(Model):
     )
     request: Expression | None = Field(
         None, description=f"The request's id. {_INHERITED} In any other source: no match by request."
+    )
+    keys: dict[Name, Expression] = Field(
+        {},
+        description="The action's keys, by the names under `impressions.keys`; `user` and `article` are the same said shorter. "
+        f"{_INHERITED}",
+    )
+    match: tuple[Annotated[tuple[Name, ...], OneOrMore, Field(min_length=1)], ...] | None = Field(
+        None,
+        min_length=1,
+        description="The keys that find an action's impression, tried in order: `[[request, item], [user, item]]`. Default: "
+        "the request and what was shown; then the user, or all keys that both have where there is no user, and what was shown.",
     )
     skew: Duration = Field(
         timedelta(),
@@ -57,10 +127,51 @@ class Label(Model):
             )
         return value
 
+    @property
+    def is_flag(self) -> bool:
+        """Whether it is 0 or 1."""
+        return self.reduce == "any"
+
+    @property
+    def matures_after(self) -> timedelta:
+        """The `window`."""
+        return self.window
+
     @model_validator(mode="after")
-    def _value_fits_reduce(self) -> Label:
+    def _keys_are_said_once(self) -> ActionLabel:
+        for name in ("user", "article"):
+            if getattr(self, name) is not None and name in self.keys:
+                raise ValueError(f"found both `{name}` and `keys.{name}`, which are the same; remove one")
+        if "request" in self.keys:
+            raise ValueError("found `keys.request`; give the request's id as `request`, beside `keys`")
+        return self
+
+    @model_validator(mode="after")
+    def _value_fits_reduce(self) -> ActionLabel:
         if self.skew > timedelta(hours=1):
             raise ValueError("found more than 1h in `skew`, expected the few seconds by which clocks disagree")
         if (self.value is None) != (self.reduce == "any"):
             raise ValueError("`reduce: sum`, `max` and `first` need `value`; `reduce: any` takes none")
         return self
+
+
+def _model_of(label: dict[str, Any]) -> type[LabelKind]:
+    return RowLabel if label.get("expr") is not None and label.get("source") is None else ActionLabel
+
+
+def _tag(label: Any) -> str:
+    if isinstance(label, LabelKind):
+        return label.kind
+    return (_model_of(label) if isinstance(label, dict) else ActionLabel).kind
+
+
+def _without_absent(label: Any) -> Any:
+    return without_absent(label, _model_of(label), kinds_of(Label).values()) if isinstance(label, dict) else label
+
+
+Label = Annotated[
+    Annotated[RowLabel, Tag(RowLabel.kind)] | Annotated[ActionLabel, Tag(ActionLabel.kind)],
+    Discriminator(_tag),
+    BeforeValidator(_without_absent),
+]
+"""What a model should predict of an impression."""

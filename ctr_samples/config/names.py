@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-IMPRESSION_COLUMNS = ("impression_id", "impression_time", "user", "article", "request", "position")
-"""What every impression has, besides ``impressions.columns``."""
+OWN_COLUMNS = ("impression_id", "impression_time", "request", "position")
+"""What every impression has, besides its keys and ``impressions.columns``."""
 
 VIEW_METADATA = ("age_s", "matched")
 """What the as-of join adds to every view."""

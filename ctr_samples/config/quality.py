@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field, field_validator, model_validator
 
-from ctr_samples.config.base import Model
+from ctr_samples.config.base import Model, Name
 
 
 class Limits(Model):
@@ -18,6 +18,12 @@ class Limits(Model):
     without: tuple[str, ...] = Field(
         (), description="Features, views or labels that this check passes over: a raw time moves every day."
     )
+
+
+class KeyLimits(Limits):
+    """Limits of what one key may have."""
+
+    key: Name = Field("user", description="The key that is looked at: a name under `impressions.keys`.")
 
 
 def _limits(warn: float | None, fail: float | None, description: str) -> Any:
@@ -61,7 +67,10 @@ class Quality(Model):
     leak: Limits = _limits(
         0.9, 0.97, "AUC of a feature alone, or of its presence: too good to be known before the click."
     )
-    heavy_user: Limits = _limits(0.05, 0.2, "Share of the samples that come from one user.")
+    heavy_user: KeyLimits = Field(
+        KeyLimits(warn=0.05, fail=0.2),
+        description="Share of the samples that come from one user, or from one `key` of another name.",
+    )
     dropped: Limits = _limits(0.05, 0.2, "Rise of the share of impressions that are dropped, for each reason.")
     orphans: Limits = _limits(0.1, 0.3, "Rise of the share of a label's actions that find no impression.")
     identical: Limits = _limits(0.1, 0.4, "Rise of the share of samples that equal another sample in all features.")
@@ -92,5 +101,5 @@ class Quality(Model):
 
 def _over(default: Limits, given: Any) -> Any:
     if given == "off":
-        return Limits()
+        return {"warn": None, "fail": None}
     return {**default.model_dump(), **given} if isinstance(given, dict) else given

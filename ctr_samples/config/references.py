@@ -15,26 +15,49 @@ from ctr_samples.config.feature_checks import feature_problems
 from ctr_samples.config.history import History
 from ctr_samples.config.impressions import Impressions
 from ctr_samples.config.job import JobConfig
-from ctr_samples.config.label import Label
+from ctr_samples.config.label import ActionLabel, Label
 from ctr_samples.config.masking import HIDDEN_PARAMETER
-from ctr_samples.config.names import HISTORY_COLUMNS, IMPRESSION_COLUMNS, RESERVED_FEATURES, mask_of
+from ctr_samples.config.names import HISTORY_COLUMNS, OWN_COLUMNS, RESERVED_FEATURES, VIEW_METADATA, mask_of
 from ctr_samples.config.problems import Problem, nearest
 from ctr_samples.config.source import FileSource
 from ctr_samples.config.units import format_duration
 from ctr_samples.config.view import AgingView, DailyCountView, SnapshotView, View, WindowView
 
 
-def keys_of(label: Label, shown: Impressions) -> tuple[tuple[str, str], ...]:
-    """The kinds of key that find an action's impression, in the order in which they are tried, with the action's expression.
+def action_keys(label: ActionLabel, shown: Impressions) -> dict[str, str]:
+    """The keys that an action shares with impressions, with its expressions: what was shown first, the request last.
 
     A label inherits keys from ``impressions`` where both are cut out of one log.
     """
-    inherits = label.source == shown.source
-    own = {
-        "request": (shown.request, label.request or (shown.request if inherits else None)),
-        "user": (shown.user, label.user or (shown.user if inherits else None)),
-    }
-    return tuple((kind, text) for kind, (there, text) in own.items() if there is not None and text is not None)
+    there = {**shown.entities, **({"request": shown.request} if shown.request is not None else {})}
+    given = {"user": label.user, "article": label.article, "request": label.request, **label.keys}
+    own = {name: text for name, text in given.items() if text is not None}
+    inherited_keys = there if label.source == shown.source else {}
+    return {name: text for name in there if (text := own.get(name) or inherited_keys.get(name)) is not None}
+
+
+def match_of(label: ActionLabel, shown: Impressions) -> tuple[tuple[str, ...], ...]:
+    """The keys that find an action's impression, each a set of names, in the order in which they are tried; maybe none."""
+    if label.match is not None:
+        return label.match
+    keys, item = action_keys(label, shown), shown.shown_key
+    if item is not None and item not in keys:
+        return ()
+    others = [name for name in keys if name not in (item, "request")]
+    tried = [["request"]] if "request" in keys else []
+    tried += [["user"] if "user" in others else others] if others else []
+    return tuple((*names, *([item] if item is not None else [])) for names in tried)
+
+
+def actions_among(labels: Mapping[str, Label]) -> dict[str, ActionLabel]:
+    """The labels that are made from actions."""
+    return {name: label for name, label in labels.items() if isinstance(label, ActionLabel)}
+
+
+def measured_key(config: JobConfig) -> str | None:
+    """The key of the impressions whose shares `heavy_user` looks at; None where they have none of that name."""
+    key = config.quality.heavy_user.key
+    return key if key in config.impressions.entities else None
 
 
 def check_references(config: JobConfig) -> list[Problem]:
@@ -47,7 +70,9 @@ def check_references(config: JobConfig) -> list[Problem]:
         *_days_of_skew(config),
         *_impressions(config),
         *_labels(config),
+        *_keys_of_quality(config),
         *_views(config),
+        *_chains(config),
         *_histories(config),
         *feature_problems(config),
         *_exempted(config),
@@ -57,7 +82,7 @@ def check_references(config: JobConfig) -> list[Problem]:
 
 def _sources(config: JobConfig) -> Iterator[Problem]:
     named = [("impressions", config.impressions.source)]
-    named += [(f"labels.{name}", label.source) for name, label in config.labels.items()]
+    named += [(f"labels.{name}", label.source) for name, label in actions_among(config.labels).items()]
     named += [(f"views.{name}", view.source) for name, view in config.views.items()]
     named += [(f"histories.{name}", history.source) for name, history in config.histories.items()]
     for place, wanted in named:
@@ -130,7 +155,7 @@ def _days_after(config: JobConfig) -> Iterator[Problem]:
     """An action may follow its impression into the next day, and belongs to the last impression before it."""
     shown = config.impressions.source
     for name, source in config.sources.items():
-        windows = [label.window for label in config.labels.values() if name in (label.source, shown)]
+        windows = [label.window for label in actions_among(config.labels).values() if name in (label.source, shown)]
         window = max(windows, default=timedelta())
         needed = _whole_days(window)
         if source.is_dated and needed > source.days_after:
@@ -143,7 +168,7 @@ def _days_after(config: JobConfig) -> Iterator[Problem]:
 
 def _days_of_skew(config: JobConfig) -> Iterator[Problem]:
     """An action may come before its impression, thus before midnight, and an earlier impression may take it."""
-    for label_name, label in config.labels.items():
+    for label_name, label in actions_among(config.labels).items():
         needed = _whole_days(label.skew)
         for name in dict.fromkeys((label.source, config.impressions.source)):
             source = config.sources[name]
@@ -160,23 +185,32 @@ def _whole_days(span: timedelta) -> int:
 
 
 def _impressions(config: JobConfig) -> Iterator[Problem]:
-    for name in config.impressions.columns:
-        if name in IMPRESSION_COLUMNS:
+    shown = config.impressions
+    for name in shown.keys:
+        if name in (*OWN_COLUMNS, "impression", "time"):
+            yield Problem(
+                ("impressions", "keys", name), f"{name!r} is a name that every impression has; rename the key"
+            )
+    for name in shown.columns:
+        if name in (*OWN_COLUMNS, *shown.entities):
             yield Problem(("impressions", "columns", name), f"{name!r} is a name that every impression has; rename it")
-    if config.split.by in ("user", "request") and getattr(config.impressions, config.split.by) is None:
-        what = f"samples cannot be split by {config.split.by}, since `impressions.{config.split.by}` is not set"
-        yield Problem(("split", "by"), what)
+    by = config.split.by
+    if by == "request" and shown.request is None:
+        yield Problem(("split", "by"), "samples cannot be split by request, since `impressions.request` is not set")
+    elif by not in (*shown.entities, "request", "impression", "time"):
+        near = nearest(by, [*shown.entities, "request", "impression", "time"])
+        yield Problem(("split", "by"), f"samples cannot be split by {by}: impressions have no such key{near}")
     skip = config.impressions.skip_above
     if skip is not None and skip not in config.labels:
         what = f"there is no label {skip!r}{nearest(skip, config.labels)}"
         yield Problem(("impressions", "skip_above"), what)
-    elif skip is not None and config.labels[skip].reduce != "any":
+    elif skip is not None and not config.labels[skip].is_flag:
         yield Problem(("impressions", "skip_above"), f"label {skip!r} has a value; expected a label with `reduce: any`")
 
 
 def _labels(config: JobConfig) -> Iterator[Problem]:
     shown = config.impressions
-    taken = {"impression", *IMPRESSION_COLUMNS, *shown.columns, *config.views, *config.histories}
+    taken = {"impression", *shown.column_names, *config.views, *config.histories}
     others = {*taken, *config.labels, *config.features}
     for name, label in config.labels.items():
         where = ("labels", name)
@@ -189,13 +223,36 @@ def _labels(config: JobConfig) -> Iterator[Problem]:
             for mask in _masks(name, label)
             if mask in others
         )
-        if label.source != shown.source:
-            for key in ("time", "article"):
-                if getattr(label, key) is None:
-                    what = f"needs `{key}`, since its source is not that of `impressions`"
-                    yield Problem(where, what)
-        if not keys_of(label, shown):
-            yield Problem(where, "needs `request` or `user`, set here and under `impressions`, to find its impression")
+        if isinstance(label, ActionLabel):
+            yield from _matching(where, label, shown)
+
+
+def _matching(where: tuple[str, ...], label: ActionLabel, shown: Impressions) -> Iterator[Problem]:
+    """An action needs a time, what was acted on, and a key that finds its impression."""
+    elsewhere, item = label.source != shown.source, shown.shown_key
+    if elsewhere and label.time is None:
+        yield Problem(where, "needs `time`, since its source is not that of `impressions`")
+    keys = action_keys(label, shown)
+    for name in label.keys:
+        if name not in shown.entities:
+            yield Problem((*where, "keys", name), f"impressions have no key {name!r}{nearest(name, shown.entities)}")
+    if label.match is None:
+        if item is not None and item not in keys:
+            key = item if item == "article" else f"keys.{item}"
+            yield Problem(where, f"needs `{key}`, since its source is not that of `impressions`")
+        elif not match_of(label, shown):
+            yield Problem(
+                where,
+                "needs `request`, `user` or another key, set here and under `impressions`, to find its impression",
+            )
+        return
+    there = [*shown.entities, *(["request"] if shown.request is not None else [])]
+    for name in dict.fromkeys(name for names in label.match for name in names):
+        if name not in there:
+            yield Problem((*where, "match"), f"impressions have no key {name!r}{nearest(name, there)}")
+        elif name not in keys:
+            key = name if name in ("user", "article", "request") else f"keys.{name}"
+            yield Problem(where, f"needs `{key}`, which `match` names, since its source is not that of `impressions`")
 
 
 def _exempted(config: JobConfig) -> Iterator[Problem]:
@@ -210,21 +267,71 @@ def _exempted(config: JobConfig) -> Iterator[Problem]:
 
 def _masks(name: str, label: Label) -> list[str]:
     """The column beside a reduced label that says whether there was a value."""
-    return [] if label.reduce == "any" else [mask_of(name)]
+    return [] if label.is_flag else [mask_of(name)]
 
 
 def _views(config: JobConfig) -> Iterator[Problem]:
     for name, view in config.views.items():
         if name == "impression":
             yield Problem(("views", name), "'impression' names the impression itself; rename the view")
-        if view.entity != "article" and config.impressions.user is None:
-            yield Problem(("views", name, "entity"), f"found {view.entity}, but `impressions.user` is not set")
+        yield from _joined_on(name, view, config)
         if isinstance(view, DailyCountView):
             yield from _counted(("views", name, "daily_counts"), view.daily_counts.counts, view.daily_counts.rates)
         if isinstance(view, WindowView):
             yield from _aggregates(("views", name, "aggregates"), view.aggregates)
         if config.sources[view.source].is_dated:
             yield from _days_before(name, view, config)
+
+
+def _joined_on(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
+    """Keys that impressions have, and columns of other views."""
+    shown = config.impressions
+    there = [*shown.entities, *(["request"] if shown.request is not None else [])]
+    for part in view.joined_on:
+        other, dot, column = part.partition(".")
+        if view.entity is not None and part not in there:
+            yield Problem(("views", name, "entity"), f"found {view.entity}, but `impressions.{part}` is not set")
+        elif not dot and part not in there:
+            valid = [*there, *[f"{v}.<column>" for v in config.views if v != name]]
+            yield Problem(("views", name, "on"), f"impressions have no key {part!r}{nearest(part, valid)}")
+        elif dot and other not in config.views:
+            yield Problem(("views", name, "on"), f"there is no view {other!r}{nearest(other, config.views)}")
+        elif dot and column.partition(".")[0] in VIEW_METADATA:
+            yield Problem(("views", name, "on"), f"{part!r} is no key; expected a column of the source of {other!r}")
+        elif dot and config.views[other].counted is not None:
+            what = f"{other!r} has counts and no keys; expected a view whose rows are those of its source"
+            yield Problem(("views", name, "on"), what)
+
+
+def _chains(config: JobConfig) -> Iterator[Problem]:
+    """Views that wait for each other's keys."""
+    for circle in _circles(config.views):
+        path = " -> ".join((*circle, circle[0]))
+        yield Problem(
+            ("views", circle[0], "on"), f"the views wait for each other's keys ({path}); remove one of these `on`"
+        )
+
+
+def _circles(views: Mapping[str, View]) -> Iterator[tuple[str, ...]]:
+    done: set[str] = set()
+
+    def follow(name: str, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        if name in path:
+            yield path[path.index(name) :]
+        elif name in views and name not in done:
+            for other in views[name].looked_up_in:
+                yield from follow(other, (*path, name))
+            done.add(name)
+
+    for name in views:
+        yield from follow(name, ())
+
+
+def _keys_of_quality(config: JobConfig) -> Iterator[Problem]:
+    heavy, keys = config.quality.heavy_user, config.impressions.entities
+    if "key" in heavy.model_fields_set and heavy.key not in keys:
+        what = f"impressions have no key {heavy.key!r}{nearest(heavy.key, keys)}"
+        yield Problem(("quality", "heavy_user", "key"), what)
 
 
 def _days_before(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
@@ -299,11 +406,14 @@ def _counted(where: tuple[str, ...], counts: Mapping[str, str], rates: Mapping[s
 
 
 def inherited(history: History, shown: Impressions) -> History:
-    """A history with the keys that it takes from ``impressions``, where both are cut out of one log."""
-    if history.source != shown.source:
-        return history
-    defaults = {"time": shown.time, "user": shown.user, "item": shown.article, "request": shown.request}
-    return history.model_copy(update={key: getattr(history, key) or value for key, value in defaults.items()})
+    """A history with what it takes from ``impressions``, where both are cut out of one log."""
+    own = {name: getattr(history, name) for name in ("time", "key", "item", "request")}
+    own["key"] = history.key or history.user
+    if history.source == shown.source:
+        item = shown.entities.get(shown.shown_key or "")
+        there = {"time": shown.time, "key": shown.entities.get(history.on), "item": item, "request": shown.request}
+        own = {name: text or there[name] for name, text in own.items()}
+    return history.model_copy(update=own)
 
 
 def _histories(config: JobConfig) -> Iterator[Problem]:
@@ -311,12 +421,17 @@ def _histories(config: JobConfig) -> Iterator[Problem]:
         where = ("histories", name)
         if name == "impression" or name in config.views:
             yield Problem(where, f"{name!r} names the impression or a view; rename the history")
-        if config.impressions.user is None:
-            yield Problem(where, "needs `impressions.user`, which is not set")
+        if history.on not in config.impressions.entities:
+            if history.on == "user":
+                yield Problem(where, "needs `impressions.user`, which is not set")
+            else:
+                near = nearest(history.on, config.impressions.entities)
+                yield Problem((*where, "on"), f"impressions have no key {history.on!r}{near}")
             continue
-        for key in ("time", "user", "item"):
+        for key in ("time", "key", "item"):
             if getattr(inherited(history, config.impressions), key) is None:
-                yield Problem(where, f"needs `{key}`, since its source is not that of `impressions`")
+                said = "user" if key == "key" and history.on == "user" else key
+                yield Problem(where, f"needs `{said}`, since its source is not that of `impressions`")
         if history.request is not None and config.impressions.request is None:
             yield Problem((*where, "request"), "has no effect, since `impressions.request` is not set; remove it")
         for column in history.columns:
@@ -334,7 +449,7 @@ def _histories(config: JobConfig) -> Iterator[Problem]:
                 )
 
 
-_OF_AN_ACTION = ("user", "time", "item", "request")
+_OF_AN_ACTION = ("time", "item", "request")
 
 
 def _case(config: JobConfig) -> Iterator[Problem]:
@@ -344,7 +459,8 @@ def _case(config: JobConfig) -> Iterator[Problem]:
     ]
     samples = [(name, ()) for name in RESERVED_FEATURES]
     yield from _meeting([*samples, *labels, *[(name, ("features", name)) for name in config.features]])
-    built_in = [(name, ()) for name in ("impression", *IMPRESSION_COLUMNS)]
+    built_in: list[tuple[str, tuple[str, ...]]] = [(name, ()) for name in ("impression", *OWN_COLUMNS)]
+    built_in += [(name, ("impressions", "keys", name)) for name in config.impressions.entities]
     columns = [(name, ("impressions", "columns", name)) for name in config.impressions.columns]
     views = [(name, ("views", name)) for name in config.views]
     histories = [(name, ("histories", name)) for name in config.histories]

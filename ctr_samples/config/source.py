@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from ctr_samples.config.base import Model, Scalar, as_text, from_home, hint
+from ctr_samples.config.base import Expression, Model, Name, Scalar, as_text, from_home, hint
 from ctr_samples.config.kinds import Kind, kinds_of, without_absent
 
 
@@ -48,6 +48,13 @@ class SourceKind(Kind):
     days_before: int = Field(0, ge=0, le=3660, description="How many days before the run date are read too.")
     days_after: int = Field(0, ge=0, le=366, description="How many days after the run date are read too (late clicks).")
     bad_records: BadRecords = Field(BadRecords(), description="How many unreadable lines and rows are tolerated.")
+    explode: dict[Name, Expression] = Field(
+        {},
+        max_length=1,
+        description="A name and a list: each element becomes a row, with the element in a column of that name and its place "
+        "from 0 on in `<name>_position`, as in `{shown: \"split(impressions, ' ')\"}`. Without a list there is one row whose "
+        "element is null.",
+    )
 
     @property
     def place(self) -> str:

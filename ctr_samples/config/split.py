@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pydantic import Field, model_validator
 
-from ctr_samples.config.base import Model
+from ctr_samples.config.base import Model, Name
 
 
 class Split(Model):
@@ -14,9 +12,10 @@ class Split(Model):
 
     eval: float = Field(0.1, ge=0, lt=1, description="Share of the hash range that goes to eval.")
     test: float = Field(0.0, ge=0, lt=1, description="Share of the hash range that goes to a third split, test.")
-    by: Literal["user", "article", "request", "impression", "time"] = Field(
+    by: Name = Field(
         "impression",
-        description="All samples of one such key go to the same split. `time`: the last hours of the day go to eval.",
+        description="A name under `impressions.keys`, `request` or `impression`: all samples of one such key go to the same "
+        "split. `time`: the last hours of the day go to eval.",
     )
     eval_from: str | None = Field(
         None,

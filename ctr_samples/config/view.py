@@ -8,36 +8,76 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from ctr_samples.config.base import Expression, Name, hint
+from ctr_samples.config.base import Expression, Name, OneOrMore, hint
 from ctr_samples.config.counting import Aggregates, DailyCounts
 from ctr_samples.config.kinds import Kind, keys_of, kinds_of, without_absent
 from ctr_samples.config.problems import closest
 from ctr_samples.config.units import Age, Duration, format_duration
 
 Entity = Literal["user", "article", "user_article"]
+_PART = r"[A-Za-z_][A-Za-z0-9_]*"
+Keys = Annotated[
+    tuple[Annotated[str, Field(pattern=rf"^{_PART}(\.{_PART})*$")], ...], OneOrMore, Field(min_length=1, max_length=8)
+]
+"""Names of keys, and columns of other views."""
 _DAY = timedelta(days=1)
 _METHOD = "How it is joined; default: what the planner finds best. The samples are the same."
 _INCLUSIVE = "Also use a row whose event time equals the impression's; it must be known by then."
 _SEQUENCE = "What orders rows with equal times, such as a version number: the greatest wins."
-_TOMBSTONE = "Which rows say that the entity has no features from then on."
+_TOMBSTONE = "Which rows say that the key has no features from then on."
 
 
 class ViewKind(Kind):
-    """A feature table of one entity, joined as of each impression."""
+    """A feature table of one key, or of several together, joined as of each impression."""
 
     thing: ClassVar[str] = "view"
 
     source: Name = Field(description="A name under `sources`.")
-    entity: Entity = Field(description="Whose features they are.")
-    key: Expression = Field(description="The entity's key in the source; with `user_article` the user's key.")
+    on: Keys | None = Field(
+        None,
+        description="Whose features they are: a name under `impressions.keys`, such as `item`; `request`; a column of another "
+        "view, such as `item.category_id`; or a list of them.",
+    )
+    entity: Entity | None = Field(
+        None, description="The same as `on: user`, `on: article` or `on: [user, article]`, with the `key` of each."
+    )
+    key: Annotated[tuple[Expression, ...], OneOrMore, Field(min_length=1)] = Field(
+        description="That key in the source; a list where `on` is one."
+    )
     article_key: Expression | None = Field(None, description="With `entity: user_article`: the article's key.")
     where: Expression | None = Field(None, description="Which rows to use.")
 
     @model_validator(mode="after")
-    def _article_key_fits_entity(self) -> Self:
+    def _keys_fit(self) -> Self:
         if (self.entity == "user_article") != (self.article_key is not None):
             raise ValueError("`entity: user_article` needs `article_key` beside `key`, and no other entity takes it")
+        if (self.entity is None) == (self.on is None):
+            raise ValueError(
+                "needs `on`, the key that it is joined on, or `entity`, which is the same said shorter; not both"
+            )
+        if len(self.keys) != len(self.joined_on):
+            raise ValueError(
+                f"found {len(self.keys)} `key` for {len(self.joined_on)} of `on`; expected one expression for each of "
+                f"[{', '.join(self.joined_on)}], in that order"
+            )
         return self
+
+    @property
+    def joined_on(self) -> tuple[str, ...]:
+        """What it is joined on: names of keys, or columns of other views as ``view.column``."""
+        if self.entity == "user_article":
+            return ("user", "article")
+        return self.on or (str(self.entity),)
+
+    @property
+    def keys(self) -> tuple[Expression, ...]:
+        """The expressions over the source that ``joined_on`` is compared with, in the same order."""
+        return (*self.key, self.article_key) if self.article_key is not None else self.key
+
+    @property
+    def looked_up_in(self) -> tuple[str, ...]:
+        """The views that give it a key, and must be joined before it."""
+        return tuple(dict.fromkeys(part.partition(".")[0] for part in self.joined_on if "." in part))
 
     @property
     def clock(self) -> Expression | None:
@@ -291,4 +331,4 @@ View = Annotated[
     Discriminator(_tag),
     BeforeValidator(_without_absent),
 ]
-"""A feature table of one entity, joined as of each impression."""
+"""A feature table of one key, or of several together, joined as of each impression."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from typing import Any
@@ -13,24 +13,45 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig, SnapshotView, StaticView
+from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.config.references import inherited
 from ctr_samples.errors import InputError
-from ctr_samples.explain.rules import Action, FeatureRow, HistoryRules, Impression, LabelRules, PastAction, ViewRules
+from ctr_samples.explain.rules import (
+    Action,
+    FeatureRow,
+    HistoryRules,
+    Impression,
+    LabelRules,
+    PastAction,
+    RowEvidence,
+    ViewRules,
+    judge_rows,
+)
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.job.run import read_inputs
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features import IMPRESSION, view_columns
-from ctr_samples.samples.histories.chunks import ITEM, REQUEST, TIE, TIME, USER
+from ctr_samples.samples.histories.chunks import ITEM, REQUEST, TIE, TIME
+from ctr_samples.samples.histories.chunks import KEY as OF
 from ctr_samples.samples.histories.join import actions_of_history
-from ctr_samples.samples.impressions import DROPPED, SKIP_ABOVE, cut_impressions, on_day
+from ctr_samples.samples.impressions import DROPPED, SKIP_ABOVE, cut_impressions, on_day, row_label
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.labels import ACTION, LabelPlan, actions_of, longest_window, plan_label
+from ctr_samples.samples.labels import (
+    ACTION,
+    LabelPlan,
+    actions_of,
+    key_of_action,
+    longest_window,
+    plan_labels,
+    rows_among,
+)
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.sampling import DOWN_SAMPLED
 from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE
+from ctr_samples.samples.views.keys import level_of
 from ctr_samples.samples.views.rows import usable, view_rows
-from ctr_samples.sparksql.columns import content_hash, pair_key
+from ctr_samples.sparksql.columns import content_hash, joint_key
 
 MOST = 1000
 """The most rows of one kind that are collected: the newest, or for a history those just before the impression."""
@@ -38,7 +59,7 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class LabelEvidence:
-    """What a label looks at: impressions of the same article, and the actions that share a key with the impression."""
+    """What a label of actions looks at: the actions that share keys with the impression, and the impressions that may too."""
 
     others: Sequence[Impression]
     actions: Sequence[Action]
@@ -47,8 +68,12 @@ class LabelEvidence:
 
 @dataclass(frozen=True, slots=True)
 class ViewEvidence:
-    """What a view looks at: its rows with the impression's key (None for a view without times), and the rules."""
+    """What a view looks at: its rows with the impression's key, and the rules (None for a view without times).
 
+    ``on`` says what the key is: names of keys, or columns of other views.
+    """
+
+    on: Sequence[str]
     key: Any
     rows: Sequence[FeatureRow]
     rules: ViewRules | None
@@ -56,8 +81,10 @@ class ViewEvidence:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEvidence:
-    """What a history looks at: the actions of the impression's user up to the end of its day, of any age."""
+    """What a history looks at: the actions of the impression's ``key`` up to the end of its day, of any age."""
 
+    on: str
+    key: Any
     actions: Sequence[PastAction]
     rules: HistoryRules
 
@@ -68,18 +95,17 @@ class Evidence:
 
     impression: Impression
     dropped: str | None
-    labels: Mapping[str, LabelEvidence]
+    labels: Mapping[str, LabelEvidence | RowEvidence]
     views: Mapping[str, ViewEvidence]
     histories: Mapping[str, HistoryEvidence]
 
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Which impression is to be explained: that with an ``id``, or that of a user and an article nearest to a time."""
+    """Which impression is to be explained: that with an ``id``, or that with some ``keys``, by name, nearest to a time."""
 
     id: int | None = None
-    user: str | None = None
-    article: str | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)
     at: datetime | None = None
 
     def of(self, impressions: DataFrame, day: Day, zone: ZoneInfo) -> Row:
@@ -87,8 +113,12 @@ class Sought:
         if self.id is not None:
             mine = F.col("impression_id") == self.id
         else:
-            named = (("user", self.user), ("article", self.article))
-            mine = reduce(Column.__and__, [_same(F.col(key), value) for key, value in named if value is not None])
+            for name in self.keys:
+                if name not in impressions.columns:
+                    raise InputError(
+                        end_sentence(f"Impressions have no key {name!r}{nearest(name, impressions.columns)}")
+                    )
+            mine = reduce(Column.__and__, [_same(F.col(name), value) for name, value in self.keys.items()])
         rows = impressions.where(mine & on_day(day)).orderBy("impression_time").limit(MOST).collect()
         if not rows:
             begin, end = (when.astimezone(zone) for when in (day.start, day.end))
@@ -99,8 +129,8 @@ class Sought:
         times = {_utc(row.impression_time) for row in rows}
         if self.at is not None:
             at = self.at
-            nearest = min(times, key=lambda time: abs((time or datetime.max.replace(tzinfo=UTC)) - at))
-            rows = [row for row in rows if _utc(row.impression_time) == nearest]
+            nearest_time = min(times, key=lambda time: abs((time or datetime.max.replace(tzinfo=UTC)) - at))
+            rows = [row for row in rows if _utc(row.impression_time) == nearest_time]
         elif len(times) > 1:
             some = ", ".join(str(time.astimezone(zone)) if time else "without a time" for time in list(times)[:_NAMED])
             raise InputError(f"There are {len(times)} impressions {self} on the day ({some}); choose one with `--at`.")
@@ -109,8 +139,7 @@ class Sought:
     def __str__(self) -> str:
         if self.id is not None:
             return str(self.id)
-        named = (("user", self.user), ("article", self.article))
-        return "of " + " and ".join(f"{key} {value!r}" for key, value in named if value is not None)
+        return "of " + " and ".join(f"{name} {value!r}" for name, value in self.keys.items())
 
 
 _NAMED = 5
@@ -135,22 +164,23 @@ class Gatherer:
 
     def gather(self, sought: Sought) -> Evidence:
         """InputError if the day has no such impression, or several."""
-        plans = [plan_label(name, label, self.config.impressions) for name, label in self.config.labels.items()]
-        impressions = cut_impressions(
-            self.inputs.plain(self.config.impressions.source),
-            self.config.impressions,
-            self.day,
-            max(longest_window(plans), self.config.impressions.dedup or timedelta()),
-        ).persist()
+        shown = self.config.impressions
+        plans, rows = plan_labels(self.config), rows_among(self.config.labels)
+        reach = max(longest_window(plans), shown.dedup or timedelta())
+        impressions = cut_impressions(self.inputs.plain(shown.source), shown, self.day, reach, rows).persist()
         try:
             row = sought.of(impressions, self.day, self._zone)
-            impression = _impression(row)
-            labels = {plan.name: self._label(plan, impression, impressions) for plan in plans}
+            impression = _impression(row, shown.column_names)
+            labels: dict[str, LabelEvidence | RowEvidence] = {
+                name: RowEvidence(label.expr, row[row_label(name)]) for name, label in rows.items()
+            }
+            labels |= {plan.name: self._label(plan, impression, impressions) for plan in plans}
         finally:
             impressions.unpersist()
         histories = {name: self._history(name, impression) for name in self.config.histories}
         dropped = row[DROPPED] or self._left_out(impression.id)
-        return Evidence(impression, dropped, labels, self._views(impression, impressions.sparkSession), histories)
+        in_order = {name: labels[name] for name in self.config.labels}
+        return Evidence(impression, dropped, in_order, self._views(impression, impressions.sparkSession), histories)
 
     @property
     def _zone(self) -> ZoneInfo:
@@ -169,74 +199,80 @@ class Gatherer:
 
     def _label(self, plan: LabelPlan, impression: Impression, impressions: DataFrame) -> LabelEvidence:
         rules = LabelRules(plan.label.window, plan.label.skew, plan.tried, self._zone)
-        article = impression.values["article"]
-        mine = {kind: impression.values[kind] for kind in plan.tried if impression.values[kind] is not None}
-        columns = dict(zip(plan.tried, ("key", "fallback"), strict=False))
-        same_key = [_same(F.col(columns[kind]), key) for kind, key in mine.items()]
-        if article is None or not same_key:
+        mine = {name: impression.values[name] for name in plan.keys}
+        usable_sets = [names for names in plan.tried if all(mine[name] is not None for name in names)]
+        if not usable_sets:
             return LabelEvidence((), (), rules)
         source = actions_of(self.inputs.plain(plan.label.source), [plan])
+        same = [_all([_same(F.col(key_of_action(name)), mine[name]) for name in names]) for names in usable_sets]
         time = F.col(f"{ACTION}.time")
         near = self.day.reaches(time, plan.label.window, plan.label.window) | time.isNull()
         rows = (
-            source.where(_same(F.col("article"), article) & reduce(Column.__or__, same_key) & near)
-            .select(*[F.col(column).alias(f"by_{kind}") for kind, column in columns.items()], f"{ACTION}.*")
+            source.where(reduce(Column.__or__, same) & near)
+            .select(*[F.col(key_of_action(name)) for name in plan.keys], f"{ACTION}.*")
             .limit(MOST)
             .collect()
         )
-        actions = [Action(_utc(r.time), r.value, {kind: r[f"by_{kind}"] for kind in columns}) for r in rows]
-        return LabelEvidence(self._others(impression, impressions, mine, actions), actions, rules)
+        actions = [Action(_utc(r.time), r.value, {name: r[key_of_action(name)] for name in plan.keys}) for r in rows]
+        return LabelEvidence(self._others(impression, impressions, plan, actions), actions, rules)
 
     def _others(
-        self, impression: Impression, impressions: DataFrame, mine: Mapping[str, Any], actions: Sequence[Action]
+        self, impression: Impression, impressions: DataFrame, plan: LabelPlan, actions: Sequence[Action]
     ) -> list[Impression]:
-        """Impressions of the same article that one of the actions may belong to."""
-        wanted = {kind: {str(key)} for kind, key in mine.items()}
-        for action in actions:
-            for kind, key in action.keys.items():
-                wanted.setdefault(kind, set()).update({str(key)} if key is not None else ())
-        some_key = [F.col(kind).cast("string").isin(*sorted(keys)) for kind, keys in wanted.items() if keys]
-        article = _same(F.col("article"), impression.values["article"])
-        rows = impressions.where(article & reduce(Column.__or__, some_key) & F.col(DROPPED).isNull()).limit(MOST)
-        return [_impression(row) for row in rows.collect() if row.impression_id != impression.id]
+        """Impressions that one of the actions may belong to."""
+        keys = [impression.values, *[action.keys for action in actions]]
+        wanted = {name: sorted({str(one[name]) for one in keys if one[name] is not None}) for name in plan.keys}
+        sets = [names for names in plan.tried if all(wanted[name] for name in names)]
+        some = [_all([F.col(name).cast("string").isin(*wanted[name]) for name in names]) for names in sets]
+        rows = impressions.where(reduce(Column.__or__, some) & F.col(DROPPED).isNull()).limit(MOST)
+        others = [_impression(row, self.config.impressions.column_names) for row in rows.collect()]
+        return [other for other in others if other.id != impression.id]
 
     def _views(self, impression: Impression, spark: Any) -> dict[str, ViewEvidence]:
+        """The evidence of each view; those that give another one its key come first."""
         needed = view_columns(spark, self.config)
-        return {name: self._view(name, needed[name], impression) for name in self.config.views}
+        found: dict[str, ViewEvidence] = {}
+        for level in range(len(self.config.views)):
+            for name in [name for name in self.config.views if level_of(self.config, name) == level]:
+                found[name] = self._view(name, needed[name], impression, found)
+        return {name: found[name] for name in self.config.views}
 
-    def _view(self, name: str, columns: Sequence[str], impression: Impression) -> ViewEvidence:
+    def _view(
+        self, name: str, columns: Sequence[str], impression: Impression, found: Mapping[str, ViewEvidence]
+    ) -> ViewEvidence:
         view = self.config.views[name]
-        key, same = _key_of(impression, view.entity)
+        parts = [_key_part(part, impression, found) for part in view.joined_on]
+        key = parts[0] if len(parts) == 1 else tuple(parts)
         rows = usable(view_rows(self.inputs.plain(view.source), name, view, columns))
-        mine = rows.where(same)
+        mine = rows.where(F.lit(False) if None in parts else _same_key(F.col(KEY), parts))
         if isinstance(view, StaticView):
             payloads = [row[PAYLOAD].asDict() for row in mine.limit(MOST).collect()]
             untimed = [FeatureRow(impression.time, impression.time, payload) for payload in payloads]
-            return ViewEvidence(key, untimed, None)
+            return ViewEvidence(view.joined_on, key, untimed, None)
         newest = mine.orderBy(F.col(EVENT_TIME).desc()).limit(MOST).collect()
         snapshots = None
         if isinstance(view, SnapshotView):
             times = rows.select(EVENT_TIME, AVAILABLE_TIME).distinct().collect()
             snapshots = sorted((_known(r[0]), _known(r[1])) for r in times)
-        return ViewEvidence(
-            key, [_feature_row(r) for r in newest], ViewRules(view.max_age, view.inclusive, snapshots, self._zone)
-        )
+        rules = ViewRules(view.max_age, view.inclusive, snapshots, self._zone)
+        return ViewEvidence(view.joined_on, key, [_feature_row(r) for r in newest], rules)
 
     def _history(self, name: str, impression: Impression) -> HistoryEvidence:
         history = inherited(self.config.histories[name], self.config.impressions)
         request = impression.values["request"] if history.request is not None else None
         rules = HistoryRules(history.last, history.within, history.delay, request)
-        user = impression.values["user"]
-        if user is None:
-            return HistoryEvidence((), rules)
+        key = impression.values[history.on]
+        if key is None:
+            return HistoryEvidence(history.on, key, (), rules)
         of_any_age = history.model_copy(update={"within": None})
         actions = actions_of_history(self.inputs.plain(history.source), name, of_any_age, self.day)
-        if isinstance(user, str):  # as the job compares them, and hashes what is compared
-            actions = actions.withColumn(USER, F.col(USER).cast("string"))
+        if isinstance(key, str):  # as the job compares them, and hashes what is compared
+            actions = actions.withColumn(OF, F.col(OF).cast("string"))
         before = F.col(TIME) < F.lit(impression.time)
-        mine = actions.where(_same(F.col(USER), user)).withColumn(TIE, content_hash(actions))
+        mine = actions.where(_same(F.col(OF), key)).withColumn(TIE, content_hash(actions))
         nearest = mine.orderBy(before.desc(), F.when(before, F.col(TIME)).desc(), TIME).limit(MOST)
-        return HistoryEvidence([_past_action(r, list(history.columns)) for r in nearest.collect()], rules)
+        past = [_past_action(r, list(history.columns)) for r in nearest.collect()]
+        return HistoryEvidence(history.on, key, past, rules)
 
 
 def evidence_of(
@@ -251,21 +287,36 @@ def evidence_of(
         return Gatherer(inputs).gather(sought)
 
 
-def _key_of(impression: Impression, entity: str) -> tuple[Any, Column]:
-    """The impression's key of an entity, and whether a row of a view has it."""
-    if entity != "user_article":
-        key = impression.values[entity]
-        return key, _same(F.col(KEY), key) if key is not None else F.lit(False)
-    pair = (impression.values["user"], impression.values["article"])
-    return pair, F.col(KEY) == pair_key(*map(F.lit, pair))
+def _key_part(part: str, impression: Impression, found: Mapping[str, ViewEvidence]) -> Any:
+    """A key of the impression, or what the row that another view chose for it says."""
+    name, *path = part.split(".")
+    if not path:
+        return impression.values[name]
+    evidence = found[name]
+    if evidence.rules is None:
+        chosen = list(evidence.rows)
+    else:
+        chosen = [v.what for v in judge_rows(impression.time, evidence.rows, evidence.rules) if v.taken]
+    value = chosen[0].values if chosen else None
+    for field_name in path:
+        value = None if value is None else value[field_name]
+    return value
+
+
+def _same_key(column: Column, parts: Sequence[Any]) -> Column:
+    return _same(column, parts[0]) if len(parts) == 1 else column == joint_key([F.lit(part) for part in parts])
+
+
+def _all(conditions: Sequence[Column]) -> Column:
+    return reduce(Column.__and__, conditions)
 
 
 def _same(column: Column, value: Any) -> Column:
     return column.cast("string") == F.lit(str(value))
 
 
-def _impression(row: Any) -> Impression:
-    values = row.asDict()
+def _impression(row: Any, columns: Sequence[str]) -> Impression:
+    values = {name: row[name] for name in columns}
     time = _utc(values["impression_time"]) or datetime.max.replace(tzinfo=UTC)
     return Impression(values["impression_id"], time, values)
 

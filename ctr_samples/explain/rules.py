@@ -23,7 +23,7 @@ class Impression:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action of the kind that a label counts, of the same article; ``keys`` are its request and its user."""
+    """An action of the kind that a label counts, with its ``keys`` by name."""
 
     time: datetime | None
     value: float | None = None
@@ -31,13 +31,21 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
+class RowEvidence:
+    """A label that the impression's own row holds: its expression, and its value there."""
+
+    expr: str
+    value: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class LabelRules:
-    """How actions find their impression: the kinds of key that are tried, in order, and how far apart both may be. Times are
-    told in ``zone``; they are given in UTC, since Python subtracts times of one zone by its clock on the wall."""
+    """How actions find their impression: the sets of keys that are ``tried``, in order, and how far apart both may be. Times
+    are told in ``zone``; they are given in UTC, since Python subtracts times of one zone by its clock on the wall."""
 
     window: timedelta
     skew: timedelta = timedelta()
-    kinds: Sequence[str] = ("user",)
+    tried: Sequence[Sequence[str]] = (("user",),)
     zone: tzinfo = UTC
 
 
@@ -65,7 +73,7 @@ class ViewRules:
 
 @dataclass(frozen=True, slots=True)
 class PastAction:
-    """An action of the impression's user that a history may list; ``tie`` orders those of one item and instant."""
+    """An action that a history may list; ``tie`` orders those of one item and instant."""
 
     time: datetime
     item: Any
@@ -97,7 +105,7 @@ class Verdict:
 def judge_actions(
     impression: Impression, others: Sequence[Impression], actions: Sequence[Action], rules: LabelRules
 ) -> Iterator[Verdict]:
-    """One verdict for each action, in order of time. ``others`` are further impressions of the same article."""
+    """One verdict for each action, in order of time. ``others`` are further impressions that may share keys with one."""
     for action in sorted(actions, key=lambda a: (a.time is not None, a.time)):
         yield Verdict(action, *_judge_action(impression, others, action, rules))
 
@@ -107,22 +115,23 @@ def _judge_action(
 ) -> tuple[bool, str]:
     if action.time is None:
         return False, "its time cannot be read"
-    for kind in rules.kinds:
-        candidates = [candidate for candidate in (impression, *others) if _same_key(candidate, action, kind)]
+    for names in rules.tried:
+        by = " and ".join(names)
+        candidates = [candidate for candidate in (impression, *others) if _same_keys(candidate, action, names)]
         owner = _owner(candidates, action.time, rules)
         if owner is not None and owner.id != impression.id:
             order = "last before it" if owner.time <= action.time else "next after it"
             when = owner.time.astimezone(rules.zone).isoformat(" ")
-            return False, f"it belongs to impression {owner.id} by {kind}, the {order} ({when})"
+            return False, f"it belongs to impression {owner.id} by {by}, the {order} ({when})"
         if owner is not None:
             limit = _limit(action.time, impression, rules)
-            return True, f"{_when(action.time, impression)}, within {limit} (by {kind})"
+            return True, f"{_when(action.time, impression)}, within {limit} (by {by})"
     return False, f"{_when(action.time, impression)}; the limit is {_limit(action.time, impression, rules)}"
 
 
-def _same_key(impression: Impression, action: Action, kind: str) -> bool:
-    key = action.keys.get(kind)
-    return key is not None and impression.values.get(kind) is not None and str(key) == str(impression.values[kind])
+def _same_keys(impression: Impression, action: Action, names: Sequence[str]) -> bool:
+    pairs = [(action.keys.get(name), impression.values.get(name)) for name in names]
+    return all(one is not None and other is not None and str(one) == str(other) for one, other in pairs)
 
 
 def _owner(candidates: Sequence[Impression], at: datetime, rules: LabelRules) -> Impression | None:

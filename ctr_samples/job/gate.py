@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from ctr_samples.config import JobConfig, Quality
+from ctr_samples.config.references import measured_key
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, GateRefused, StorageError, UsageError
 from ctr_samples.quality.checks import CHECKS, Days, findings
@@ -40,16 +41,14 @@ _WEEKS = 4
 
 def wanted_of(config: JobConfig, contract: ExampleContract, hour: str, user: str) -> Wanted:
     """What a run of a configuration measures; ``hour`` and ``user`` are columns of its samples beside the contract's."""
-    labels = [name for name, label in config.labels.items() if label.reduce == "any"]
+    labels = [name for name, label in config.labels.items() if label.is_flag]
     names = contract.names("label")
     main = next((name for name in labels if name in names), names[0] if labels and contract.parts else None)
     defaults = {
         name: f.default_value for name, f in config.features.items() if f.nulls == "default" and not f.makes_ids
     }
     key = next(iter(contract.names("key")), None)
-    return Wanted(
-        contract, main, hour, user if config.impressions.user else None, key, defaults, config.output.partitions
-    )
+    return Wanted(contract, main, hour, user if measured_key(config) else None, key, defaults, config.output.partitions)
 
 
 def check_accepted(accepted: Collection[str]) -> None:
@@ -111,7 +110,7 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
             _spread([shard.records for shard in manifest.shards]),
         ),
         labels=measures.labels(wanted.contract),
-        actions={name: _actions(counts) for name, counts in manifest.labels.items()},
+        actions={name: _actions(counts) for name, counts in manifest.labels.items() if "actions" in counts},
         click_rate=measures.click_rate(wanted.label, hours=wanted.hour is not None),
         features=measures.columns(wanted.contract, "feature"),
         views={name: dict(counts) for name, counts in manifest.views.items()},

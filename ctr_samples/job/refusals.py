@@ -28,6 +28,7 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: date) -> Acc
             check_lines(name, watches.lines[name].result(), source, inputs.sources[name])
     check_clocks(config, watches.clocks.result())
     check_impressions(config, watches.impressions.result(), run_date)
+    watches.labels.check()
     accounting = account(watches, receipts)
     accounting.check()
     return accounting

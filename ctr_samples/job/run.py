@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
+from ctr_samples.config.references import actions_among
 from ctr_samples.contract import ExampleContract
 from ctr_samples.job.accounting import Accounting
 from ctr_samples.job.fit import state_of_run
@@ -223,9 +224,9 @@ def retention_of(config: JobConfig) -> Retention:
 
 def labels_are_mature(inputs: Inputs, run_date: date, now: datetime) -> bool:
     """Whether all label windows of the day had closed, and the days into which they reach were there to be read."""
-    labels = inputs.config.labels.values()
-    closed = now >= inputs.day.end + max(label.window for label in labels)
-    missing = {day for label in labels for day in inputs.sources[label.source].missing_days}
+    labels = inputs.config.labels
+    closed = now >= inputs.day.end + max(label.matures_after for label in labels.values())
+    missing = {day for label in actions_among(labels).values() for day in inputs.sources[label.source].missing_days}
     return closed and not any(day > run_date for day in missing)
 
 

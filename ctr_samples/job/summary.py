@@ -102,9 +102,12 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
         yield _grid("Views", rows)
     rows = []
     for name, counts in manifest.labels.items():
-        orphans = counts.get("orphans", 0)
-        note = "actions on the day" + (f", {orphans:,} outside any label window" if orphans else "")
-        rows.append((name, f"{counts.get('actions', 0):,}", note))
+        orphans, without = counts.get("orphans", 0), counts.get("without_value", 0)
+        if "actions" in counts:
+            note = "actions on the day" + (f", {orphans:,} outside any label window" if orphans else "")
+            rows.append((name, f"{counts['actions']:,}", note))
+        elif without:
+            rows.append((name, f"{without:,}", "impressions without a value in their own row"))
         rows += _flips(counts.get("flips"))
     yield _grid("Labels", rows)
     for name, source in manifest.inputs.items():

@@ -1,4 +1,7 @@
-"""Other names for users and requests in what people pass on: the page, its numbers, and the samples in the manifest."""
+"""Other names for users, requests and other keys in what people pass on: the page, its numbers, and samples in the manifest.
+
+Every key may name a person, but the one that names what was shown.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import JobConfig, View
 from ctr_samples.quality.feature_facts import Facts, Feature, TopValue
 from ctr_samples.quality.metrics import Measured, Users
-
-_OF_A_PERSON = re.compile(r"\bimpression\s*\.\s*`?(?:user|request)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,8 @@ class Pseudonyms:
 
     salt: str
     features: frozenset[str] = frozenset()
+    open: frozenset[str] = frozenset({"time", "article"})
+    """What is told of an orphan as it is."""
 
     def of(self, value: object) -> str:
         """The name of an id, whatever its type: ``~1f3a...``."""
@@ -49,8 +52,7 @@ class Pseudonyms:
         }
 
     def _orphan(self, orphan: Mapping[str, Any]) -> dict[str, Any]:
-        keys = {key: orphan[key] for key in ("request", "user")}
-        return {**orphan, **{key: None if value is None else self.of(value) for key, value in keys.items()}}
+        return {key: value if value is None or key in self.open else self.of(value) for key, value in orphan.items()}
 
     def _users(self, users: Users) -> Users:
         return replace(users, heaviest=tuple(replace(user, user=self.of(user.user)) for user in users.heaviest))
@@ -71,23 +73,30 @@ def pseudonyms_of(config: JobConfig) -> Pseudonyms | None:
     """The pseudonyms of a configuration; None if it asks for the ids themselves."""
     if config.output.ids == "raw":
         return None
-    return Pseudonyms(config.output.ids_salt or config.name, frozenset(_holding_ids(config)))
+    shown = {config.impressions.shown_key or "article"}
+    return Pseudonyms(
+        config.output.ids_salt or config.name, frozenset(_holding_ids(config)), frozenset({"time", *shown})
+    )
 
 
 def _holding_ids(config: JobConfig) -> list[str]:
     """The features whose values are a user's or request's, as far as the configuration says; bucket ids identify nobody."""
-    impressions = config.impressions
-    keys = {f"{name}.{view.key}" for name, view in config.views.items() if view.entity != "article"}
-    keys |= {
-        f"impression.{name}"
-        for name, text in impressions.columns.items()
-        if text in (impressions.user, impressions.request)
-    }
+    shown = config.impressions
+    persons = {name: text for name, text in shown.entities.items() if name != shown.shown_key}
+    persons |= {"request": shown.request} if shown.request is not None else {}
+    of_a_person = re.compile(rf"\bimpression\s*\.\s*`?(?:{'|'.join(['user', 'request', *persons])})\b")
+    keys = {f"{name}.{text}" for name, view in config.views.items() for text in _personal_keys(view, persons)}
+    keys |= {f"impression.{name}" for name, text in shown.columns.items() if text in persons.values()}
     return [
         name
         for name, feature in config.features.items()
-        if not feature.makes_ids and (feature.from_ in keys or _OF_A_PERSON.search(feature.from_ or feature.expr or ""))
+        if not feature.makes_ids and (feature.from_ in keys or of_a_person.search(feature.from_ or feature.expr or ""))
     ]
+
+
+def _personal_keys(view: View, persons: Mapping[str, str]) -> list[str]:
+    """The columns of a view that are compared with a person's key."""
+    return [text for on, text in zip(view.joined_on, view.keys, strict=True) if on in persons]
 
 
 def _key(salt: str) -> bytes:

@@ -7,23 +7,27 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from ctr_samples.config.references import inherited
+from ctr_samples.config import RowLabel
+from ctr_samples.config.references import inherited, measured_key
 from ctr_samples.samples.features import IMPRESSION, SampleColumns
 from ctr_samples.samples.histories.chunks import HistoryPlan
 from ctr_samples.samples.histories.join import actions_of_history, history_type, join_history
-from ctr_samples.samples.impressions import DROPPED, cut_impressions, impression_columns, is_below
+from ctr_samples.samples.impressions import DROPPED, cut_impressions, is_below, row_label
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels import (
     IS_ACTION,
-    actions_by_key,
+    LabelPlan,
+    actions_by_keys,
     attribute,
     label_columns,
     label_reach,
     plan_labels,
+    row_values,
+    rows_among,
 )
 from ctr_samples.samples.sampling import split_column, weight_column
 from ctr_samples.samples.views.as_of import JoinStep
@@ -57,7 +61,8 @@ class SampleBuilder:
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
         steps = joins.views.plan()
         joined = watches.joins.on(joins.join(rows, steps))
-        return SamplePlan(columns.make(joined, split_column(config, day), weight_column(config, day)), steps)
+        samples = columns.make(joined, split_column(config, day), weight_column(config, day), measured_key(config))
+        return SamplePlan(samples, steps)
 
     def joined(self) -> DataFrame:
         """The labelled impressions that sampling keeps, with a struct for each view and each history."""
@@ -68,24 +73,38 @@ class SampleBuilder:
     def labelled_impressions(self) -> DataFrame:
         """The day's impressions as a struct ``impression``, with a column for each label."""
         config, day, watches = self.inputs.config, self.inputs.day, self.inputs.watches
-        shown, plans = config.impressions, plan_labels(config)
+        shown, plans, rows = config.impressions, plan_labels(config), rows_among(config.labels)
         reach = max(label_reach(plans), shown.dedup or timedelta())
         log = self.inputs.watched(shown.source, "impressions")
-        impressions = watches.impressions.on(cut_impressions(log, shown, day, reach))
+        impressions = watches.impressions.on(cut_impressions(log, shown, day, reach, rows))
         kept = impressions.where(F.col(DROPPED).isNull()).drop(DROPPED)
-        actions = actions_by_key(plans, day, partial(self.inputs.watched, use="labels"))
-        attributed = watches.labels.on(attribute(kept, actions, plans))
-        own = [F.col(c) for c in impression_columns(shown)]
-        labels = [F.col(c) for c in label_columns(config.labels)]
-        mine = attributed.where(~F.col(IS_ACTION) & day.contains(F.col("impression_time")))
-        return self._looked_at(mine).select(F.struct(*own).alias(IMPRESSION), *labels)
+        mine = watches.labels.on_rows(self._attributed(kept, plans).where(day.contains(F.col("impression_time"))))
+        own = [F.col(c) for c in shown.column_names]
+        labels = [column for name in config.labels for column in self._label(name)]
+        seen = self._looked_at(mine.select(*own, *labels))
+        return seen.select(F.struct(*own).alias(IMPRESSION), *label_columns(config.labels))
+
+    def _attributed(self, impressions: DataFrame, plans: Sequence[LabelPlan]) -> DataFrame:
+        """Impressions with the labels that actions give them; costs nothing where no label needs actions."""
+        if not plans:
+            return impressions
+        actions = actions_by_keys(plans, self.inputs.day, partial(self.inputs.watched, use="labels"))
+        attributed = self.inputs.watches.labels.on(attribute(impressions, actions, plans))
+        return attributed.where(~F.col(IS_ACTION))
+
+    def _label(self, name: str) -> list[Column]:
+        """The columns of a label."""
+        label = self.inputs.config.labels[name]
+        if isinstance(label, RowLabel):
+            return row_values(name, label, F.col(f"`{row_label(name)}`"))
+        return [F.col(c) for c in label_columns({name: label})]
 
     def _looked_at(self, labelled: DataFrame) -> DataFrame:
         """Drops impressions below the last click of their list, where the configuration says so."""
         label = self.inputs.config.impressions.skip_above
         if label is None:
             return labelled
-        marked = labelled.withColumn(DROPPED, is_below(label))
+        marked = labelled.withColumn(DROPPED, is_below(label, self.inputs.config.impressions))
         return self.inputs.watches.impressions.on_marked(marked).where(~F.col(DROPPED)).drop(DROPPED)
 
 
@@ -132,5 +151,7 @@ def _history(inputs: Inputs, name: str) -> _History:
         for source in (inputs.watched(history.source, "histories"), inputs.plain(history.source))
     )
     by_request = history.request is not None and config.impressions.request is not None
-    plan = HistoryPlan(name, history.last, history.within, history.delay, by_request, tuple(history.columns))
+    plan = HistoryPlan(
+        name, history.last, history.within, history.delay, by_request, tuple(history.columns), on=history.on
+    )
     return _History(plan, actions, again)

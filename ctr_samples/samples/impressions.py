@@ -1,29 +1,33 @@
-"""Extracts impressions from a log: one row for each article shown, with a stable id and, if it is dropped, the reason."""
+"""Extracts impressions from a log: one row for each thing shown, with a stable id and, if it is dropped, the reason."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import reduce
+from types import MappingProxyType
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, StringType
 
-from ctr_samples.config import Impressions, JobConfig
-from ctr_samples.config.names import IMPRESSION_COLUMNS
+from ctr_samples.config import Impressions, JobConfig, RowLabel
 from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.sources import MALFORMED
 from ctr_samples.samples.period import Day
 from ctr_samples.sparksql.columns import (
+    INTEGERS,
     boolean_column,
     content_hash,
     key_column,
     key_list_column,
     micros_of,
+    number_column,
     stable_hash,
     time_column,
 )
-from ctr_samples.sparksql.expressions import compile_expression
+from ctr_samples.sparksql.expressions import compile_expression, typed_expression
 from ctr_samples.sparksql.observations import Observations
 
 SKIP_ABOVE = "skip_above"
@@ -32,37 +36,59 @@ SKIP_ABOVE = "skip_above"
 DROPPED = "_dropped"
 """Column with the reason for dropping an impression; null if it becomes a sample."""
 
-NO_TIME, NO_ARTICLE, REPEATED = DROP_REASONS = ("no_time", "no_article", "repeated")
+NO_TIME, REPEATED = "no_time", "repeated"
 _IMPRESSIONS = "impressions"
+_CONTENT = "_content"
+_LABEL = "_label "
+"""Begins the column of a label that the impression's own row holds."""
 
-UNREADABLE = (NO_TIME, NO_ARTICLE)
-"""Reasons that point to a broken log; repeats are normal."""
+
+def unreadable(config: Impressions) -> list[str]:
+    """Reasons that point to a broken log; repeats are normal."""
+    return [NO_TIME, *([f"no_{config.shown_key}"] if config.shown_key is not None else [])]
 
 
-def cut_impressions(log: DataFrame, config: Impressions, day: Day, reach: timedelta) -> DataFrame:
+def drop_reasons(config: Impressions) -> list[str]:
+    """All reasons that are known before the labels, in the order in which they are looked for."""
+    return [*unreadable(config), REPEATED]
+
+
+def row_label(name: str) -> str:
+    """The column of :func:`cut_impressions` with the value of a label of the row."""
+    return f"{_LABEL}{name}"
+
+
+def cut_impressions(
+    log: DataFrame,
+    config: Impressions,
+    day: Day,
+    reach: timedelta,
+    labels: Mapping[str, RowLabel] = MappingProxyType({}),
+) -> DataFrame:
     """Impressions of a day and of ``reach`` before and after it, since an action belongs to the last one before it.
 
-    Columns: those of every impression, ``config.columns``, and ``_dropped``. A row without a time
+    Columns: those of every impression, ``config.columns``, those of :func:`row_label`, and ``_dropped``. A row without a time
     belongs to no day; it is kept so that every run that reads it counts it as dropped.
     """
-    rows = _select(log, config)
+    rows = _select(log, config, labels)
     time = F.col("impression_time")
     near = rows.where(day.reaches(time, reach, reach) | time.isNull())
     exploded = _explode(near) if config.explode else near
-    reason = (
-        F.when(time.isNull(), NO_TIME)
-        .when(F.col("article").isNull(), NO_ARTICLE)
-        .when(_is_repeat(exploded, config.dedup), REPEATED)
-    )
-    marked = exploded.withColumn(DROPPED, reason).withColumn("impression_id", _identity())
-    return marked.select(*impression_columns(config), DROPPED)
+    by_row = config.identity == "row"
+    repeated = F.lit(False) if by_row else _is_repeat(exploded, config)
+    reason = F.when(time.isNull(), NO_TIME)
+    if config.shown_key is not None:
+        reason = reason.when(F.col(config.shown_key).isNull(), f"no_{config.shown_key}")
+    identity = _identity_of_row() if by_row else _identity(config)
+    marked = exploded.withColumn(DROPPED, reason.when(repeated, REPEATED)).withColumn("impression_id", identity)
+    return marked.select(*config.column_names, *[F.col(f"`{row_label(name)}`") for name in labels], DROPPED)
 
 
-def keys_shown(log: DataFrame, config: Impressions, day: Day, entity: str) -> DataFrame:
-    """The user or article of each impression of the day, repeats included, in a column of that name."""
+def keys_shown(log: DataFrame, config: Impressions, day: Day, names: Sequence[str]) -> DataFrame:
+    """The named keys of each impression of the day, repeats included, in columns of these names."""
     rows = _select(log, config)
     on = rows.where(day.contains(F.col("impression_time")))
-    return (_explode(on) if config.explode else on).select(entity)
+    return (_explode(on) if config.explode else on).select(*names)
 
 
 def on_day(day: Day) -> Column:
@@ -82,14 +108,14 @@ class ImpressionCounts:
 class ImpressionsWatch:
     """Counts the impressions of a day and those that are dropped. Lives on the driver."""
 
-    def __init__(self, day: Day, *, active: bool = True) -> None:
-        self._day = day
+    def __init__(self, config: Impressions, day: Day, *, active: bool = True) -> None:
+        self._config, self._day = config, day
         self._cut, self._marked = Observations(active=active), Observations(active=active)
 
     def on(self, impressions: DataFrame) -> DataFrame:
         """Impressions of :func:`cut_impressions`, counted."""
         mine = on_day(self._day)
-        reasons = {reason: F.count_if(mine & (F.col(DROPPED) == reason)) for reason in DROP_REASONS}
+        reasons = {reason: F.count_if(mine & (F.col(DROPPED) == reason)) for reason in drop_reasons(self._config)}
         return self._cut.on(impressions, {_IMPRESSIONS: F.count_if(mine), **reasons})
 
     def on_marked(self, labelled: DataFrame) -> DataFrame:
@@ -109,31 +135,63 @@ def check_impressions(config: JobConfig, counts: ImpressionCounts, run_date: dat
     if counts.impressions == 0:
         where = f" where {impressions.where}" if impressions.where else ""
         raise InputError(f"{which}{where}; check the date, the time zone ({config.timezone}) and `impressions`.")
-    unreadable = {reason: counts.dropped.get(reason, 0) for reason in UNREADABLE}
+    broken = {reason: counts.dropped.get(reason, 0) for reason in unreadable(impressions)}
     allowed = config.sources[impressions.source].bad_records.max_rate
-    if sum(unreadable.values()) > allowed * counts.impressions:
+    if sum(broken.values()) > allowed * counts.impressions:
+        time, *item = [f"{count:,} {{}}no readable {reason.removeprefix('no_')}" for reason, count in broken.items()]
+        missing = " and ".join([time.format("have "), *[text.format("") for text in item]])
+        expressions = " and ".join(f"`impressions.{key}`" for key in _expressions(impressions))
         raise InputError(
-            f"{which}; {unreadable[NO_TIME]:,} have no readable time and {unreadable[NO_ARTICLE]:,} no readable article, more "
-            f"than its `bad_records.max_rate: {allowed:g}` allows. Check the log, `impressions.time` and "
-            "`impressions.article`, or raise the rate."
+            f"{which}; {missing}, more than its `bad_records.max_rate: {allowed:g}` allows. Check the log, {expressions}, or "
+            "raise the rate."
         )
 
 
-def _select(log: DataFrame, config: Impressions) -> DataFrame:
-    article = key_list_column if config.explode else key_column
+def _expressions(config: Impressions) -> list[str]:
+    """The keys of the configuration without whose values an impression is dropped."""
+    item = config.shown_key
+    return ["time", *([] if item is None else [f"keys.{item}" if item in config.keys else item])]
+
+
+def _select(log: DataFrame, config: Impressions, labels: Mapping[str, RowLabel] = MappingProxyType({})) -> DataFrame:
+    def key(name: str, text: str) -> Column:
+        where = f"impressions.{name}" if name not in config.keys else f"impressions.keys.{name}"
+        column = key_list_column if config.explode == name else key_column
+        return column(log, text, where).alias(name)
+
     null = F.lit(None).cast("string")
-    user = key_column(log, config.user, "impressions.user") if config.user else null
     request = key_column(log, config.request, "impressions.request") if config.request else null
     position = compile_expression(log, config.position, "impressions.position") if config.position else F.lit(0)
     columns = [
         time_column(log, config.time, "impressions.time").alias("impression_time"),
-        user.alias("user"),
-        article(log, config.article, "impressions.article").alias("article"),
+        *[key(name, text) for name, text in config.entities.items()],
         request.alias("request"),
         position.cast("int").alias("position"),
     ]
     columns += [compile_expression(log, e, f"impressions.columns.{n}").alias(n) for n, e in config.columns.items()]
-    return matching_rows(log, config.where, "impressions.where").select(*columns)
+    columns += [_value_of(log, name, label).alias(row_label(name)) for name, label in labels.items()]
+    rows = matching_rows(log, config.where, "impressions.where")
+    if config.identity == "row":
+        columns.append(content_hash(log.drop(MALFORMED)).alias(_CONTENT))
+    return rows.select(*columns)
+
+
+def _value_of(log: DataFrame, name: str, label: RowLabel) -> Column:
+    """The value of a label of the row: bigint for a flag, else double; null where the row has none."""
+    where = f"labels.{name}.expr"
+    if not label.is_flag:
+        return number_column(log, label.expr, where)
+    column, kind = typed_expression(log, label.expr, where)
+    if isinstance(kind, (BooleanType, *INTEGERS)):
+        return column.cast("bigint")
+    hint = (
+        f"such as `{label.expr} = '1'`"
+        if isinstance(kind, StringType)
+        else "or say `dtype: float32` for the number itself"
+    )
+    raise InputError(
+        f"{where}: {label.expr} is {kind.simpleString()}, expected a condition or an integer that is 0 or 1, {hint}."
+    )
 
 
 def readable_rows(frame: DataFrame) -> DataFrame:
@@ -154,44 +212,48 @@ def _explode(rows: DataFrame) -> DataFrame:
     return rows.select(*others, F.posexplode(lists).alias("position", "article"))
 
 
-def _is_repeat(rows: DataFrame, within: timedelta | None) -> Column:
-    """Whether the same user saw the same article just before: in the same request, or at most ``within`` earlier."""
+def _is_repeat(rows: DataFrame, config: Impressions) -> Column:
+    """Whether the same thing was shown just before: in the same request, or with the same keys at most ``dedup`` earlier."""
     # Rows of unknown users are repeats only of the same moment; and a null key must not gather on one task.
-    unknown = F.when(F.col("request").isNull() & F.col("user").isNull(), F.col("impression_time"))
+    who = [F.col(name).isNull() for name in config.entities if name != config.shown_key]
+    unknown = F.when(reduce(Column.__and__, who, F.col("request").isNull()), F.col("impression_time"))
     order = [F.col("impression_time"), F.col("position"), content_hash(rows)]
-    in_request = Window.partitionBy("request", "user", "article", unknown).orderBy(*order)
+    in_request = Window.partitionBy("request", *config.entities, unknown).orderBy(*order)
     micros = F.unix_micros("impression_time")
     gap = micros - F.lag(micros).over(in_request)
     first = F.row_number().over(in_request) == 1
     same_request = F.col("request").isNotNull()
-    return ~first & (same_request | (gap <= F.lit(micros_of(within or timedelta()))))
+    return ~first & (same_request | (gap <= F.lit(micros_of(config.dedup or timedelta()))))
 
 
-def is_below(label: str) -> Column:
+def is_below(label: str, config: Impressions) -> Column:
     """Whether an impression stands below the last position of its list that has a label; never in a list without one.
 
     The skip-above model of clicks: a user who clicked has seen everything above, but perhaps nothing below. A list is the
     rows of the day with the same request and user or, without a request, with the same user and time. A row with neither key,
     or without a position, is never below a click. Costs a shuffle by list.
     """
-    request, user = F.col("request"), F.col("user")
+    request, user = F.col("request"), F.col("user") if "user" in config.entities else F.lit(None)
     moment = F.when(request.isNull(), F.col("impression_time"))
     # Without either key nothing can have a label; a key of its own keeps such rows from gathering on one task.
     alone = F.when(request.isNull() & user.isNull(), F.col("impression_id"))
-    whole = Window.partitionBy("request", "user", moment, alone).rowsBetween(
+    whole = Window.partitionBy(request, user, moment, alone).rowsBetween(
         Window.unboundedPreceding, Window.unboundedFollowing
     )
     last = F.max(F.when(F.col(label) == 1, F.col("position"))).over(whole)
     return F.coalesce(F.col("position") > last, F.lit(False))
 
 
-def _identity() -> Column:
-    """A hash of what makes an impression: (request, user, article), or (user, article, time) without requests."""
-    request, user, article = F.col("request"), F.col("user"), F.col("article")
-    moment = F.when(request.isNull(), F.unix_micros("impression_time"))
-    return stable_hash("impression", [request, user, article, moment])
+def _identity(config: Impressions) -> Column:
+    """A hash of what makes an impression: its request and its keys, and its time where there is no request."""
+    named = config.entities
+    user, article = (F.col(name) if name in named else F.lit(None) for name in ("user", "article"))
+    others = [F.col(name) for name in sorted(named) if name not in ("user", "article")]
+    moment = F.when(F.col("request").isNull(), F.unix_micros("impression_time"))
+    return stable_hash("impression", [F.col("request"), user, article, *others, moment])
 
 
-def impression_columns(config: Impressions) -> list[str]:
-    """All columns of an impression, in the order in which they are carried."""
-    return [*IMPRESSION_COLUMNS, *config.columns]
+def _identity_of_row() -> Column:
+    """A hash of a row's content, and of its number among rows that are equal in everything: any order of these is the same."""
+    alike = Window.partitionBy(_CONTENT, "position").orderBy(_CONTENT)
+    return stable_hash("row", [F.col(_CONTENT), F.col("position"), F.row_number().over(alike)])

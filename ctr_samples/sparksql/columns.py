@@ -125,10 +125,12 @@ def stable_hash(salt: str, parts: Sequence[Column]) -> Column:
     return F.xxhash64(F.concat_ws("\x1f", F.lit(salt), *texts))
 
 
-def pair_key(user: Column, article: Column) -> Column:
-    """One key of two, null if either is. The length keeps ("1", "23") apart from ("12", "3")."""
-    first = user.cast("string")
-    return F.concat(F.length(first).cast("string"), F.lit(":"), first, article.cast("string"))
+def joint_key(keys: Sequence[Column]) -> Column:
+    """One key of several, null if any is; a single one is itself. Lengths keep ("1", "23") apart from ("12", "3")."""
+    if len(keys) == 1:
+        return keys[0]
+    *others, last = [key.cast("string") for key in keys]
+    return F.concat(*[part for key in others for part in (F.length(key).cast("string"), F.lit(":"), key)], last)
 
 
 def content_hash(rows: DataFrame) -> Column:

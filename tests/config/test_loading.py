@@ -253,7 +253,7 @@ def test_a_view_whose_clocks_contradict_each_other_is_refused(tmp_path: Path, vi
         (
             "static: true, colour: red",
             [
-                "c.yaml:15: views.v.colour: unknown key; expected one of article_key, entity, key, source, static, where.",
+                "c.yaml:15: views.v.colour: unknown key; expected one of article_key, entity, key, on, source, static, where.",
             ],
         ),
         (

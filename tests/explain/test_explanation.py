@@ -248,13 +248,17 @@ def test_the_command_needs_a_configuration_and_an_id() -> None:
 
 def test_an_impression_is_found_by_user_article_and_time(gatherer: Gatherer) -> None:
     with pytest.raises(InputError, match=r"There are 3 impressions of user 'u1' and article 'a' on the day"):
-        gatherer.gather(Sought(user="u1", article="a"))
+        gatherer.gather(Sought(keys={"user": "u1", "article": "a"}))
     nine = datetime(2019, 6, 5, 9, 1, tzinfo=UTC)
-    assert gatherer.gather(Sought(user="u1", article="a", at=nine)).impression.time == nine - timedelta(minutes=1)
-    repeated = gatherer.gather(Sought(user="u1", article="a", at=datetime(2019, 6, 5, 8, 0, 29, tzinfo=UTC)))
+    assert gatherer.gather(Sought(keys={"user": "u1", "article": "a"}, at=nine)).impression.time == nine - timedelta(
+        minutes=1
+    )
+    repeated = gatherer.gather(
+        Sought(keys={"user": "u1", "article": "a"}, at=datetime(2019, 6, 5, 8, 0, 29, tzinfo=UTC))
+    )
     assert repeated.dropped == "repeated"
     with pytest.raises(InputError, match="There is no impression of user 'u9' between"):
-        gatherer.gather(Sought(user="u9"))
+        gatherer.gather(Sought(keys={"user": "u9"}))
 
 
 def test_a_negative_that_sampling_leaves_out_is_explained_as_such(gatherer: Gatherer) -> None:
@@ -262,8 +266,8 @@ def test_a_negative_that_sampling_leaves_out_is_explained_as_such(gatherer: Gath
     watches = Watches.of(sampled, gatherer.day, active=False)
     few = Gatherer(Inputs(sampled, gatherer.day, gatherer.inputs.sources, watches))
     at = datetime(2019, 6, 5, 8, 0, tzinfo=UTC)
-    assert few.gather(Sought(user="u2", article="a", at=at)).dropped == "down_sampled"
-    assert few.gather(Sought(user="u1", article="a", at=at)).dropped is None
+    assert few.gather(Sought(keys={"user": "u2", "article": "a"}, at=at)).dropped == "down_sampled"
+    assert few.gather(Sought(keys={"user": "u1", "article": "a"}, at=at)).dropped is None
 
 
 @pytest.mark.parametrize("keys", [[], ["--impression-id", "5", "--user", "u"]])

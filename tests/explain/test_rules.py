@@ -65,7 +65,7 @@ def test_of_two_impressions_of_one_instant_the_greater_id_has_the_action() -> No
     assert "belongs to impression 5" in verdict.why
 
 
-BOTH = LabelRules(timedelta(minutes=30), timedelta(seconds=2), ("request", "user"))
+BOTH = LabelRules(timedelta(minutes=30), timedelta(seconds=2), (("request",), ("user",)))
 
 
 def test_the_request_is_tried_before_the_user() -> None:

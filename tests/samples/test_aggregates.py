@@ -21,7 +21,7 @@ from ctr_samples.samples.views.as_of import AsOf, Join
 from ctr_samples.samples.views.as_of.intervals import join_by_intervals
 from ctr_samples.samples.views.as_of.union import join_by_union
 from ctr_samples.samples.views.rows import usable, view_rows, within_reach
-from ctr_samples.sparksql.columns import pair_key
+from ctr_samples.sparksql.columns import joint_key
 
 Frame = Callable[..., DataFrame]
 Log = Sequence[tuple[Any, ...]]
@@ -239,7 +239,12 @@ def test_user_and_article_together_are_one_key(frame: Frame) -> None:
     keys = view_rows(rows, "v", how, ["n_1h"]).where(~F.col("gone")).select("key", "payload.n_1h").collect()
     ours = frame("u string, a bigint", [("1", 23), ("12", 3), (None, 3), ("1", None)])
     assert sorted(tuple(row) for row in keys) == [("1:123", 1), ("2:123", 1)]
-    assert [row[0] for row in ours.select(pair_key(F.col("u"), F.col("a"))).collect()] == ["1:123", "2:123", None, None]
+    assert [row[0] for row in ours.select(joint_key([F.col("u"), F.col("a")])).collect()] == [
+        "1:123",
+        "2:123",
+        None,
+        None,
+    ]
 
 
 def oracle(rows: Log, shown: Sequence[tuple[str, int | None]], how: WindowView) -> list[tuple[Any, ...]]:

@@ -43,13 +43,16 @@ features:
 output: {path: out, partitions: 1}
 """
 STEPS = [
-    JoinStep("intervals", ("small",), "article", ""),
-    JoinStep("static", ("fixed",), "user", ""),
-    JoinStep("snapshots", ("daily",), "user", ""),
-    JoinStep("union", ("one", "two"), "user", ""),
-    JoinStep("union", ("pair",), "user_article", ""),
+    JoinStep("intervals", ("small",), ("article",), ""),
+    JoinStep("static", ("fixed",), ("user",), ""),
+    JoinStep("snapshots", ("daily",), ("user",), ""),
+    JoinStep("union", ("one", "two"), ("user",), ""),
+    JoinStep("union", ("pair",), ("user", "article"), ""),
 ]
-SHARED = [JoinStep("union", ("one", "two", "daily"), "user", ""), JoinStep("intervals", ("small",), "article", "")]
+SHARED = [
+    JoinStep("union", ("one", "two", "daily"), ("user",), ""),
+    JoinStep("intervals", ("small",), ("article",), ""),
+]
 
 
 @pytest.fixture
@@ -60,7 +63,7 @@ def config(tmp_path: Path) -> JobConfig:
 
 def seen_by(spark: SparkSession, shown: Sequence[tuple[int, int, Any, Any]]) -> LeakCanary:
     """A canary that has seen these impressions: id, microseconds after ten, user, article."""
-    canary = LeakCanary()
+    canary = LeakCanary(("user", "article"))
     flat = spark.createDataFrame(list(shown), "id bigint, micros bigint, user string, article bigint")
     time = F.timestamp_micros(F.col("micros") + TEN).alias("impression_time")
     row = F.struct(F.col("id").alias("impression_id"), time, "user", "article")
@@ -146,7 +149,7 @@ def test_the_sample_of_impressions_is_small_and_the_same_however_rows_arrive(spa
     )
     samples = []
     for frame in (flat, flat.repartition(5)):
-        found = LeakCanary()
+        found = LeakCanary(("user", "article"))
         found.on(frame).write.format("noop").mode("overwrite").save()
         samples.append(sorted(one.id for one in found.sample()[0]))
     assert len(samples[0]) == min(MOST, MOST_SAMPLED)
@@ -155,17 +158,17 @@ def test_the_sample_of_impressions_is_small_and_the_same_however_rows_arrive(spa
 
 def test_impressions_that_could_see_each_others_canaries_are_left_out() -> None:
     first, same_user, same_article, soon, nobody, last = (
-        Canary(1, 0, "a", 7),
-        Canary(2, 5_000, "a", 8),
-        Canary(3, 6_000, "b", 7),
-        Canary(4, 999, "c", 9),
-        Canary(5, 7_000, None, 10),
-        Canary(6, 8_000, None, None),
+        Canary(1, 0, {"user": "a", "article": 7}),
+        Canary(2, 5_000, {"user": "a", "article": 8}),
+        Canary(3, 6_000, {"user": "b", "article": 7}),
+        Canary(4, 999, {"user": "c", "article": 9}),
+        Canary(5, 7_000, {"user": None, "article": 10}),
+        Canary(6, 8_000, {"user": None, "article": None}),
     )
     everyone = [last, nobody, soon, same_article, same_user, first]
-    assert apart(everyone, {"user", "article"}) == [first, nobody, last]
-    assert apart(everyone, {"user"}) == [first, same_article, nobody, last]
-    assert apart(everyone, {"article"}) == [first, same_user, nobody, last]
+    assert apart(everyone, {("user",), ("article",)}) == [first, nobody, last]
+    assert apart(everyone, {("user",)}) == [first, same_article, nobody, last]
+    assert apart(everyone, {("article",)}) == [first, same_user, nobody, last]
 
 
 @pytest.mark.slow

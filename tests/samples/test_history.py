@@ -172,7 +172,7 @@ def test_further_columns_are_lists_beside_the_items(frame: Frame) -> None:
 
 def test_a_number_and_its_text_are_one_user(frame: Frame) -> None:
     actions = actions_of_history(log(frame, [("7", Action("09:00:00", 1))]), "clicks", CONFIGURED, DAY)
-    numbers = actions.withColumn("user", F.col("user").cast("bigint"))
+    numbers = actions.withColumn("_key", F.col("_key").cast("bigint"))
     shown = impressions(frame, [(1, "2019-06-05 10:00:00", "7", None)])
     (row,) = join_history(shown, numbers, PLAN, numbers).collect()
     assert row.clicks["items"] == [1]
@@ -303,7 +303,7 @@ def problems(**changed: Any) -> list[str]:
 def test_a_history_of_the_log_of_impressions_takes_its_keys_from_them() -> None:
     config = JobConfig.model_validate(BASE)
     clicks = inherited(config.histories["clicks"], config.impressions)
-    assert (clicks.time, clicks.user, clicks.item, clicks.request) == ("t", "u", "a", None)
+    assert (clicks.time, clicks.key, clicks.item, clicks.request) == ("t", "u", "a", None)
     assert problems() == []
 
 

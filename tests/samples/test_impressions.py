@@ -142,7 +142,7 @@ def test_a_row_without_a_readable_time_is_dropped_and_counted(frame: Frame) -> N
         "at string, user_id string, article_id string, action string",
         [("not yet", "u1", "a", "exposure"), ("2019-06-05 10:00:00", "u1", "b", "exposure")],
     )
-    watch = ImpressionsWatch(DAY)
+    watch = ImpressionsWatch(SHOWN, DAY)
     watch.on(cut_impressions(log, SHOWN, DAY, timedelta())).collect()
     assert watch.result() == ImpressionCounts(2, {"no_time": 1, "no_article": 0, "repeated": 0})
 

@@ -16,16 +16,16 @@ def plan(*views: ViewFacts) -> list[tuple[str, tuple[str, ...]]]:
 @pytest.mark.parametrize(
     ("view", "method"),
     [
-        (ViewFacts("v", "user"), "union"),
-        (ViewFacts("v", "user", "static", bytes=10**9), "static"),
-        (ViewFacts("v", "user", "snapshot", bytes=10**9), "snapshots"),
-        (ViewFacts("v", "user", bytes=1000, rows_of_a_key=10), "intervals"),
-        (ViewFacts("v", "user", "snapshot", bytes=1000, rows_of_a_key=10), "intervals"),
-        (ViewFacts("v", "user", bytes=1001, rows_of_a_key=10), "union"),
-        (ViewFacts("v", "user", bytes=1000, rows_of_a_key=11), "union"),
-        (ViewFacts("v", "user", bytes=1000), "union"),
-        (ViewFacts("v", "user", bytes=1, rows_of_a_key=1, method="union"), "union"),
-        (ViewFacts("v", "user", "snapshot", bytes=10**9, method="union"), "union"),
+        (ViewFacts("v", ("user",)), "union"),
+        (ViewFacts("v", ("user",), "static", bytes=10**9), "static"),
+        (ViewFacts("v", ("user",), "snapshot", bytes=10**9), "snapshots"),
+        (ViewFacts("v", ("user",), bytes=1000, rows_of_a_key=10), "intervals"),
+        (ViewFacts("v", ("user",), "snapshot", bytes=1000, rows_of_a_key=10), "intervals"),
+        (ViewFacts("v", ("user",), bytes=1001, rows_of_a_key=10), "union"),
+        (ViewFacts("v", ("user",), bytes=1000, rows_of_a_key=11), "union"),
+        (ViewFacts("v", ("user",), bytes=1000), "union"),
+        (ViewFacts("v", ("user",), bytes=1, rows_of_a_key=1, method="union"), "union"),
+        (ViewFacts("v", ("user",), "snapshot", bytes=10**9, method="union"), "union"),
     ],
 )
 def test_size_and_kind_of_a_view_choose_its_method(view: ViewFacts, method: str) -> None:
@@ -34,12 +34,12 @@ def test_size_and_kind_of_a_view_choose_its_method(view: ViewFacts, method: str)
 
 def test_views_of_one_entity_share_a_shuffle_and_small_ones_come_first() -> None:
     views = [
-        ViewFacts("profile", "user"),
-        ViewFacts("vector", "article"),
-        ViewFacts("daily", "user", "snapshot"),
-        ViewFacts("static", "article", "static"),
-        ViewFacts("counts", "user"),
-        ViewFacts("small", "article", bytes=1, rows_of_a_key=1),
+        ViewFacts("profile", ("user",)),
+        ViewFacts("vector", ("article",)),
+        ViewFacts("daily", ("user",), "snapshot"),
+        ViewFacts("static", ("article",), "static"),
+        ViewFacts("counts", ("user",)),
+        ViewFacts("small", ("article",), bytes=1, rows_of_a_key=1),
     ]
     assert plan(*views) == [
         ("intervals", ("small",)),
@@ -52,8 +52,8 @@ def test_views_of_one_entity_share_a_shuffle_and_small_ones_come_first() -> None
 
 def test_a_plan_reads_like_a_sentence() -> None:
     steps = [
-        JoinStep("intervals", ("small",), "article", "it is small (1,000 bytes, at most 3 row(s) per key)"),
-        *plan_joins([ViewFacts("profile", "user"), ViewFacts("counts", "user")]),
+        JoinStep("intervals", ("small",), ("article",), "it is small (1,000 bytes, at most 3 row(s) per key)"),
+        *plan_joins([ViewFacts("profile", ("user",)), ViewFacts("counts", ("user",))]),
     ]
     assert list(described(steps)) == [
         "1. small by broadcast intervals on the article: it is small (1,000 bytes, at most 3 row(s) per key)",

@@ -10,14 +10,14 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row
 
-from ctr_samples.config import Impressions, Label
-from ctr_samples.samples.labels import DELAY, IS_ACTION, ORPHAN, actions_by_key, attribute, plan_label
+from ctr_samples.config import ActionLabel, Impressions
+from ctr_samples.samples.labels import DELAY, IS_ACTION, ORPHAN, actions_by_keys, attribute, plan_label
 from ctr_samples.samples.period import Day
 
 Frame = Callable[..., DataFrame]
 DAY = Day.of(date(2019, 6, 5), "UTC")
 SHOWN = Impressions(source="log", time="at", request="request_id", user="user_id", article="article_id")
-CLICKED = Label(source="log", window="30m", skew="2s", where="action = 'click'")
+CLICKED = ActionLabel(source="log", window="30m", skew="2s", where="action = 'click'")
 ORPHANED = "orphan"
 
 
@@ -141,13 +141,15 @@ def own(name: str, key: str | None) -> str | None:
     return key and f"{name}: {key}"
 
 
-def labelled(frame: Frame, impressions: list[tuple[Any, ...]], log: list[tuple[Any, ...]], label: Label) -> list[Row]:
+def labelled(
+    frame: Frame, impressions: list[tuple[Any, ...]], log: list[tuple[Any, ...]], label: ActionLabel
+) -> list[Row]:
     shown = frame(
         "impression_id bigint, impression_time timestamp, request string, user string, article string", impressions
     )
     actions = frame("at string, request_id string, user_id string, article_id string, action string", log)
     plans = [plan_label("clicked", label, SHOWN)]
-    return attribute(shown, actions_by_key(plans, DAY, lambda _: actions), plans).collect()
+    return attribute(shown, actions_by_keys(plans, DAY, lambda _: actions), plans).collect()
 
 
 def test_every_case(frame: Frame) -> None:
@@ -197,7 +199,7 @@ def test_of_impressions_of_one_moment_the_greatest_id_takes_the_click_whatever_t
             "impression_id bigint, impression_time timestamp, user string, article string",
             [(number, dated(TEN), "u", "a") for number in order],
         )
-        rows = attribute(shown, actions_by_key(plans, DAY, lambda _: log), plans).collect()
+        rows = attribute(shown, actions_by_keys(plans, DAY, lambda _: log), plans).collect()
         assert {r.impression_id: r.clicked for r in rows if not r[IS_ACTION]} == {7: 0, 8: 0, 9: 1}
 
 
@@ -211,7 +213,7 @@ def test_whole_numbers_and_text_are_the_same_key(frame: Frame) -> None:
         [(dated("10:01:00"), "5", None, 9007199254740993), (dated("10:01:00"), "six", 71, 9007199254740993)],
     )
     plans = [plan_label("clicked", CLICKED.model_copy(update={"where": None}), SHOWN)]
-    rows = attribute(shown, actions_by_key(plans, DAY, lambda _: log), plans).collect()
+    rows = attribute(shown, actions_by_keys(plans, DAY, lambda _: log), plans).collect()
     assert {r.impression_id: r.clicked for r in rows if not r[IS_ACTION]} == {1: 1, 2: 1, 3: 0}
 
 
@@ -227,11 +229,11 @@ def test_labels_with_other_keys_and_logs_meet_on_one_impression(frame: Frame) ->
         ),
     }
     labels = {
-        "clicked": Label(source="clicks", time="t", request="rid", article="item", window="30m"),
-        "bought": Label(source="carts", time="t", user="who", article="item", window="55m"),
+        "clicked": ActionLabel(source="clicks", time="t", request="rid", article="item", window="30m"),
+        "bought": ActionLabel(source="carts", time="t", user="who", article="item", window="55m"),
     }
     plans = [plan_label(name, label, SHOWN) for name, label in labels.items()]
-    rows = attribute(shown, actions_by_key(plans, DAY, logs.__getitem__), plans).collect()
+    rows = attribute(shown, actions_by_keys(plans, DAY, logs.__getitem__), plans).collect()
     assert {r.impression_id: (r.clicked, r.bought) for r in rows if not r[IS_ACTION]} == {1: (1, 0), 2: (0, 1)}
     assert sum(r[ORPHAN] for r in rows) == 1
 
@@ -268,7 +270,7 @@ def test_random_logs_agree_with_the_rule_in_plain_python(frame: Frame) -> None:
     def clock(second: int) -> str:
         return f"2019-06-05 10:{second // 60:02d}:{second % 60:02d}"
 
-    counted = Label(source="log", window="20s", skew="7s", value="1", reduce="sum")
+    counted = ActionLabel(source="log", window="20s", skew="7s", value="1", reduce="sum")
     impressions = [(n, clock(t), request, user, "a") for n, t, request, user in shown]
     log = [(clock(t), request, user, "a", "click") for _, t, request, user in clicks]
     rows_found = labelled(frame, impressions, log, counted)

@@ -7,10 +7,10 @@ from datetime import date, timedelta
 
 from pyspark.sql import DataFrame
 
-from ctr_samples.config import Impressions, Label
+from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.labels import (
     LabelsWatch,
-    actions_by_key,
+    actions_by_keys,
     attribute,
     delay_ends,
     plan_label,
@@ -21,15 +21,16 @@ from ctr_samples.sparksql.releases import MOST_SAMPLED
 Frame = Callable[..., DataFrame]
 DAY = Day.of(date(2019, 6, 5), "UTC")
 SHOWN = Impressions(source="log", time="at", user="user_id", article="article_id")
-CLICKED = Label(source="log", where="action = 'click'", window="30m")
-READ = Label(
+CLICKED = ActionLabel(source="log", where="action = 'click'", window="30m")
+READ = ActionLabel(
     source="log", where="action = 'read'", window="2d", value="read_ms", reduce="sum", skew="2s", orphans="drop"
 )
 
 
 def test_delays_are_told_apart_up_to_the_window() -> None:
     ends = {
-        w: list(delay_ends(plan_label("l", Label(source="log", window=w), SHOWN))) for w in ("0s", "1m", "30m", "7d")
+        w: list(delay_ends(plan_label("l", ActionLabel(source="log", window=w), SHOWN)))
+        for w in ("0s", "1m", "30m", "7d")
     }
     assert ends == {
         "0s": ["0s"],
@@ -71,9 +72,9 @@ def test_each_action_of_the_day_is_counted_once_by_its_delay_or_as_an_orphan(fra
     actions = frame("at string, user_id string, article_id string, action string, read_ms string", log)
     plans = [plan_label(name, label, SHOWN) for name, label in (("clicked", CLICKED), ("read", READ))]
     watch = LabelsWatch(plans, DAY)
-    watch.on(attribute(shown, actions_by_key(plans, DAY, lambda _: actions), plans)).collect()
+    watch.on(attribute(shown, actions_by_keys(plans, DAY, lambda _: actions), plans)).collect()
     zeros = dict.fromkeys(["before", "1s", "10s", "1m", "10m", "1h", "6h", "1d", "2d"], 0)
-    late = {"request": None, "user": "u", "article": "a"}
+    late = {"user": "u", "article": "a"}
     assert watch.result() == {
         "clicked": {
             "actions": 10,
@@ -81,7 +82,7 @@ def test_each_action_of_the_day_is_counted_once_by_its_delay_or_as_an_orphan(fra
             "without_value": 0,
             "delays": {"1s": 2, "10s": 2, "1m": 2, "10m": 1, "30m": 1},
             "orphan_sample": [
-                {"time": None, "request": None, "user": "w", "article": "a"},
+                {"time": None, "user": "w", "article": "a"},
                 {"time": "2019-06-05T10:30:00.001000+00:00", **late},
             ],
         },
@@ -104,7 +105,7 @@ def test_of_many_orphans_the_same_hundred_are_kept_whatever_the_order_of_the_log
     for order in (log, log[::-1]):
         actions = frame("at string, user_id string, article_id string, action string, read_ms string", order)
         watch = LabelsWatch(plans, DAY)
-        watch.on(attribute(shown, actions_by_key(plans, DAY, lambda _, a=actions: a), plans)).collect()
+        watch.on(attribute(shown, actions_by_keys(plans, DAY, lambda _, a=actions: a), plans)).collect()
         kept.append(watch.result()["clicked"])
     assert kept[0] == kept[1]
     assert kept[0]["orphans"] == 150

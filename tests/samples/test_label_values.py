@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.config import Impressions, Label
-from ctr_samples.samples.labels import IS_ACTION, actions_by_key, attribute, plan_label
+from ctr_samples.config import ActionLabel, Impressions
+from ctr_samples.samples.labels import IS_ACTION, actions_by_keys, attribute, plan_label
 from ctr_samples.samples.period import Day
 
 Frame = Callable[..., DataFrame]
@@ -18,9 +18,9 @@ DAY = Day.of(date(2019, 6, 5), "UTC")
 SHOWN = Impressions(source="log", time="at", request="request_id", user="user_id", article="article_id")
 READ = "action = 'read'"
 LABELS = {
-    "clicked": Label(source="log", where="action = 'click'", window="30m"),
+    "clicked": ActionLabel(source="log", where="action = 'click'", window="30m"),
     **{
-        how: Label(source="log", where=READ, window="2h", value="read_ms", reduce=how)
+        how: ActionLabel(source="log", where=READ, window="2h", value="read_ms", reduce=how)
         for how in ("sum", "max", "first")
     },
 }
@@ -79,7 +79,7 @@ def test_every_case(frame: Frame) -> None:
         "at string, request_id string, user_id string, article_id string, action string, read_ms string", log
     )
     plans = [plan_label(name, label, SHOWN) for name, label in LABELS.items()]
-    rows = attribute(shown, actions_by_key(plans, DAY, lambda _: actions), plans).where(~F.col(IS_ACTION)).collect()
+    rows = attribute(shown, actions_by_keys(plans, DAY, lambda _: actions), plans).where(~F.col(IS_ACTION)).collect()
     columns = ["clicked", "sum", "sum__mask", "max", "max__mask", "first", "first__mask"]
     found = {r.user: tuple(r[c] for c in columns) for r in rows}
     assert found == {name: expected for name, (_, expected) in CASES.items()}
@@ -98,7 +98,7 @@ def test_a_sum_of_fractions_does_not_depend_on_the_order_of_the_log(frame: Frame
     sums = set()
     for order in (log, log[::-1], log[3:] + log[:3]):
         actions = frame("at string, user_id string, article_id string, action string, read_ms string", order)
-        rows = attribute(shown, actions_by_key(plans, DAY, lambda _, a=actions: a), plans)
+        rows = attribute(shown, actions_by_keys(plans, DAY, lambda _, a=actions: a), plans)
         sums.add(rows.where(~F.col(IS_ACTION)).select("sum").collect()[0][0])
     assert len(sums) == 1
 
@@ -127,7 +127,7 @@ def new_labels(log: DataFrame, how: str) -> list[tuple[Any, ...]]:
 
     plans = [plan_label(name, LABELS[name], CUT) for name in ("clicked", how)]
     shown = cut_impressions(log, CUT, DAY, timedelta(hours=2)).where(F.col(DROPPED).isNull()).drop(DROPPED)
-    rows = attribute(shown, actions_by_key(plans, DAY, lambda _: log), plans).where(~F.col(IS_ACTION))
+    rows = attribute(shown, actions_by_keys(plans, DAY, lambda _: log), plans).where(~F.col(IS_ACTION))
     return [(r.user, r.clicked, r[how], r[f"{how}__mask"]) for r in rows.orderBy("user").collect()]
 
 

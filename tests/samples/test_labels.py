@@ -10,15 +10,15 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.config import Impressions, Label
+from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.labels import IS_ACTION, ORPHAN, actions_near, actions_of, attribute, plan_label
 from ctr_samples.samples.period import Day
 
 Frame = Callable[..., DataFrame]
 DAY = Day.of(date(2019, 6, 5), "UTC")
 SHOWN = Impressions(source="log", time="at", user="user_id", article="article_id")
-CLICKED = Label(source="log", where="action = 'click'", window="30m")
-READ = Label(source="log", where="action = 'read'", window="2h", value="read_ms", reduce="sum")
+CLICKED = ActionLabel(source="log", where="action = 'click'", window="30m")
+READ = ActionLabel(source="log", where="action = 'read'", window="2h", value="read_ms", reduce="sum")
 
 
 def impressions(frame: Frame, *rows: tuple[int, str, str | None, str]) -> DataFrame:
@@ -33,7 +33,7 @@ def actions(frame: Frame, *rows: tuple[str, str | None, str, str, str | None]) -
     return frame("at string, user_id string, article_id string, action string, read_ms string", dated)
 
 
-def labels(shown: DataFrame, log: DataFrame, **wanted: Label) -> dict[int, tuple[Any, ...]]:
+def labels(shown: DataFrame, log: DataFrame, **wanted: ActionLabel) -> dict[int, tuple[Any, ...]]:
     """Impression id -> its label values."""
     columns = [name for label in wanted for name in (label, f"{label}__mask")]
     rows = _attributed(shown, log, wanted).where(~F.col(IS_ACTION))
@@ -41,13 +41,13 @@ def labels(shown: DataFrame, log: DataFrame, **wanted: Label) -> dict[int, tuple
     return {r.impression_id: tuple(r[c] for c in found) for r in rows.collect()}
 
 
-def orphans(shown: DataFrame, log: DataFrame, **wanted: Label) -> int:
+def orphans(shown: DataFrame, log: DataFrame, **wanted: ActionLabel) -> int:
     return _attributed(shown, log, wanted).where(F.col(ORPHAN)).count()
 
 
-def _attributed(shown: DataFrame, log: DataFrame, wanted: dict[str, Label]) -> DataFrame:
+def _attributed(shown: DataFrame, log: DataFrame, wanted: dict[str, ActionLabel]) -> DataFrame:
     plans = [plan_label(name, label, SHOWN) for name, label in wanted.items()]
-    return attribute(shown, {"user": [actions_near(actions_of(log, plans), DAY, plans)]}, plans)
+    return attribute(shown, {("user", "article"): [actions_near(actions_of(log, plans), DAY, plans)]}, plans)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,11 @@ def test_a_request_id_beats_the_clock(frame: Frame) -> None:
     )
     log = frame("at timestamp, request_id string, article_id string", [("2019-06-05 10:11:00", "r1", "a")])
     by_request = Impressions(source="log", time="at", article="article_id", request="request_id")
-    plans = [plan_label("clicked", Label(source="log", window="30m"), by_request)]
-    assert plans[0].by == "request"
-    rows = attribute(shown, {"request": [actions_of(log, plans)]}, plans).where(~F.col(IS_ACTION)).collect()
+    plans = [plan_label("clicked", ActionLabel(source="log", window="30m"), by_request)]
+    assert plans[0].tried == (("request", "article"),)
+    rows = (
+        attribute(shown, {("request", "article"): [actions_of(log, plans)]}, plans).where(~F.col(IS_ACTION)).collect()
+    )
     assert {r.impression_id: r.clicked for r in rows} == {1: 1, 2: 0}
 
 

@@ -64,6 +64,12 @@ def _apart(now: _Mean, old: _Mean) -> float:
     return 1 + max(0.0, abs(now.mean - old.mean) - SIGMAS * math.hypot(*errors)) / (abs(old.mean) or 1.0)
 
 
+_ONLY_POSITIVES = (
+    ": a log of positives only, from which no model can learn what is not clicked; name the log of all that was shown, or make "
+    "the label from a grade with a threshold"
+)
+
+
 def one_class(days: Days) -> Iterator[Score]:
     """Labels with a single class: there is nothing to learn."""
     for name, label in days.now.labels.items():
@@ -71,7 +77,8 @@ def one_class(days: Days) -> Iterator[Score]:
         here = label.splits.get(split)
         if label.binary and here and here.count:
             alone = here.sum in (0, here.count)
-            words = f"all {here.count:,} {split} samples have {name} = {here.sum / here.count:g}"
+            why = _ONLY_POSITIVES if here.sum == here.count else ""
+            words = f"all {here.count:,} {split} samples have {name} = {here.sum / here.count:g}{why}"
             # A small day may have no positive by chance; that it has nothing else is no chance.
             known = here.count >= (ENOUGH if here.sum else FEWEST_ROWS)
             yield Score(name, float(alone), words, known=known)

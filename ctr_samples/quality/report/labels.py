@@ -32,6 +32,7 @@ def actions_of(run: Run, limit: int) -> Table:
     rows = (
         (shown(name), count(label.get("actions")), count(label.get("orphans")), _delays(label), _flips(label))
         for name, label in run.labels.items()
+        if "actions" in label
     )
     return table("Actions of the day", titles, rows, limit)
 

@@ -22,8 +22,8 @@ def columns_contract(config: JobConfig, state: FittedState | None) -> ExampleCon
     features = [_spec(name, feature, config, state) for name, feature in config.features.items()]
     labels = []
     for name, label in config.labels.items():
-        labels.append(FeatureSpec(name, "int64" if label.reduce == "any" else "float32", role="label", nulls="fail"))
-        if label.reduce != "any":
+        labels.append(FeatureSpec(name, "int64" if label.is_flag else "float32", role="label", nulls="fail"))
+        if not label.is_flag:
             labels.append(FeatureSpec(mask_of(name), "int64", role="mask", nulls="fail"))
     key = FeatureSpec("impression_id", "int64", role="key", nulls="fail")
     weight = [FeatureSpec(SAMPLE_WEIGHT, "float32", role="weight", nulls="fail")] if config.sampling else []

@@ -29,11 +29,11 @@ SHUFFLE = "_shuffle"
 
 HOUR = "_hour"
 USER = "_user"
-"""Columns that are only measured: the hour of the impression in the zone of the session, and the user as text."""
+"""Columns that are only measured: the hour of the impression in the zone of the session, and a key, such as the user's."""
 
 
 def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]:
-    """The columns that features need of each view: all that is carried through the joins."""
+    """The columns that features, and the keys of other views, need of each view: all that is carried through the joins."""
     needed: dict[str, list[str]] = {name: [] for name in config.views}
     for name, feature in config.features.items():
         source = "from" if feature.from_ else "expr"
@@ -42,6 +42,10 @@ def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]
                 view, column = path[0], path[1] if len(path) > 1 else ""
                 if view in needed and column not in VIEW_METADATA and column not in needed[view]:
                     needed[view].append(column)
+    for part in [part for view in config.views.values() for part in view.joined_on]:
+        view, *fields = part.split(".")
+        if fields and fields[0] not in needed[view]:
+            needed[view].append(fields[0])
     return needed
 
 
@@ -73,8 +77,13 @@ class SampleColumns:
         record = layout_columns(typed.select(*features), contract, config.output.layout)
         return cls(contract, ids, features, record)
 
-    def make(self, joined: DataFrame, split: Column, weight: Column | None = None) -> DataFrame:
-        """Columns of the contract in its order, then those beside the record. Column expressions and small joins only."""
+    def make(
+        self, joined: DataFrame, split: Column, weight: Column | None = None, heavy: str | None = None
+    ) -> DataFrame:
+        """Columns of the contract in its order, then those beside the record. Column expressions and small joins only.
+
+        ``heavy`` is the key of the impressions whose shares are measured.
+        """
         labels = [F.col(name) for name in self.contract.names("label", "mask")]
         impression_id = F.col(f"{IMPRESSION}.impression_id")
         rows = with_joined_ids(joined, self.ids).select(
@@ -85,6 +94,6 @@ class SampleColumns:
             split.alias(SPLIT),
             stable_hash("shuffle", [impression_id]).alias(SHUFFLE),
             F.hour(f"{IMPRESSION}.impression_time").cast("tinyint").alias(HOUR),
-            F.col(f"{IMPRESSION}.user").cast("string").alias(USER),
+            (F.lit(None) if heavy is None else F.col(f"{IMPRESSION}.{heavy}")).cast("string").alias(USER),
         )
         return rows.select(*self.record, SPLIT, SHUFFLE, HOUR, USER)

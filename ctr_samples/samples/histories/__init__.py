@@ -1,5 +1,5 @@
-"""The user's last actions before each impression, as lists.
+"""The last actions of a user, or of another key, before each impression, as lists.
 
 join.py     which actions an impression sees
-chunks.py   what is carried from one chunk of a user's actions to the next
+chunks.py   what is carried from one chunk of a key's actions to the next
 """

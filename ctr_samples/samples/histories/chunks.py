@@ -1,9 +1,9 @@
-"""Carries actions from one chunk of a user's actions to the next, so that a history never lists all of them.
+"""Carries actions from one chunk of a key's actions to the next, so that a history never lists all of them.
 
 Of all actions before a chunk the history of an impression can hold only the newest ``last`` items; and, since it leaves out
 its own request, whichever that is, the newest ``last`` items without any one request. Together these are at most twice as many
 actions. They are found level by level: within a chunk, within a block of chunks, over the blocks. So a row never holds more
-than ``chunk`` lists of them, but for the last level: a user with a hundred million actions has six thousand blocks.
+than ``chunk`` lists of them, but for the last level: a key with a hundred million actions has six thousand blocks.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from pyspark.sql import functions as F
 
 from ctr_samples.sparksql.releases import all_by
 
-USER, TIME, ITEM, REQUEST, TIE, ALONE, CHUNK = "user", "time", "item", "request", "tie", "alone", "chunk"
+KEY, TIME, ITEM, REQUEST, TIE, ALONE, CHUNK = "_key", "time", "item", "request", "tie", "alone", "chunk"
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryPlan:
-    """A history as it is built: ``by_request`` if actions and impressions both have a request, ``chunk`` actions at a time."""
+    """A history as it is built: of the impressions' key ``on``, ``by_request`` if actions and impressions both have a request,
+    ``chunk`` actions at a time.
+    """
 
     name: str
     last: int
@@ -31,28 +33,29 @@ class HistoryPlan:
     by_request: bool = False
     columns: tuple[str, ...] = ()
     chunk: int = 128
+    on: str = "user"
 
 
 def carries(entries: DataFrame, plan: HistoryPlan) -> DataFrame:
-    """For each chunk of a user but the first the actions to remember from before it: ``user``, ``chunk``, ``carry``.
+    """For each chunk of a key but the first the actions to remember from before it: ``_key``, ``chunk``, ``carry``.
 
-    For users with one chunk only the number of their actions is computed.
+    For keys with one chunk only the number of their actions is computed.
     """
-    counts = entries.groupBy(USER).count()
-    many = counts.where(F.col("count") > plan.chunk).select(USER)
-    in_order = Window.partitionBy(USER).orderBy("moment", ITEM, TIE)
-    numbered = entries.join(many, on=USER, how="left_semi").withColumn(
+    counts = entries.groupBy(KEY).count()
+    many = counts.where(F.col("count") > plan.chunk).select(KEY)
+    in_order = Window.partitionBy(KEY).orderBy("moment", ITEM, TIE)
+    numbered = entries.join(many, on=KEY, how="left_semi").withColumn(
         "number", (F.row_number().over(in_order) - 1).cast("bigint")
     )
     chunks = _grouped(numbered, F.array("entry"), plan)
     blocks = _grouped(chunks, F.col("kept"), plan)
-    of_block = blocks.select(USER, F.col("number").alias("block"), _kept(_earlier(USER), plan).alias("older"))
+    of_block = blocks.select(KEY, F.col("number").alias("block"), _kept(_earlier(KEY), plan).alias("older"))
     placed = chunks.withColumn("block", F.floor(F.col("number") / plan.chunk)).withColumn(
-        "before", _earlier(USER, "block")
+        "before", _earlier(KEY, "block")
     )
-    both = placed.join(of_block, on=[USER, "block"], how="inner").where(F.col("number") > 0)
+    both = placed.join(of_block, on=[KEY, "block"], how="inner").where(F.col("number") > 0)
     carry = _kept(F.concat("before", "older"), plan)
-    return both.select(USER, F.col("number").alias(CHUNK), carry.alias("carry"))
+    return both.select(KEY, F.col("number").alias(CHUNK), carry.alias("carry"))
 
 
 def newest(entries: str, plan: HistoryPlan, request: Column | None) -> Column:
@@ -62,11 +65,11 @@ def newest(entries: str, plan: HistoryPlan, request: Column | None) -> Column:
 
 
 def _grouped(rows: DataFrame, kept: Column, plan: HistoryPlan) -> DataFrame:
-    """``user``, ``number`` and ``kept``: what remains of each ``chunk`` rows with consecutive numbers."""
+    """``_key``, ``number`` and ``kept``: what remains of each ``chunk`` rows with consecutive numbers."""
     group = F.floor(F.col("number") / plan.chunk).alias("group")
     # The greatest numbers first, that is, newest first.
-    lists = rows.groupBy(USER, group).agg(all_by(kept, F.col("number"), plan.chunk).alias("lists"))
-    return lists.select(USER, F.col("group").alias("number"), _kept(F.flatten("lists"), plan).alias("kept"))
+    lists = rows.groupBy(KEY, group).agg(all_by(kept, F.col("number"), plan.chunk).alias("lists"))
+    return lists.select(KEY, F.col("group").alias("number"), _kept(F.flatten("lists"), plan).alias("kept"))
 
 
 def _earlier(*group: str) -> Column:

@@ -1,10 +1,10 @@
-"""The last actions of the user before each impression, newest first, as lists.
+"""The last actions of a user, or of another key, before each impression, newest first, as lists.
 
 An action is visible to an impression iff ``time < impression_time``, ``time + available_after <= impression_time`` and
 ``time >= impression_time - within``, and if it is not of the impression's own request. Of the actions on one item only the
 newest counts; the ``last`` newest of these remain. One row out for each impression in, always.
 
-No list of all actions of a user is ever made. They are cut into chunks by number; an impression looks at the actions of its
+No list of all actions of a key is ever made. They are cut into chunks by number; an impression looks at the actions of its
 chunk and at what is carried from the chunks before (``chunks.py``), however many there are.
 """
 
@@ -31,10 +31,10 @@ from ctr_samples.samples.histories.chunks import (
     ALONE,
     CHUNK,
     ITEM,
+    KEY,
     REQUEST,
     TIE,
     TIME,
-    USER,
     HistoryPlan,
     carries,
     newest,
@@ -49,21 +49,21 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def actions_of_history(source: DataFrame, name: str, history: History, day: Day) -> DataFrame:
-    """The actions that some impression of the day can see: ``user``, ``time``, ``item``, ``request`` and the further columns.
+    """The actions that some impression of the day can see: ``_key``, ``time``, ``item``, ``request`` and the further columns.
 
     ``history`` has what it inherits from ``impressions`` filled in.
     """
     where = f"histories.{name}"
-    user, time, item = history.user or "", history.time or "", history.item or ""
+    key, time, item = history.key or history.user or "", history.time or "", history.item or ""
     request = F.lit(None) if history.request is None else key_column(source, history.request, f"{where}.request")
     rows = matching_rows(source, history.where, f"{where}.where").select(
-        key_column(source, user, f"{where}.user").alias(USER),
+        key_column(source, key, f"{where}.{'user' if history.user else 'key'}").alias(KEY),
         time_column(source, time, f"{where}.time").alias(TIME),
         key_column(source, item, f"{where}.item").alias(ITEM),
         request.cast("string").alias(REQUEST),
         *[_single(source, text, f"{where}.columns.{column}").alias(column) for column, text in history.columns.items()],
     )
-    near = rows.where(F.col(USER).isNotNull() & F.col(ITEM).isNotNull() & (F.col(TIME) < F.lit(day.end)))
+    near = rows.where(F.col(KEY).isNotNull() & F.col(ITEM).isNotNull() & (F.col(TIME) < F.lit(day.end)))
     if history.within is not None:
         near = near.where(F.col(TIME) >= F.lit(day.start - history.within))
     return near
@@ -75,14 +75,14 @@ def join_history(impressions: DataFrame, actions: DataFrame, plan: HistoryPlan, 
     ``impressions`` has a struct ``impression``; ``actions`` are those of :func:`actions_of_history`, and ``again`` the same
     once more, from a source that nobody counts. The impressions are shuffled once.
     """
-    impression_user, action_user = same_key_type(impressions, "impression.user", actions, USER)
-    first, second = (_entries(frame.withColumn(USER, action_user), plan) for frame in (actions, again))
-    rows = _stacked(impressions, impression_user, first, carries(second, plan))
-    key = Window.partitionBy(USER, ALONE).orderBy("moment", "kind", ITEM, TIE)
-    number = F.count("entry").over(key.rowsBetween(Window.unboundedPreceding, 0))
+    own_key, action_key = same_key_type(impressions, f"impression.{plan.on}", actions, KEY)
+    first, second = (_entries(frame.withColumn(KEY, action_key), plan) for frame in (actions, again))
+    rows = _stacked(impressions, own_key, first, carries(second, plan))
+    of_key = Window.partitionBy(KEY, ALONE).orderBy("moment", "kind", ITEM, TIE)
+    number = F.count("entry").over(of_key.rowsBetween(Window.unboundedPreceding, 0))
     chunk = F.coalesce(CHUNK, F.greatest(F.lit(0), F.floor((number - 1) / plan.chunk)))
     so_far = (
-        Window.partitionBy(USER, ALONE, "in_chunk")
+        Window.partitionBy(KEY, ALONE, "in_chunk")
         .orderBy("moment", "kind", ITEM, TIE)
         .rowsBetween(Window.unboundedPreceding, 0)
     )
@@ -114,20 +114,20 @@ def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:
 
 
 def _entries(actions: DataFrame, plan: HistoryPlan) -> DataFrame:
-    """Actions with the columns that order them (``user``, ``moment``, ``item``, ``tie``), and the rest of each as a struct."""
+    """Actions with the columns that order them (``_key``, ``moment``, ``item``, ``tie``), and the rest of each as a struct."""
     kept = [ITEM, TIME, *([REQUEST] if plan.by_request else []), *plan.columns]
     # Seen from the first instant at which it is past and known: a microsecond is the resolution of a timestamp.
     moment = later(F.col(TIME), max(plan.delay, _MICROSECOND))
     return actions.select(
-        USER, moment.alias("moment"), ITEM, content_hash(actions).alias(TIE), F.struct(*kept).alias("entry")
+        KEY, moment.alias("moment"), ITEM, content_hash(actions).alias(TIE), F.struct(*kept).alias("entry")
     )
 
 
-def _stacked(impressions: DataFrame, user: Column, entries: DataFrame, carried: DataFrame) -> DataFrame:
+def _stacked(impressions: DataFrame, key: Column, entries: DataFrame, carried: DataFrame) -> DataFrame:
     """Impressions, actions and carries of chunks, stacked in one frame; the columns of the other kinds are null."""
     shown = F.struct(*[F.col(f"`{c}`") for c in impressions.columns])
     kinds: dict[str, DataType | str] = {
-        USER: entries.schema[USER].dataType,
+        KEY: entries.schema[KEY].dataType,
         ALONE: "bigint",
         "moment": "timestamp",
         ITEM: entries.schema[ITEM].dataType,
@@ -143,13 +143,13 @@ def _stacked(impressions: DataFrame, user: Column, entries: DataFrame, carried: 
         return frame.select(F.lit(kind).alias("kind"), *columns)
 
     time, number = F.col("impression.impression_time"), F.col("impression.impression_id")
-    # An impression without a user has no history; alone, it does not gather with the others on one task.
-    alone = F.when(user.isNull(), number)
-    entry = {name: F.col(name) for name in (USER, "moment", ITEM, TIE, "entry")}
+    # An impression without the key has no history; alone, it does not gather with the others on one task.
+    alone = F.when(key.isNull(), number)
+    entry = {name: F.col(name) for name in (KEY, "moment", ITEM, TIE, "entry")}
     return (
-        rows(impressions, _IMPRESSION, user=user, alone=alone, moment=time, tie=number, shown=shown)
+        rows(impressions, _IMPRESSION, _key=key, alone=alone, moment=time, tie=number, shown=shown)
         .unionByName(rows(entries, _ACTION, **entry))
-        .unionByName(rows(carried, _CARRY, user=F.col(USER), chunk=F.col(CHUNK), carry=F.col("carry")))
+        .unionByName(rows(carried, _CARRY, _key=F.col(KEY), chunk=F.col(CHUNK), carry=F.col("carry")))
     )
 
 

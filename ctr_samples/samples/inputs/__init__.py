@@ -5,5 +5,6 @@ listing.py                    which files are there
 csv_lines.py, json_lines.py   lines of text as columns
 databases.py                  tables of databases, by JDBC
 malformed.py                  malformed lines: counted, and what is wrong with them
+elements.py                   lists as rows, one for each element
 watched.py                    all sources of a run, with their watches
 """

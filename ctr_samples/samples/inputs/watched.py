@@ -10,6 +10,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 
 from ctr_samples.config import JobConfig
+from ctr_samples.samples.inputs.elements import exploded
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_source
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.all import Watches
@@ -37,15 +38,15 @@ class Inputs:
 
     def plain(self, name: str) -> DataFrame:
         """The rows of a source, not counted: for quick looks while a run is planned."""
-        return self.sources[name].frame
+        return self._exploded(name, self.sources[name].frame)
 
     def watched(self, name: str, use: Use) -> DataFrame:
         """The rows of a source for one use, with its malformed lines and implausible times counted."""
-        frame = self.plain(name)
-        clocks = clocks_of(self.config, self.day, name, use, frame)
+        frame = self.sources[name].frame
         is_text = MALFORMED in frame.columns  # all of its lines are counted; of others the files may be pruned
-        rows = self.watches.lines[name].on(frame) if is_text else frame.where(of_interest(clocks))
-        return self.watches.clocks.on(rows, clocks)
+        rows = self._exploded(name, self.watches.lines[name].on(frame) if is_text else frame)
+        clocks = clocks_of(self.config, self.day, name, use, rows)
+        return self.watches.clocks.on(rows if is_text else rows.where(of_interest(clocks)), clocks)
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """What the manifest says of each source; call it after the action."""
@@ -54,6 +55,10 @@ class Inputs:
     def absent(self) -> Iterator[tuple[str, str]]:
         """The optional sources that do not exist, each with its path or table."""
         return ((name, source.absent) for name, source in self.sources.items() if source.absent is not None)
+
+    def _exploded(self, name: str, frame: DataFrame) -> DataFrame:
+        source = self.config.sources[name]
+        return exploded(frame, source.explode, f"sources.{name}.explode") if source.explode else frame
 
     def _lines(self, name: str) -> dict[str, int]:
         watch = self.watches.lines.get(name)

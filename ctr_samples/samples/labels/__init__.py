@@ -7,7 +7,7 @@ reduction.py     from actions to a label
 counts.py        actions, orphans and delays, counted as they pass
 """
 
-from ctr_samples.samples.labels.actions import ACTION, actions_by_key, actions_near, actions_of
+from ctr_samples.samples.labels.actions import ACTION, actions_by_keys, actions_near, actions_of, key_of_action
 from ctr_samples.samples.labels.attribution import DELAY, IS_ACTION, ORPHAN, attribute
 from ctr_samples.samples.labels.counts import LabelsWatch, delay_ends
 from ctr_samples.samples.labels.plans import (
@@ -18,7 +18,9 @@ from ctr_samples.samples.labels.plans import (
     longest_window,
     plan_label,
     plan_labels,
+    rows_among,
 )
+from ctr_samples.samples.labels.reduction import row_values
 
 __all__ = [
     "ACTION",
@@ -27,15 +29,18 @@ __all__ = [
     "ORPHAN",
     "LabelPlan",
     "LabelsWatch",
-    "actions_by_key",
+    "actions_by_keys",
     "actions_near",
     "actions_of",
     "attribute",
     "delay_ends",
+    "key_of_action",
     "label_columns",
     "label_reach",
     "longest_skew",
     "longest_window",
     "plan_label",
     "plan_labels",
+    "row_values",
+    "rows_among",
 ]

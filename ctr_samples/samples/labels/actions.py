@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -16,34 +17,38 @@ ACTION = "_action"
 """Column of an action: struct<label, time, value>; no name of a configuration begins with an underscore."""
 
 
-def actions_by_key(
+def key_of_action(name: str) -> str:
+    """The column with a key of an action."""
+    return f"_key_{name}"
+
+
+def actions_by_keys(
     plans: Sequence[LabelPlan], day: Day, source_of: Callable[[str], DataFrame]
-) -> dict[str, list[DataFrame]]:
-    """The actions that matter for a day, by the kind of key that is tried first; labels of one log share a pass over it."""
-    tables: dict[tuple[str, tuple[tuple[str, str], ...], str], list[LabelPlan]] = {}
+) -> dict[tuple[str, ...], list[DataFrame]]:
+    """The actions that matter for a day, by the keys that are tried first; labels of one log share a pass over it."""
+    tables: dict[Any, list[LabelPlan]] = {}
     for plan in plans:
-        tables.setdefault((plan.label.source, plan.keys, plan.article), []).append(plan)
-    by_key: dict[str, list[DataFrame]] = {}
-    for (source, _, _), alike in tables.items():
+        tables.setdefault((plan.label.source, tuple(plan.keys.items()), plan.tried), []).append(plan)
+    by_keys: dict[tuple[str, ...], list[DataFrame]] = {}
+    for (source, *_), alike in tables.items():
         actions = actions_near(actions_of(source_of(source), alike), day, plans)
-        by_key.setdefault(alike[0].by, []).append(actions)
-    return by_key
+        by_keys.setdefault(alike[0].first, []).append(actions)
+    return by_keys
 
 
 def actions_of(frame: DataFrame, plans: Sequence[LabelPlan]) -> DataFrame:
     """The actions of the labels that share one source and its keys, in one pass over it.
 
-    Columns: ``key``, ``fallback`` (the key that is tried next, of no type where there is none), ``article``, ``_action``:
-    struct<label, time, value>. A row that counts for two labels gives two rows.
+    Columns: those of :func:`key_of_action` for each key, and ``_action``: struct<label, time, value>. A row that counts for two
+    labels gives two rows.
     """
     first = plans[0]
-    where = f"labels.{first.name}"
-    keys = [key_column(frame, text, f"{where}.{kind}") for kind, text in first.keys]
     parts = [_one_label(frame, plan) for plan in plans]
     return readable_rows(frame).select(
-        keys[0].alias("key"),
-        (keys[1] if len(keys) > 1 else F.lit(None)).alias("fallback"),
-        key_column(frame, first.article, f"{where}.article").alias("article"),
+        *[
+            key_column(frame, text, f"labels.{first.name}.{key}").alias(key_of_action(key))
+            for key, text in first.keys.items()
+        ],
         F.explode(F.array_compact(F.array(*parts))).alias(ACTION),
     )
 

@@ -1,15 +1,16 @@
 """Finds for each action the one impression that it belongs to, or none.
 
-The rule, for an action at time t of a label with window W and skew S, among the impressions with its key and article:
+The rule, for an action at time t of a label with window W and skew S, among the impressions that share a set of keys with it:
 
 1. The last one shown at or before t takes it, if that was at most W ago.
 2. Else the first one shown after t takes it, if that is at most S later: the clocks of two machines disagree.
-3. Else the next kind of key is tried: first the request, then the user, where the configuration has both. So an action
-   that carries no request id, or one that finds nothing in time, may still find its impression by user.
-4. An action that no key places is an orphan.
+3. Else the next set of keys is tried: by default first the request with what was shown, then the user with it. So an action
+   that carries no request id, or one that finds nothing in time, may still find its impression by user. An action that lacks
+   a key of a set finds nothing by that set.
+4. An action that no set places is an orphan.
 
 An impression of the same microsecond as others of its key comes after those with a smaller id. Nothing here depends on the
-order of the logs. Impressions and actions travel as the rows of one frame; each kind of key costs one shuffle of it.
+order of the logs. Impressions and actions travel as the rows of one frame; each set of keys costs one shuffle of it.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import NullType
+from pyspark.sql.types import DataType, NullType
 
-from ctr_samples.samples.labels.actions import ACTION
-from ctr_samples.samples.labels.plans import LabelPlan
+from ctr_samples.samples.labels.actions import ACTION, key_of_action
+from ctr_samples.samples.labels.plans import LabelPlan, rounds
 from ctr_samples.samples.labels.reduction import label_values, merged, state_of
 from ctr_samples.sparksql.columns import micros_of
 
@@ -33,61 +34,56 @@ DELAY = "_delay"
 ACTION_KEYS = "_action_keys"
 """Columns of :func:`attribute`: what a row is, whether an action is an orphan, its delay in microseconds, its keys as text."""
 
-KINDS = ("request", "user")
-"""The kinds of key, in the order in which they are tried."""
-
 _SHOWN, _AT, _TIE = "_shown", "_at", "_tie"
 
 
 def attribute(
-    impressions: DataFrame, actions: Mapping[str, Sequence[DataFrame]], plans: Sequence[LabelPlan]
+    impressions: DataFrame, actions: Mapping[tuple[str, ...], Sequence[DataFrame]], plans: Sequence[LabelPlan]
 ) -> DataFrame:
     """Impressions with their labels, and the actions themselves as further rows (``_is_action``), to be counted.
 
-    ``impressions`` must have ``impression_id``, ``impression_time``, ``article`` and the keys that are tried; ``actions`` are
-    frames of :func:`actions_of` by the kind of key that is tried first. Adds ``_is_action``, ``_orphan``, ``_delay``,
-    ``_action``, ``_action_keys`` and, for each plan, its label column and for reduced values ``<label>__mask``. Lazy.
+    ``impressions`` must have ``impression_id``, ``impression_time`` and the keys that are tried; ``actions`` are frames of
+    :func:`actions_of` by the keys that are tried first. Adds ``_is_action``, ``_orphan``, ``_delay``, ``_action``,
+    ``_action_keys`` and, for each plan, its label column and for reduced values ``<label>__mask``. Lazy.
     """
-    shown = _shown_rows(impressions, actions)
-    frames = {kind: [_action_rows(frame, kind, shown) for frame in some] for kind, some in actions.items()}
-    rows, *frames_in_order = _with_keys_of_one_type([shown, *[frame for some in frames.values() for frame in some]])
+    names = list(dict.fromkeys(name for plan in plans for name in plan.keys))
+    action_type = next(iter(actions.values()))[0].schema[ACTION].dataType
+    shown = _shown_rows(impressions, names, action_type)
+    frames = {tried: [_action_rows(frame, names, shown) for frame in some] for tried, some in actions.items()}
+    every = [shown, *[frame for some in frames.values() for frame in some]]
+    rows, *frames_in_order = _with_keys_of_one_type(every, names)
     waiting = iter(frames_in_order)
-    arriving = {kind: [next(waiting) for _ in some] for kind, some in frames.items()}
+    arriving = {tried: [next(waiting) for _ in some] for tried, some in frames.items()}
     states: dict[str, list[Column]] = {plan.name: [] for plan in plans}
-    for kind in KINDS:
-        tried = [plan for plan in plans if kind in plan.tried]
-        if not tried:
-            continue
-        rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), arriving.get(kind, []), rows)
-        rows = _placed(rows, kind, tried)
-        for plan in tried:
-            states[plan.name].append(F.col(_state(kind, plan)))
+    for number, (tried, trying) in enumerate(rounds(plans)):
+        rows = reduce(
+            lambda one, other: one.unionByName(other, allowMissingColumns=True), arriving.pop(tried, []), rows
+        )
+        rows = _placed(rows, number, tried, trying)
+        for plan in trying:
+            states[plan.name].append(F.col(_state(number, plan)))
     labels = [column for plan in plans for column in label_values(plan, merged(plan, states[plan.name]))]
     orphan = (F.col(IS_ACTION) & F.col(DELAY).isNull()).alias(ORPHAN)
-    keys = F.struct(*[F.col(_key(k)).cast("string").alias(k) for k in (*KINDS, "article")]).alias(ACTION_KEYS)
+    keys = F.struct(*[F.col(key_of_action(name)).cast("string").alias(name) for name in names]).alias(ACTION_KEYS)
     return rows.select(f"{_SHOWN}.*", IS_ACTION, orphan, DELAY, ACTION, keys, *labels)
 
 
-def _shown_rows(impressions: DataFrame, actions: Mapping[str, Sequence[DataFrame]]) -> DataFrame:
-    action_type = next(iter(actions.values()))[0].schema[ACTION].dataType
-    keys = [(F.col(k) if k in impressions.columns else F.lit(None)).alias(_key(k)) for k in (*KINDS, "article")]
+def _shown_rows(impressions: DataFrame, names: Sequence[str], action_type: DataType) -> DataFrame:
     return impressions.select(
-        *keys,
+        *[F.col(name).alias(key_of_action(name)) for name in names],
         F.unix_micros("impression_time").alias(_AT),
         F.col("impression_id").alias(_TIE),
         F.lit(False).alias(IS_ACTION),
-        F.struct(*[F.col(c) for c in impressions.columns]).alias(_SHOWN),
+        F.struct(*[F.col(f"`{c}`") for c in impressions.columns]).alias(_SHOWN),
         F.lit(None).cast(action_type).alias(ACTION),
         F.lit(None).cast("bigint").alias(DELAY),
     )
 
 
-def _action_rows(actions: DataFrame, kind: str, shown: DataFrame) -> DataFrame:
-    other = next(k for k in KINDS if k != kind)
+def _action_rows(actions: DataFrame, names: Sequence[str], shown: DataFrame) -> DataFrame:
+    keys = [key_of_action(name) for name in names]
     return actions.select(
-        F.col("key").alias(_key(kind)),
-        F.col("fallback").alias(_key(other)),
-        F.col("article").alias(_key("article")),
+        *[F.col(key) if key in actions.columns else F.lit(None).alias(key) for key in keys],
         F.unix_micros(f"{ACTION}.time").alias(_AT),
         F.lit(0).cast("bigint").alias(_TIE),
         F.lit(True).alias(IS_ACTION),
@@ -97,23 +93,25 @@ def _action_rows(actions: DataFrame, kind: str, shown: DataFrame) -> DataFrame:
     )
 
 
-def _with_keys_of_one_type(frames: Sequence[DataFrame]) -> list[DataFrame]:
+def _with_keys_of_one_type(frames: Sequence[DataFrame], names: Sequence[str]) -> list[DataFrame]:
     """Keys ready to compare: as they are where all logs agree, else as text."""
-    keys = [_key(kind) for kind in (*KINDS, "article")]
+    keys = [key_of_action(name) for name in names]
     texts = [key for key in keys if len({frame.schema[key].dataType for frame in frames} - {NullType()}) > 1]
     return [
         frame.withColumns({key: F.col(key).cast("string") for key in texts}) if texts else frame for frame in frames
     ]
 
 
-def _placed(rows: DataFrame, kind: str, plans: Sequence[LabelPlan]) -> DataFrame:
-    """Places the actions that are not placed yet by one kind of key, and adds the states of the labels that it finds."""
+def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[LabelPlan]) -> DataFrame:
+    """Places the actions that are not placed yet by one set of keys, and adds the states of the labels that it finds."""
     # What cannot match, or has, gets a key of its own: null keys would all gather on one task.
-    key = F.when(F.col(DELAY).isNull(), F.col(_key(kind)))
+    keys = [F.col(key_of_action(name)) for name in tried]
+    waiting = reduce(Column.__and__, [key.isNotNull() for key in keys], F.col(DELAY).isNull())
     own = F.when(F.col(IS_ACTION), F.coalesce(F.col(_AT), F.lit(0))).otherwise(F.col(_TIE))
-    alone = F.when(key.isNull(), F.concat(F.col(IS_ACTION).cast("string"), own.cast("string")))
-    keyed = rows.withColumns({"_by": key, "_alone": alone, "_shown_at": F.when(~F.col(IS_ACTION), F.col(_AT))})
-    together = ["_by", _key("article"), "_alone"]
+    alone = F.when(~waiting, F.concat(F.col(IS_ACTION).cast("string"), own.cast("string")))
+    by = {f"_by{i}": F.when(waiting, key) for i, key in enumerate(keys)}
+    keyed = rows.withColumns({**by, "_alone": alone, "_shown_at": F.when(~F.col(IS_ACTION), F.col(_AT))})
+    together = [*by, "_alone"]
     order = [_AT, IS_ACTION, _TIE, f"{ACTION}.label", f"{ACTION}.value"]
     in_order = Window.partitionBy(*together).orderBy(*order)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -124,7 +122,7 @@ def _placed(rows: DataFrame, kind: str, plans: Sequence[LabelPlan]) -> DataFrame
             "_until": _until_next(plans, together, order),
         }
     )
-    waits = F.col(IS_ACTION) & F.col("_by").isNotNull()
+    waits = F.col(IS_ACTION) & F.col("_alone").isNull()
     after = waits & (F.col("_since") <= _of_label(plans, {plan.name: plan.label.window for plan in plans}))
     before = waits & (F.col("_until") <= _of_label(plans, {plan.name: plan.label.skew for plan in plans}))
     takes = F.when(~F.col(IS_ACTION) | after, F.col("_number")).when(before, F.col("_number") + 1)
@@ -136,9 +134,9 @@ def _placed(rows: DataFrame, kind: str, plans: Sequence[LabelPlan]) -> DataFrame
         .orderBy(*order)
         .rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     )
-    states = {_state(kind, plan): state_of(plan, F.col("_found").isNotNull(), of_one) for plan in plans}
+    states = {_state(number, plan): state_of(plan, F.col("_found").isNotNull(), of_one) for plan in plans}
     return taken.withColumns({**states, DELAY: F.coalesce(F.col(DELAY), F.col("_found"))}).drop(
-        "_by", "_alone", "_shown_at", "_number", "_since", "_until", "_takes", "_found"
+        *together, "_shown_at", "_number", "_since", "_until", "_takes", "_found"
     )
 
 
@@ -160,9 +158,5 @@ def _of_label(plans: Sequence[LabelPlan], spans: Mapping[str, timedelta]) -> Col
     return chosen
 
 
-def _key(kind: str) -> str:
-    return f"_{kind}_key"
-
-
-def _state(kind: str, plan: LabelPlan) -> str:
-    return f"_{kind}_{plan.name}"
+def _state(number: int, plan: LabelPlan) -> str:
+    return f"_{number}_{plan.name}"

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from ctr_samples.config import RowLabel
 from ctr_samples.config.units import format_duration
+from ctr_samples.errors import InputError
+from ctr_samples.samples.impressions import row_label
 from ctr_samples.samples.labels.actions import ACTION
 from ctr_samples.samples.labels.attribution import ACTION_KEYS, DELAY, IS_ACTION
 from ctr_samples.samples.labels.plans import LabelPlan
@@ -25,6 +29,7 @@ from ctr_samples.sparksql.releases import sample_by
 _MICROSECOND = timedelta(microseconds=1)
 _EDGES = tuple(timedelta(seconds=s) for s in (1, 10, 60, 600, 3600, 6 * 3600, 24 * 3600))
 _COUNTED = "_counted"
+_WITHOUT_VALUE, _NO_FLAG = "without_value", "no_flag"
 _PREFIX = "row."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -46,19 +51,48 @@ def action_on_day(day: Day) -> Column:
 
 
 class LabelsWatch:
-    """Counts the actions of a day as they pass. Lives on the driver."""
+    """Counts the actions of a day as they pass, and the values of labels of the row. Lives on the driver."""
 
-    def __init__(self, plans: Sequence[LabelPlan], day: Day, *, active: bool = True) -> None:
-        self._plans, self._day = plans, day
-        self._observations = Observations(active=active)
+    def __init__(
+        self,
+        plans: Sequence[LabelPlan],
+        day: Day,
+        rows: Mapping[str, RowLabel] = MappingProxyType({}),
+        *,
+        active: bool = True,
+    ) -> None:
+        self._plans, self._day, self._rows = plans, day, rows
+        self._observations, self._of_rows = Observations(active=active), Observations(active=active)
 
     def on(self, attributed: DataFrame) -> DataFrame:
         """Rows of :func:`ctr_samples.samples.labels.attribute`, with their actions counted."""
         return self._observations.on(with_numbers(attributed, self._day, self._plans), action_counts(self._plans))
 
+    def on_rows(self, impressions: DataFrame) -> DataFrame:
+        """Impressions of the day, with their labels of the row counted."""
+        counts = {}
+        for name, label in self._rows.items():
+            value = F.col(f"`{row_label(name)}`")
+            counts[f"{name}.{_WITHOUT_VALUE}"] = F.count_if(value.isNull())
+            if label.is_flag:
+                counts[f"{name}.{_NO_FLAG}"] = F.count_if(~value.isin(0, 1))
+        return self._of_rows.on(impressions, counts) if counts else impressions
+
     def result(self) -> dict[str, dict[str, Any]]:
         """What the manifest says of each label (:func:`labels_counted`); call it after the action."""
-        return labels_counted(self._plans, self._observations.counts(), self._observations.lists())
+        counts = self._of_rows.counts()
+        rows = {name: {_WITHOUT_VALUE: counts.get(f"{name}.{_WITHOUT_VALUE}", 0)} for name in self._rows}
+        return labels_counted(self._plans, self._observations.counts(), self._observations.lists()) | rows
+
+    def check(self) -> None:
+        """Raise InputError for a label of the row that is to be 0 or 1 and is not; call it after the action."""
+        counts = self._of_rows.counts()
+        for name, label in self._rows.items():
+            if others := counts.get(f"{name}.{_NO_FLAG}", 0):
+                raise InputError(
+                    f"labels.{name}.expr: {label.expr} is neither 0 nor 1 for {others:,} impressions; write a condition, such "
+                    f"as `{label.expr} > 0`, or say `dtype: float32` for the number itself."
+                )
 
 
 def with_numbers(rows: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> DataFrame:
@@ -122,8 +156,9 @@ def labels_counted(
 
 
 def _orphan(row: Row) -> dict[str, str | None]:
-    time = None if row.micros is None else (_EPOCH + row.micros * _MICROSECOND).isoformat()
-    return {"time": time, "request": row.request, "user": row.user, "article": row.article}
+    keys = row.asDict()
+    micros = keys.pop("micros")
+    return {"time": None if micros is None else (_EPOCH + micros * _MICROSECOND).isoformat(), **keys}
 
 
 def _in_order(orphan: Mapping[str, str | None]) -> list[str]:

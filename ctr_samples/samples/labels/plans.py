@@ -6,51 +6,65 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from ctr_samples.config import Impressions, JobConfig, Label
+from ctr_samples.config import ActionLabel, Impressions, JobConfig, Label, RowLabel
 from ctr_samples.config.names import mask_of
-from ctr_samples.config.references import keys_of
+from ctr_samples.config.references import action_keys, actions_among, match_of
 
 
 @dataclass(frozen=True, slots=True)
 class LabelPlan:
-    """A label with the columns it inherits from ``impressions`` filled in.
+    """A label of actions with what it inherits from ``impressions`` filled in.
 
-    ``keys`` are the kinds of key that find its impression, in the order in which they are tried, each with the expression
-    that an action has it in: ``(("request", "request_id"), ("user", "user_id"))``. The article is always part of it.
+    ``keys`` are the expressions that an action has its keys in, by name; ``tried`` are the sets of keys that find its
+    impression, in the order in which they are tried: ``(("request", "article"), ("user", "article"))``.
     """
 
     name: str
-    label: Label
+    label: ActionLabel
     time: str
-    article: str
-    keys: tuple[tuple[str, str], ...]
+    keys: Mapping[str, str]
+    tried: tuple[tuple[str, ...], ...]
 
     @property
-    def by(self) -> str:
-        """The kind of key that is tried first: request or user."""
-        return self.keys[0][0]
-
-    @property
-    def by_key(self) -> str:
-        """Its expression over the log of actions."""
-        return self.keys[0][1]
-
-    @property
-    def tried(self) -> list[str]:
-        """The kinds of key, first the one that is tried first."""
-        return [kind for kind, _ in self.keys]
+    def first(self) -> tuple[str, ...]:
+        """The keys that are tried first."""
+        return self.tried[0]
 
 
-def plan_label(name: str, label: Label, impressions: Impressions) -> LabelPlan:
+def plan_label(name: str, label: ActionLabel, impressions: Impressions) -> LabelPlan:
     """Fill in what a label inherits. A request id, where both logs have one, is better than a user and the clock."""
-    keys = keys_of(label, impressions)
-    assert keys, "references.py refuses a label without a key"
-    return LabelPlan(name, label, label.time or impressions.time, label.article or impressions.article, keys)
+    tried = match_of(label, impressions)
+    assert tried, "references.py refuses a label without a key"
+    keys = action_keys(label, impressions)
+    used = {name: text for name, text in keys.items() if any(name in names for names in tried)}
+    return LabelPlan(name, label, label.time or impressions.time, used, tried)
 
 
 def plan_labels(config: JobConfig) -> list[LabelPlan]:
-    """The plans of all labels, in the order of the configuration."""
-    return [plan_label(name, label, config.impressions) for name, label in config.labels.items()]
+    """The plans of all labels of actions, in the order of the configuration."""
+    labels = actions_among(config.labels)
+    return [plan_label(name, label, config.impressions) for name, label in labels.items()]
+
+
+def rows_among(labels: Mapping[str, Label]) -> dict[str, RowLabel]:
+    """The labels that the impression's own row holds."""
+    return {name: label for name, label in labels.items() if isinstance(label, RowLabel)}
+
+
+def rounds(plans: Sequence[LabelPlan]) -> list[tuple[tuple[str, ...], list[LabelPlan]]]:
+    """Sets of keys in an order in which each label can try its own, and which labels try each; as few as is simple to find."""
+    waiting = {plan.name: list(plan.tried) for plan in plans}
+    order = []
+    while any(waiting.values()):
+        heads = [sets[0] for sets in waiting.values() if sets]
+        # A set that some label tries only later waits for it, if another one can go first.
+        free = [names for names in heads if not any(names in sets[1:] for sets in waiting.values())]
+        names = (free or heads)[0]
+        trying = [plan for plan in plans if waiting[plan.name][:1] == [names]]
+        for plan in trying:
+            waiting[plan.name].pop(0)
+        order.append((names, trying))
+    return order
 
 
 def label_columns(labels: Mapping[str, Label]) -> list[str]:
@@ -58,21 +72,21 @@ def label_columns(labels: Mapping[str, Label]) -> list[str]:
     columns = []
     for name, label in labels.items():
         columns.append(name)
-        if label.reduce != "any":
+        if not label.is_flag:
             columns.append(mask_of(name))
     return columns
 
 
 def longest_window(plans: Sequence[LabelPlan]) -> timedelta:
     """How long after an impression actions still matter."""
-    return max(plan.label.window for plan in plans)
+    return max((plan.label.window for plan in plans), default=timedelta())
 
 
 def longest_skew(plans: Sequence[LabelPlan]) -> timedelta:
     """How long before an impression actions still matter."""
-    return max(plan.label.skew for plan in plans)
+    return max((plan.label.skew for plan in plans), default=timedelta())
 
 
 def label_reach(plans: Sequence[LabelPlan]) -> timedelta:
     """How far from the day impressions still matter: they may take an action that one of the day would get otherwise."""
-    return max(plan.label.window + plan.label.skew for plan in plans)
+    return max((plan.label.window + plan.label.skew for plan in plans), default=timedelta())

@@ -12,6 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, WindowSpec
 from pyspark.sql import functions as F
 
+from ctr_samples.config import RowLabel
 from ctr_samples.config.names import mask_of
 from ctr_samples.samples.labels.actions import ACTION
 from ctr_samples.samples.labels.plans import LabelPlan
@@ -39,6 +40,14 @@ def merged(plan: LabelPlan, states: Sequence[Column]) -> Column:
     if plan.label.reduce == "sum":
         return reduce(lambda one, other: F.coalesce(one + other, one, other), states)
     return F.least(*states) if plan.label.reduce == "first" else F.greatest(*states)
+
+
+def row_values(name: str, label: RowLabel, value: Column) -> list[Column]:
+    """A label of the row and, for a number, its mask: 0 where the row has none."""
+    if label.is_flag:
+        return [F.coalesce(value, F.lit(0)).cast("bigint").alias(name)]
+    there = value.isNotNull() & ~F.isnan(value)
+    return [F.when(there, value).otherwise(0.0).cast("float").alias(name), there.cast("bigint").alias(mask_of(name))]
 
 
 def label_values(plan: LabelPlan, state: Column) -> list[Column]:

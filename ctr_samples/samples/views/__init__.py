@@ -1,5 +1,6 @@
 """Feature views: what was true before an impression and known by then.
 
+keys.py         what views are joined on: keys of the impressions, or columns of other views
 rows.py         a source as rows of key, event time, available time and payload
 aggregates.py   counts, sums, distinct values and rates over windows, as such rows
 as_of/          the join

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ctr_samples.config import SnapshotView, StaticView, View, WindowView
+from ctr_samples.config import JobConfig, SnapshotView, StaticView, WindowView
 from ctr_samples.samples.features import IMPRESSION, view_columns
 from ctr_samples.samples.impressions import keys_shown
 from ctr_samples.samples.inputs.watched import Inputs
@@ -18,20 +18,23 @@ from ctr_samples.samples.views.aggregates import filled, in_reach, reach
 from ctr_samples.samples.views.as_of import KEY, Join, JoinLimits, JoinStep, ViewFacts, join_by, plan_joins, view_type
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
 from ctr_samples.samples.views.as_of.intervals import most_rows_of_a_key
+from ctr_samples.samples.views.keys import level_of, made_column, on_column
 from ctr_samples.samples.views.rows import as_of, usable, view_rows, within_reach
-from ctr_samples.sparksql.columns import pair_key
+from ctr_samples.sparksql.columns import joint_key, key_column, quoted
 
 LIMITS = JoinLimits()
 
-_PAIR = "_pair"
-"""The key of user and article together, while views are joined."""
+
+def declared_facts(config: JobConfig) -> list[ViewFacts]:
+    """What the configuration alone tells about its views."""
+    return [_declared(config, name) for name in config.views]
 
 
-def declared_facts(name: str, view: View) -> ViewFacts:
-    """What the configuration alone tells about a view."""
+def _declared(config: JobConfig, name: str) -> ViewFacts:
+    view = config.views[name]
     kind: Literal["static", "snapshot", "rows"]
     kind = "static" if isinstance(view, StaticView) else "snapshot" if isinstance(view, SnapshotView) else "rows"
-    return ViewFacts(name, view.entity, kind, method=view.method)
+    return ViewFacts(name, view.joined_on, kind, method=view.method, level=level_of(config, name))
 
 
 class ViewJoiner:
@@ -56,16 +59,25 @@ class ViewJoiner:
     def join(self, impressions: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
         """Impressions with a struct for each view. Lazy, but for a count of keys where the log is large."""
         rows = impressions
-        if any(view.article_key for view in self._views.values()):
-            pair = pair_key(F.col(f"{IMPRESSION}.user"), F.col(f"{IMPRESSION}.article"))
-            rows = rows.withColumn(_PAIR, pair)
         for step in steps:
             hot = self._hot_keys(step) if step.method == "union" else None
+            made = made_column(step.on)
+            if made is not None and made not in rows.columns:
+                rows = rows.withColumn(made, self._made_key(rows, step))
             rows = join_by(step.method, rows, [self._joins[name] for name in step.views], hot)
-        for name, view in self._views.items():
-            if isinstance(view, WindowView):
-                rows = rows.withColumn(name, filled(rows, name, view.aggregates))
-        return rows.drop(_PAIR)
+            for name in step.views:
+                view = self._views[name]
+                if isinstance(view, WindowView):
+                    rows = rows.withColumn(name, filled(rows, name, view.aggregates))
+        return rows.select(*impressions.columns, *self._views)
+
+    def _made_key(self, rows: DataFrame, step: JoinStep) -> Column:
+        """The key of a join as a column of the rows: of several keys together, or of a column that another view gave."""
+        where = f"views.{step.views[0]}.on"
+        parts = [part if "." in part else f"{IMPRESSION}.{part}" for part in step.on]
+        return joint_key(
+            [key_column(rows, ".".join(quoted(name) for name in part.split(".")), where) for part in parts]
+        )
 
     def _join(self, name: str, columns: Sequence[str], source: DataFrame) -> Join:
         view, day = self._views[name], self._inputs.day
@@ -73,8 +85,7 @@ class ViewJoiner:
         if isinstance(view, WindowView):
             source, back = in_reach(source, view, day, f"views.{name}"), reach(view)
         near = within_reach(usable(view_rows(source, name, view, columns)), day, back)
-        on = _PAIR if view.article_key else f"{IMPRESSION}.{view.entity}"
-        return Join(as_of(name, view, on), near)
+        return Join(as_of(name, view, on_column(view.joined_on)), near)
 
     def _keys(self, name: str) -> DataFrame:
         """The rows of a view without its columns, from a source whose rows are not counted."""
@@ -91,7 +102,7 @@ class ViewJoiner:
             and view.method is None
         ):
             rows = most_rows_of_a_key(self._keys(name))
-        return replace(declared_facts(name, view), bytes=size, rows_of_a_key=rows)
+        return replace(_declared(self._inputs.config, name), bytes=size, rows_of_a_key=rows)
 
     def _hot_keys(self, step: JoinStep) -> HotKeys | None:
         """The keys of a join that have too many rows for one task; measured where the log is large."""
@@ -99,9 +110,16 @@ class ViewJoiner:
         log = self._inputs.sources[shown.source]
         if log.bytes is not None and log.bytes < LIMITS.measured_bytes:
             return None
-        if step.entity == "user_article":
-            return None  # no user sees one article so often
         views = [(self._keys(name), KEY) for name in step.views]
-        counted = [(keys_shown(log.frame, shown, day, step.entity), step.entity), *views]
-        keys = measure_hot_keys(counted, LIMITS.rows_of_a_hot_key)
+        if any("." in part for part in step.on):
+            # The impressions' keys are known only once another view is joined: all keys of a view with few of them are hot.
+            return self._sliced(measure_hot_keys(views, 1))
+        if shown.shown_key in step.on and len(step.on) > 1:
+            return None  # nobody sees one thing so often
+        named = keys_shown(self._inputs.plain(shown.source), shown, day, step.on)
+        on = named.select(joint_key([F.col(name) for name in step.on]).alias(KEY))
+        return self._sliced(measure_hot_keys([(on, KEY), *views], LIMITS.rows_of_a_hot_key))
+
+    def _sliced(self, keys: tuple[str, ...]) -> HotKeys:
+        day = self._inputs.day
         return HotKeys(keys, day.start, (day.end - day.start) / LIMITS.slices, LIMITS.slices)

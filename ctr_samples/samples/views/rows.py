@@ -17,7 +17,8 @@ from ctr_samples.samples.impressions import matching_rows
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.views.aggregates import daily_rows, windowed_rows
 from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE, AsOf
-from ctr_samples.sparksql.columns import boolean_column, key_column, later, order_column, pair_key, quoted, time_column
+from ctr_samples.samples.views.keys import key_columns
+from ctr_samples.sparksql.columns import boolean_column, joint_key, later, order_column, quoted, time_column
 from ctr_samples.sparksql.expressions import typed_expression
 
 
@@ -34,9 +35,7 @@ def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) 
     """
     where = f"views.{name}"
     rows = matching_rows(source, view.where, f"{where}.where")
-    key = key_column(source, view.key, f"{where}.key")
-    if view.article_key is not None:
-        key = pair_key(key, key_column(source, view.article_key, f"{where}.article_key"))
+    key = joint_key(key_columns(source, view, where))
     match view:
         case StaticView():
             return rows.select(key.alias(KEY), _payload(source, columns, where).alias(PAYLOAD))

@@ -9,7 +9,7 @@ from typing import Self
 from ctr_samples.config import JobConfig, TextSource
 from ctr_samples.samples.impressions import ImpressionsWatch
 from ctr_samples.samples.inputs.malformed import LinesWatch
-from ctr_samples.samples.labels import LabelsWatch, plan_labels
+from ctr_samples.samples.labels import LabelsWatch, plan_labels, rows_among
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.sampling import SamplingWatch
 from ctr_samples.samples.views.counts import JoinsWatch
@@ -35,9 +35,14 @@ class Watches:
         return cls(
             {name: LinesWatch(active=active) for name, s in config.sources.items() if isinstance(s, TextSource)},
             ClocksWatch(active=active),
-            ImpressionsWatch(day, active=active),
-            LabelsWatch(plan_labels(config), day, active=active),
+            ImpressionsWatch(config.impressions, day, active=active),
+            LabelsWatch(plan_labels(config), day, rows_among(config.labels), active=active),
             SamplingWatch(config, day, active=active),
-            LeakCanary(active=active),
+            LeakCanary(_joined_on(config), active=active),
             JoinsWatch(config, active=active),
         )
+
+
+def _joined_on(config: JobConfig) -> list[str]:
+    """The keys of the impressions that views are joined on."""
+    return list(dict.fromkeys(part for view in config.views.values() for part in view.joined_on if "." not in part))

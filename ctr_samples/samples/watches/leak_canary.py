@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
@@ -25,8 +25,9 @@ from ctr_samples.samples.features import IMPRESSION
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.views.as_of import AsOf, Join, JoinStep, join_by
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys
+from ctr_samples.samples.views.keys import made_column, on_column
 from ctr_samples.samples.views.rows import as_of
-from ctr_samples.sparksql.columns import pair_key, stable_hash
+from ctr_samples.sparksql.columns import joint_key, quoted, stable_hash
 from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.releases import arrow_schema, sample_by
 from ctr_samples.sparksql.session import tiny_session
@@ -43,24 +44,23 @@ _SAMPLE = "sample"
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """One of the day's impressions: its id, its time in microseconds and its keys."""
+    """One of the day's impressions: its id, its time in microseconds and its keys by name."""
 
     id: int
     micros: int
-    user: Any
-    article: Any
+    keys: Mapping[str, Any]
 
-    def key(self, entity: str) -> Any:
-        """Its key of an entity, or None."""
-        if entity != "user_article":
-            return getattr(self, entity)
-        return None if self.user is None or self.article is None else (self.user, self.article)
+    def key(self, on: Sequence[str]) -> tuple[Any, ...] | None:
+        """Its key for a join, None if a part is missing. A key that another view gives is made up: one of its own."""
+        parts = tuple(self.id if "." in part else self.keys[part] for part in on)
+        return None if None in parts else parts
 
 
 class LeakCanary:
     """Takes a sample of the day's impressions as the rows pass, and joins canaries to it afterwards. Lives on the driver."""
 
-    def __init__(self, *, active: bool = True) -> None:
+    def __init__(self, keys: Sequence[str], *, active: bool = True) -> None:
+        self._keys = keys
         self._observations = Observations(active=active)
         self._types: dict[str, DataType] = {}
 
@@ -68,23 +68,26 @@ class LeakCanary:
         """The impressions, with a sample by hash remembered."""
         kinds = labelled.schema[IMPRESSION].dataType
         assert isinstance(kinds, StructType)
-        self._types = {entity: kinds[entity].dataType for entity in ("user", "article")}
+        self._types = {key: kinds[key].dataType for key in self._keys}
         own = F.col(f"{IMPRESSION}.impression_id")
-        row = F.struct(own, F.unix_micros(f"{IMPRESSION}.impression_time"), *[f"{IMPRESSION}.{e}" for e in self._types])
+        row = F.struct(
+            own, F.unix_micros(f"{IMPRESSION}.impression_time"), *[f"{IMPRESSION}.{key}" for key in self._keys]
+        )
         sample = sample_by(row, stable_hash("canary", [own]), MOST)
         return self._observations.on(labelled, {_SAMPLE: sample})
 
     def sample(self) -> tuple[list[Canary], Mapping[str, DataType]]:
         """What was remembered, and the types of the keys; call it after the action."""
-        return [Canary(*row) for row in self._observations.lists().get(_SAMPLE, [])], self._types
+        rows = self._observations.lists().get(_SAMPLE, [])
+        return [Canary(own, at, dict(zip(self._keys, keys, strict=True))) for own, at, *keys in rows], self._types
 
 
-def apart(sample: Sequence[Canary], entities: Collection[str]) -> list[Canary]:
+def apart(sample: Sequence[Canary], joins: Collection[tuple[str, ...]]) -> list[Canary]:
     """Those that share no key and no moment with one before: no canary is rightly seen by another impression."""
     chosen: list[Canary] = []
-    taken: set[tuple[str, Any]] = set()
+    taken: set[tuple[tuple[str, ...], Any]] = set()
     for one in sorted(sample, key=lambda c: (c.micros, c.id)):
-        keys = {(entity, key) for entity in entities if (key := one.key(entity)) is not None}
+        keys = {(on, key) for on in joins if (key := one.key(on)) is not None}
         if not keys & taken and (not chosen or one.micros - chosen[-1].micros >= _APART):
             chosen.append(one)
             taken |= keys
@@ -100,7 +103,7 @@ def check_canaries(
     """
     sample, types = canary.sample()
     timed = [step for step in steps if step.method != "static"]
-    chosen = apart(sample, {step.entity for step in timed})
+    chosen = apart(sample, {step.on for step in timed})
     if not chosen or not timed:
         return {}
     names = [name for step in timed for name in step.views]
@@ -124,31 +127,38 @@ def _joined(
 ) -> DataFrame:
     """The chosen impressions with a struct for each view, whose only column says whether it is of the future."""
     schema = StructType().add("id", "long").add("micros", "long")
-    for entity, kind in types.items():
-        schema = schema.add(entity, kind)
-    columns = zip(*[(c.id, c.micros, c.user, c.article) for c in chosen], strict=True)
+    for key, kind in types.items():
+        schema = schema.add(key, kind)
+    columns = zip(*[(c.id, c.micros, *[c.keys[key] for key in types]) for c in chosen], strict=True)
     # As an Arrow table they are rows of the plan itself, and need no Python worker.
     table = pa.table([list(column) for column in columns], arrow_schema(schema))
-    flat = spark.createDataFrame(table).withColumn("user_article", pair_key(F.col("user"), F.col("article")))
+    flat = spark.createDataFrame(table)
+    made = {name: _made_key(step.on) for step in steps if (name := made_column(step.on)) is not None}
+    flat = flat.select("*", *[key.alias(name) for name, key in made.items()])
     time = F.timestamp_micros("micros").alias("impression_time")
-    rows = flat.select(F.struct(F.col("id").alias("impression_id"), time, *types).alias(IMPRESSION), "user_article")
+    own = F.struct(F.col("id").alias("impression_id"), time, *types).alias(IMPRESSION)
+    rows = flat.select(own, *[F.col(quoted(name)) for name in made])
     for step in steps:
         joins = [Join(_how(config, name), _canaries(flat, config, name)) for name in step.views]
         rows = join_by(step.method, rows, joins, _hot_keys(step, chosen, day))
     return rows
 
 
+def _made_key(on: Sequence[str]) -> Column:
+    return joint_key([F.col("id") if "." in part else F.col(part) for part in on])
+
+
 def _hot_keys(step: JoinStep, chosen: Sequence[Canary], day: Day) -> HotKeys | None:
     """Some keys are hot where one may be, so that the rows that are carried from slice to slice are looked at too."""
-    if step.method != "union" or step.entity == "user_article":
+    if step.method != "union" or len(step.on) > 1:
         return None
-    keys = tuple(str(one.key(step.entity)) for one in chosen[::_ONE_HOT_OF])
+    keys = tuple(str(key[0]) for one in chosen[::_ONE_HOT_OF] if (key := one.key(step.on)) is not None)
     return HotKeys(keys, day.start, (day.end - day.start) / _SLICES, _SLICES)
 
 
 def _how(config: JobConfig, name: str) -> AsOf:
     view = config.views[name]
-    return as_of(name, view, view.entity if view.article_key else f"{IMPRESSION}.{view.entity}")
+    return as_of(name, view, on_column(view.joined_on))
 
 
 def _canaries(flat: DataFrame, config: JobConfig, name: str) -> DataFrame:
@@ -156,9 +166,10 @@ def _canaries(flat: DataFrame, config: JobConfig, name: str) -> DataFrame:
     view = config.views[name]
     row = "struct<event: bigint, known: bigint, future: boolean>"
     rows = F.array(*[F.struct(*[F.lit(part) for part in one]).cast(row) for one in _offsets(view.inclusive)])
-    each = flat.where(F.col(view.entity).isNotNull()).select(view.entity, "micros", F.explode(rows).alias("row"))
+    keyed = flat.withColumn("key", _made_key(view.joined_on)).where(F.col("key").isNotNull())
+    each = keyed.select("key", "micros", F.explode(rows).alias("row"))
     return each.select(
-        F.col(view.entity).alias("key"),
+        "key",
         F.timestamp_micros(F.col("micros") + F.col("row.event")).alias("event_time"),
         F.timestamp_micros(F.col("micros") + F.col("row.known")).alias("available_time"),
         F.struct(F.col("row.future").alias("future")).alias("payload"),
@@ -185,7 +196,7 @@ def _checked(
         )
     for name in names:
         view = config.views[name]
-        expected = sum(one.key(view.entity) is not None for one in chosen)
+        expected = sum(one.key(view.joined_on) is not None for one in chosen)
         if view.max_age is not None and view.max_age < timedelta(microseconds=2):
             expected = 0
         leaked, seen = counts[f"{name}.future"], counts[f"{name}.past"]

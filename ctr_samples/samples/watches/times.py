@@ -19,13 +19,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from ctr_samples.config import DailyCountView, EventView, History, JobConfig, SnapshotView, StaticView, View, WindowView
-from ctr_samples.config.references import inherited
+from ctr_samples.config.references import actions_among, inherited
 from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.sources import MALFORMED
 from ctr_samples.samples.labels import label_reach, plan_labels
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.views.aggregates import in_windows
-from ctr_samples.sparksql.columns import boolean_column, key_column, time_column
+from ctr_samples.samples.views.keys import key_columns
+from ctr_samples.sparksql.columns import boolean_column, time_column
 from ctr_samples.sparksql.expressions import typed_expression
 from ctr_samples.sparksql.observations import Observations
 
@@ -174,7 +175,8 @@ def _clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
     impressions = config.impressions
     clocks = {"impressions.time": (impressions.time, impressions.source)}
     clocks |= {
-        f"labels.{name}.time": (label.time or impressions.time, label.source) for name, label in config.labels.items()
+        f"labels.{name}.time": (label.time or impressions.time, label.source)
+        for name, label in actions_among(config.labels).items()
     }
     for name, view in config.views.items():
         clocks[f"views.{name}.event_time"] = (view.clock or "", view.source)
@@ -258,9 +260,7 @@ def _of_view(name: str, view: View, day: Day, frame: DataFrame) -> Iterator[Cloc
     applies = _applies(frame, view.where, f"{where}.where")
     text, time = view.clock or "", _event_time(frame, view, where)
     looked_at = _or_wrong(_near(view, day, time), time)
-    needed = [key_column(frame, view.key, f"{where}.key")]
-    if view.article_key is not None:
-        needed.append(key_column(frame, view.article_key, f"{where}.article_key"))
+    needed = key_columns(frame, view, where)
     if isinstance(view, EventView) and view.available_time is not None:
         known = time_column(frame, view.available_time, f"{where}.available_time")
         yield Clock(f"{where}.available_time", view.available_time, known, applies, looked_at)

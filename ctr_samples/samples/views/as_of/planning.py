@@ -14,16 +14,19 @@ Method = Literal["static", "intervals", "snapshots", "union"]
 class ViewFacts:
     """What is known of a view before it is joined.
 
-    ``bytes`` is the size of its files, None where that cannot be told (tables, views counted from a log); ``rows_of_a_key`` the
-    greatest number of rows that one key has, None where nobody counted. ``method`` is what the configuration asks for.
+    ``on`` is what it is joined on, and ``level`` the length of the chain of views that must be joined before it, since each
+    gives the next a key. ``bytes`` is the size of its files, None where that cannot be told (tables, views counted from a log);
+    ``rows_of_a_key`` the greatest number of rows that one key has, None where nobody counted. ``method`` is what the
+    configuration asks for.
     """
 
     name: str
-    entity: str
+    on: tuple[str, ...]
     kind: Literal["static", "snapshot", "rows"] = "rows"
     bytes: int | None = None
     rows_of_a_key: int | None = None
     method: Method | None = None
+    level: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,32 +47,41 @@ class JoinLimits:
 
 @dataclass(frozen=True, slots=True)
 class JoinStep:
-    """One join: a method, the views that it joins, and why."""
+    """One join: a method, the views that it joins, all on the same keys, and why."""
 
     method: Method
     views: tuple[str, ...]
-    entity: str
+    on: tuple[str, ...]
     reason: str
 
 
 def plan_joins(views: Sequence[ViewFacts], limits: JoinLimits = JoinLimits()) -> tuple[JoinStep, ...]:
-    """The steps in the order in which they run: what needs no shuffle of the impressions first, then entity by entity."""
-    chosen = [(view, *_method(view, limits)) for view in views]
-    steps = [
-        JoinStep(method, (view.name,), view.entity, reason) for view, method, reason in chosen if method != "union"
-    ]
-    steps.sort(key=lambda step: _ORDER.index(step.method))
-    together = sorted((view for view, method, _ in chosen if method == "union"), key=lambda view: view.entity)
-    for entity, group in groupby(together, key=lambda view: view.entity):
-        names = tuple(view.name for view in group)
-        steps.append(JoinStep("union", names, entity, _UNION if len(names) == 1 else _SHARED))
+    """The steps in the order in which they run.
+
+    Level by level: what gives a key comes before what is joined on it. In each level first what needs no shuffle of the
+    impressions, then key by key.
+    """
+    steps: list[JoinStep] = []
+    for level in range(1 + max((view.level for view in views), default=0)):
+        steps += _one_level([view for view in views if view.level == level], limits)
     return tuple(steps)
 
 
 def described(steps: Sequence[JoinStep]) -> Iterator[str]:
     """The steps in words, a line each."""
     for number, step in enumerate(steps, 1):
-        yield f"{number}. {', '.join(step.views)} by {_WORDS[step.method]} on the {step.entity}: {step.reason}"
+        on = " and ".join(step.on)
+        yield f"{number}. {', '.join(step.views)} by {_WORDS[step.method]} on the {on}: {step.reason}"
+
+
+def _one_level(views: Sequence[ViewFacts], limits: JoinLimits) -> Iterator[JoinStep]:
+    chosen = [(view, *_method(view, limits)) for view in views]
+    alone = [JoinStep(method, (view.name,), view.on, reason) for view, method, reason in chosen if method != "union"]
+    yield from sorted(alone, key=lambda step: _ORDER.index(step.method))
+    together = sorted((view for view, method, _ in chosen if method == "union"), key=lambda view: view.on)
+    for on, group in groupby(together, key=lambda view: view.on):
+        names = tuple(view.name for view in group)
+        yield JoinStep("union", names, on, _UNION if len(names) == 1 else _SHARED)
 
 
 _ORDER = ("intervals", "static", "snapshots", "union")

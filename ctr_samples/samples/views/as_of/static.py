@@ -23,4 +23,4 @@ def join_static(impressions: DataFrame, features: DataFrame, name: str, on: str)
     joined = impressions.withColumn("_on", left_key).join(right, F.col("_on") == F.col("_key"), how="left")
     fields = [F.col(f"_row.{quoted(field)}").alias(field) for field in payload.fieldNames()]
     view = F.struct(*fields, F.lit(None).cast("double").alias("age_s"), F.col("_row").isNotNull().alias("matched"))
-    return joined.select(*[F.col(c) for c in impressions.columns], view.alias(name))
+    return joined.select(*[F.col(quoted(c)) for c in impressions.columns], view.alias(name))
