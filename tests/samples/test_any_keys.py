@@ -1,0 +1,215 @@
+"""Views on any keys, on several together and on columns of other views, against the definition in plain Python."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from ctr_samples.config import load_config
+from ctr_samples.errors import InputError
+from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.views.as_of import plan_joins
+from ctr_samples.samples.views.joiner import declared_facts
+
+DAY = date(2019, 6, 5)
+START = datetime(2019, 6, 5, tzinfo=UTC)
+CONFIG = """
+name: keys
+timezone: UTC
+sources:
+  log: {format: json, path: log.json, schema: "at BIGINT, u STRING, i BIGINT, a STRING, q STRING, clicked BOOLEAN"}
+  items: {format: json, path: items.json, schema: "i BIGINT, category BIGINT, brand STRING, v INT, at BIGINT, known BIGINT"}
+  categories: {format: json, path: categories.json, schema: "c BIGINT, parent STRING, v INT, at BIGINT"}
+  parents: {format: json, path: parents.json, schema: "p STRING, v INT, ds STRING"}
+  pairs: {format: json, path: pairs.json, schema: "u STRING, a STRING, v INT, at BIGINT"}
+  brands: {format: json, path: brands.json, schema: "q STRING, b STRING, v INT"}
+impressions:
+  source: log
+  time: timestamp_seconds(at)
+  keys: {user: u, item: i, ad: a, query: lower(q)}
+  identity: row
+labels:
+  clicked: {expr: clicked}
+views:
+  brand: {source: brands, on: [query, item.brand], key: [q, b], static: true}
+  parent: {source: parents, on: category.parent, key: p, snapshot: ds, publish_delay: 2h, ttl: 3d}
+  category: {source: categories, on: item.category, key: c, event_time: timestamp_seconds(at), ttl: 12h, method: METHOD}
+  item:
+    source: items
+    on: item
+    key: i
+    event_time: timestamp_seconds(at)
+    available_time: timestamp_seconds(known)
+    ttl: unbounded
+    method: METHOD
+  pair:
+    source: pairs
+    on: [user, ad]
+    key: [u, a]
+    event_time: timestamp_seconds(at)
+    ttl: 6h
+    inclusive: true
+    method: METHOD
+features:
+  brand: {from: brand.v, dtype: float32}
+  parent: {from: parent.v, dtype: float32}
+  category: {from: category.v, dtype: float32}
+  item: {from: item.v, dtype: float32}
+  pair: {from: pair.v, dtype: float32}
+split: {by: query}
+output: {path: out}
+"""
+
+
+def written(directory: Path, method: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> Path:
+    for name, rows in tables.items():
+        (directory / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    text = CONFIG.replace("METHOD", method)
+    for name in tables:
+        text = text.replace(f"path: {name}.json", f"path: {directory}/{name}.json")
+    (directory / "c.yaml").write_text(text)
+    return directory / "c.yaml"
+
+
+def random_tables(rng: random.Random) -> dict[str, list[dict[str, Any]]]:
+    """Few keys and few instants, so that ties, gaps and missing keys are frequent."""
+
+    def instant(first: float = -24, last: float = 24) -> int:
+        return int(START.timestamp()) + 600 * rng.randint(int(first * 6), int(last * 6) - 1)
+
+    def one_of(*values: Any) -> Any:
+        return rng.choice((*values, None))
+
+    log = [
+        {"at": instant(0), "u": one_of("u", "v"), "i": one_of(1, 2, 3), "a": one_of("a", "b"), "q": one_of("Q", "r")}
+        | {"clicked": one_of(True, False), "n": n}
+        for n in range(120)
+    ]
+    items = []
+    for n in range(60):
+        at = instant()
+        items.append({"i": rng.randint(1, 3), "category": one_of(7, 8), "brand": one_of("x", "y"), "v": n, "at": at})
+        items[-1]["known"] = at + 600 * rng.randint(-3, 30)
+    categories = [{"c": rng.randint(7, 8), "parent": one_of("p", "o"), "v": n, "at": instant()} for n in range(30)]
+    pairs = [{"u": rng.choice("uv"), "a": rng.choice("ab"), "v": n, "at": instant()} for n in range(40)]
+    brands = [{"q": q, "b": b, "v": n} for n, (q, b) in enumerate([("q", "x"), ("r", "x"), ("r", "y")])]
+    parents = [
+        {"p": p, "v": n, "ds": (DAY + timedelta(days=back)).isoformat()}
+        for n, (p, back) in enumerate([("p", -3), ("p", -2), ("o", -2), ("p", -1)])
+    ]
+    # Rows of one key and instant would be ordered by a hash of their content, which is not for plain Python to repeat.
+    return {"log": log, "parents": parents, "brands": brands} | {
+        "items": _once(items, "i", "at", "known"),
+        "categories": _once(categories, "c", "at"),
+        "pairs": _once(pairs, "u", "a", "at"),
+    }
+
+
+def _once(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    return list({tuple(row[name] for name in names): row for row in rows}.values())
+
+
+def last_row(
+    rows: Sequence[Mapping[str, Any]],
+    at: int,
+    key: Mapping[str, Any],
+    ttl: float | None = None,
+    inclusive: bool = False,
+) -> Mapping[str, Any]:
+    """The row with the greatest event time, then available time, that was true before ``at`` and known by then."""
+    if None in key.values():
+        return {}
+    seen = [
+        row
+        for row in rows
+        if all(row[name] == value for name, value in key.items())
+        and (row["at"] <= at if inclusive else row["at"] < at)
+        and row.get("known", row["at"]) <= at
+    ]
+    best = max(seen, key=lambda row: (row["at"], row.get("known", 0)), default={})
+    return {} if best and ttl is not None and best["at"] < at - ttl * 3600 else best
+
+
+def expected(tables: Mapping[str, Sequence[Mapping[str, Any]]], shown: Mapping[str, Any]) -> dict[str, Any]:
+    at, query = shown["at"], shown["q"] and shown["q"].lower()
+    item = last_row(tables["items"], at, {"i": shown["i"]})
+    category = last_row(tables["categories"], at, {"c": item.get("category")}, ttl=12)
+    pair = last_row(tables["pairs"], at, {"u": shown["u"], "a": shown["a"]}, ttl=6, inclusive=True)
+    brands = [row for row in tables["brands"] if (row["q"], row["b"]) == (query, item.get("brand"))]
+    days = sorted({row["ds"] for row in tables["parents"]})
+    midnight = {day: int(datetime.fromisoformat(f"{day}T00:00+00:00").timestamp()) + 86400 for day in days}
+    there = [day for day in days if midnight[day] + 7200 <= at]
+    parents = [
+        row for row in tables["parents"] if there and (row["p"], row["ds"]) == (category.get("parent"), there[-1])
+    ]
+    return {
+        "item": item.get("v"),
+        "category": category.get("v"),
+        "pair": pair.get("v"),
+        "brand": brands[0]["v"] if brands else None,
+        "parent": parents[0]["v"] if parents else None,
+        "clicked": int(bool(shown["clicked"])),
+    }
+
+
+def joined(spark: SparkSession, config: Path) -> list[Row]:
+    inputs = Inputs.read(spark, load_config(config).config, DAY, watched=False)
+    return SampleBuilder(inputs).joined().collect()
+
+
+@pytest.mark.parametrize("method", ["union", "intervals"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_chains_of_views_agree_with_the_definition(
+    spark: SparkSession, tmp_path: Path, method: str, seed: int
+) -> None:
+    tables = random_tables(random.Random(seed))
+    rows = joined(spark, written(tmp_path, method, tables))
+    views = ("item", "category", "pair", "brand", "parent")
+
+    def key(at: int, one: Mapping[str, Any]) -> tuple[str, ...]:
+        return tuple(str(value) for value in (at, *[one[name] for name in ("user", "item", "ad", "query")]))
+
+    ours = sorted(
+        (
+            key(int(r.impression.impression_time.timestamp()), r.impression),
+            *[str(r[v].v) for v in views],
+            str(r.clicked),
+        )
+        for r in rows
+    )
+    theirs = []
+    kept = [shown for shown in tables["log"] if shown["i"] is not None]  # what was shown must be known
+    for shown in kept:
+        names = {"user": shown["u"], "item": shown["i"], "ad": shown["a"], "query": shown["q"] and shown["q"].lower()}
+        values = expected(tables, shown)
+        theirs.append((key(shown["at"], names), *[str(values[v]) for v in views], str(values["clicked"])))
+    assert ours == sorted(theirs)
+    assert len({r.impression.impression_id for r in rows}) == len(kept), "equal rows are told apart"
+
+
+def test_what_gives_a_key_is_joined_first(tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, "union", {})).config
+    steps = [(step.views, step.on) for step in plan_joins(declared_facts(config))]
+    assert steps == [
+        (("item",), ("item",)),
+        (("pair",), ("user", "ad")),
+        (("brand",), ("query", "item.brand")),
+        (("category",), ("item.category",)),
+        (("parent",), ("category.parent",)),
+    ]
+
+
+def test_a_key_from_another_view_must_be_one_value(spark: SparkSession, tmp_path: Path) -> None:
+    tables = random_tables(random.Random(1))
+    config = written(tmp_path, "union", tables)
+    config.write_text(config.read_text().replace("category BIGINT", "category ARRAY<BIGINT>"))
+    with pytest.raises(InputError, match=r"views\.category\.on: .*category.* is array<bigint>, expected a key"):
+        joined(spark, config)

@@ -1,0 +1,151 @@
+"""Labels that the impression's own row or its element of a list holds, beside labels of actions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ctr_samples.config import load_config
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import GateRefused, InputError
+from ctr_samples.job import run as job
+from ctr_samples.records.read import first_examples
+from ctr_samples.shards import Manifest, open_storage
+
+DAY = date(2019, 6, 5)
+CONFIG = """
+name: rows
+timezone: UTC
+sources:
+  lists:
+    format: json
+    path: ROOT/lists.json
+    schema: "r BIGINT, u STRING, at STRING, shown STRING"
+    explode: {element: "split(shown, ' ')"}
+  clicks: {format: json, path: ROOT/clicks.json, schema: "u STRING, i STRING, at STRING"}
+impressions:
+  source: lists
+  time: at
+  request: r
+  keys: {user: u, item: "split_part(element, '-', 1)"}
+  position: element_position
+labels:
+  clicked: {expr: "split_part(element, '-', 2) = '1'"}
+  bought: {source: clicks, time: at, keys: {user: u, item: i}, window: 1h}
+features:
+  position: {from: impression.position, dtype: int64}
+split: {eval: 0}
+quality: {one_class: off, too_few: off}
+output: {path: ROOT/out, partitions: 1}
+"""
+LISTS = [
+    {"r": 1, "u": "u", "at": "2019-06-05 10:00:00", "shown": "a-0 b-1 c-0"},
+    {"r": 2, "u": "v", "at": "2019-06-05 11:00:00", "shown": "a-1"},
+    {"r": 3, "u": "v", "at": "2019-06-05 12:00:00", "shown": None},
+    {"r": 4, "u": "w", "at": "2019-06-05 13:00:00", "shown": "a"},
+]
+MANY = [{"r": 1, "u": "u", "at": "2019-06-05 10:00:00", "shown": " ".join(f"i{n}-0" for n in range(1000))}]
+CLICKS = [{"u": "u", "i": "c", "at": "2019-06-05 10:30:00"}, {"u": "v", "i": "a", "at": "2019-06-05 12:00:01"}]
+
+
+Examples = list[dict[str, Any]]
+
+
+def published(spark: SparkSession, root: Path, shown: Examples = LISTS, **changed: str) -> tuple[Manifest, Examples]:
+    """A day with some texts of the configuration replaced, and its examples in order of their position and request."""
+    text = CONFIG
+    for old, new in changed.items():
+        text = text.replace(OLD[old], new)
+    (root / "c.yaml").write_text(text.replace("ROOT", str(root)))
+    for name, rows in (("lists", shown), ("clicks", CLICKS)):
+        (root / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    manifest = job.run(spark, load_config(root / "c.yaml"), DAY).manifest
+    contract = ExampleContract.from_dict(dict(manifest.contract))
+    examples: Examples = [
+        dict(example) for example in first_examples(open_storage(root / "out"), manifest.shards, contract, 100)
+    ]
+    return manifest, examples
+
+
+OLD: Mapping[str, str] = {
+    "clicked": "{expr: \"split_part(element, '-', 2) = '1'\"}",
+    "rate": "    path: ROOT/lists.json\n",
+    "lists": "explode: {element: \"split(shown, ' ')\"}",
+    "quality": "quality: {one_class: off, too_few: off}",
+}
+TOLERANT = "    path: ROOT/lists.json\n    bad_records: {max_rate: 0.5}\n"
+
+
+def labels_of(examples: Examples, *names: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(example[name] for name in names) for example in examples)
+
+
+def test_an_element_holds_its_label_beside_labels_of_actions(spark: SparkSession, tmp_path: Path) -> None:
+    manifest, examples = published(spark, tmp_path, rate=TOLERANT)
+    assert manifest.accounting == {"impressions": 6, "samples": 5, "no_time": 0, "no_item": 1, "repeated": 0}
+    assert labels_of(examples, "position", "clicked", "bought") == [
+        (0, 0, 0),
+        (0, 0, 0),
+        (0, 1, 0),
+        (1, 1, 0),
+        (2, 0, 1),
+    ]
+    assert manifest.labels["clicked"] == {"without_value": 0}
+    assert manifest.label_mature
+
+
+def test_a_label_without_actions_is_mature_at_once_or_when_it_says(spark: SparkSession, tmp_path: Path) -> None:
+    late = "{expr: \"split_part(element, '-', 2) = '1'\", known_after: 36500d}"
+    assert not published(spark, tmp_path, rate=TOLERANT, clicked=late)[0].label_mature
+
+
+def test_a_number_of_the_row_has_a_mask(spark: SparkSession, tmp_path: Path) -> None:
+    grade = "{expr: \"try_cast(split_part(element, '-', 2) as double) * 2.5\", dtype: float32}"
+    _, examples = published(spark, tmp_path, rate=TOLERANT, clicked=grade)
+    assert labels_of(examples, "clicked", "clicked__mask") == [(0.0, 0), (0.0, 1), (0.0, 1), (2.5, 1), (2.5, 1)]
+
+
+@pytest.mark.parametrize(
+    ("clicked", "message"),
+    [
+        (
+            "{expr: \"try_cast(split_part(element, '-', 2) as int) * 3\"}",
+            r"labels\.clicked\.expr: try_cast\(.*\) \* 3 is neither 0 nor 1 for 2 impressions; write a condition",
+        ),
+        (
+            "{expr: \"split_part(element, '-', 2)\"}",
+            r"labels\.clicked\.expr: split_part\(element, '-', 2\) is string, expected a condition or an integer",
+        ),
+    ],
+)
+def test_a_flag_that_is_neither_0_nor_1_is_refused(
+    spark: SparkSession, tmp_path: Path, clicked: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        published(spark, tmp_path, rate=TOLERANT, clicked=clicked)
+
+
+def test_a_log_of_positives_only_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(GateRefused, match="have clicked = 1: a log of positives only, from which no model can learn"):
+        published(spark, tmp_path, MANY, clicked="{expr: 'true'}", quality="quality: {too_few: off}")
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        (
+            "explode: {element: shown}",
+            r"sources\.lists\.explode\.element: shown is string, expected a list: .*split\(shown, ' '\)",
+        ),
+        ("explode: {u: \"split(shown, ' ')\"}", r"sources\.lists\.explode: the source has a column 'u' already"),
+    ],
+)
+def test_a_list_that_is_none_is_refused(spark: SparkSession, tmp_path: Path, lists: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        published(spark, tmp_path, lists=lists)
