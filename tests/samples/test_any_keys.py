@@ -14,6 +14,8 @@ from pyspark.sql import Row, SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.errors import InputError
+from ctr_samples.explain.gather import Gatherer, Sought
+from ctr_samples.explain.rules import RowEvidence, judge_rows
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.views.as_of import plan_joins
@@ -213,3 +215,22 @@ def test_a_key_from_another_view_must_be_one_value(spark: SparkSession, tmp_path
     config.write_text(config.read_text().replace("category BIGINT", "category ARRAY<BIGINT>"))
     with pytest.raises(InputError, match=r"views\.category\.on: .*category.* is array<bigint>, expected a key"):
         joined(spark, config)
+
+
+def test_an_explanation_follows_the_chain_to_the_rows_that_a_run_joins(spark: SparkSession, tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, "union", random_tables(random.Random(3)))).config
+    inputs = Inputs.read(spark, config, DAY, watched=False)
+    rows = SampleBuilder(inputs).joined().collect()
+    deep = next(row for row in rows if row.parent.matched and row.brand.matched)
+    shallow = next(row for row in rows if row.item.matched and not row.category.matched)
+    for row in (deep, shallow):
+        evidence = Gatherer(inputs).gather(Sought(row.impression.impression_id))
+        for name in ("item", "category", "parent", "pair"):
+            view = evidence.views[name]
+            assert view.rules is not None
+            taken = [v.what.values["v"] for v in judge_rows(evidence.impression.time, view.rows, view.rules) if v.taken]
+            assert taken == ([row[name].v] if row[name].matched else []), name
+        assert evidence.views["category"].key == row.item.category
+        label = evidence.labels["clicked"]
+        assert isinstance(label, RowEvidence)
+        assert (label.expr, label.value or 0) == ("clicked", row.clicked)
