@@ -48,7 +48,9 @@ def wanted_of(config: JobConfig, contract: ExampleContract, hour: str, user: str
         name: f.default_value for name, f in config.features.items() if f.nulls == "default" and not f.makes_ids
     }
     key = next(iter(contract.names("key")), None)
-    return Wanted(contract, main, hour, user if measured_key(config) else None, key, defaults, config.output.partitions)
+    heavy = measured_key(config)
+    named = {} if heavy is None else {"user": user, "user_key": heavy}
+    return Wanted(contract, main, hour, key=key, defaults=defaults, tasks=config.output.partitions, **named)
 
 
 def check_accepted(accepted: Collection[str]) -> None:
@@ -92,6 +94,7 @@ def judge(
 
 def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measured:
     """All numbers of a day: those that the manifest has, and those that were measured."""
+    users = measures.users()
     return Measured(
         format=METRICS_FORMAT,
         name=manifest.name,
@@ -114,7 +117,7 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
         click_rate=measures.click_rate(wanted.label, hours=wanted.hour is not None),
         features=measures.columns(wanted.contract, "feature"),
         views={name: dict(counts) for name, counts in manifest.views.items()},
-        users=measures.users(),
+        users=users and replace(users, key=wanted.user_key),
         duplicates=measures.duplicates(),
         baseline=measures.baseline(wanted.label),
     )

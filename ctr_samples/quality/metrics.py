@@ -155,10 +155,11 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """The users with the most samples, at least one, of ``looked_at`` rows."""
+    """The users with the most samples, at least one, of ``looked_at`` rows; or what another ``key`` names."""
 
     looked_at: Count
     heaviest: Annotated[tuple[User, ...], _SOME]
+    key: str = "user"
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def heavy_user(days: Days) -> Iterator[Score]:
     users = days.now.users
     if users and users.looked_at >= FEWEST_ROWS:
         first = users.heaviest[0]
-        yield Score(first.user, first.share, f"{first.share:.1%} of the samples belong to user {first.user!r}")
+        yield Score(first.user, first.share, f"{first.share:.1%} of the samples belong to {users.key} {first.user!r}")
 
 
 def dropped(days: Days) -> Iterator[Score]:

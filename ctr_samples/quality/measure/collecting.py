@@ -33,9 +33,10 @@ COARSE = 8
 class Wanted:
     """What to measure; travels to the executors by pickle.
 
-    ``label`` is the 0/1 label that rates are of. ``hour`` and ``user`` are columns beside those of the contract, ``key`` is the
-    contract's: rows come sorted by it, those of one key side by side. ``defaults`` are what missing values became.
-    ``tasks`` is how many measure: all that they return meets in the driver's memory.
+    ``label`` is the 0/1 label that rates are of. ``hour`` and ``user`` are columns beside those of the contract, the
+    latter with the key of that name (``user_key``); ``key`` is the contract's: rows come sorted by it, those of one key side
+    by side. ``defaults`` are what missing values became. ``tasks`` is how many measure: all that they return meets in the
+    driver's memory.
     """
 
     contract: ExampleContract
@@ -45,6 +46,7 @@ class Wanted:
     key: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     tasks: int = 1
+    user_key: str = "user"
 
     @property
     def precision(self) -> int:

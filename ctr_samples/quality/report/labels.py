@@ -60,7 +60,9 @@ def users_of(users: Users | None, limit: int) -> Table:
     rows = (
         (shown(user.user, 60), count(user.samples), share(user.share), bar(user.share / longest)) for user in heaviest
     )
-    return table("Users with the most samples", "<user | samples | share | =relative to the first", rows, limit)
+    key = users.key if users else "user"
+    titles = f"<{key} | samples | share | =relative to the first"
+    return table(f"{key.capitalize()}s with the most samples", titles, rows, limit)
 
 
 def users_in_words(users: Users | None) -> str:
