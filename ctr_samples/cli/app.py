@@ -9,6 +9,7 @@ from ctr_samples.cli.fit import fit
 from ctr_samples.cli.generate import config_command, generate
 from ctr_samples.cli.outputs import clean, history, paths, rollback, show, verify
 from ctr_samples.cli.report import compare, report
+from ctr_samples.cli.status import status
 
 app = typer.Typer(
     help="Training-ready TFRecord shards from impression and click logs.",
@@ -19,7 +20,7 @@ app = typer.Typer(
 app.command()(generate)
 app.command()(fit)
 app.command(name="config")(config_command)
-for command in (explain, report, compare, verify, show, paths, history, clean, rollback):
+for command in (explain, status, report, compare, verify, show, paths, history, clean, rollback):
     app.command()(command)
 
 

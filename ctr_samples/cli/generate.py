@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import date as Date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from ctr_samples.cli.messages import Debug, errors_in_words
-from ctr_samples.config import CatalogSource, JobConfig, explain, load_config
+from ctr_samples.cli.messages import Debug, errors_in_words, print_error
+from ctr_samples.config import CatalogSource, JobConfig, LoadedConfig, explain, load_config
+from ctr_samples.errors import UsageError
 from ctr_samples.job.progress import RunProgress
 from ctr_samples.terminal import say, stderr_console
 
+if TYPE_CHECKING:
+    from ctr_samples.shards import Manifest, Storage
+
 ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="The YAML file of the sample set.")]
 Overrides = Annotated[list[str] | None, typer.Option("--set", help="Change one key, as in output.path=/tmp/x.")]
+FirstDay = Annotated[str | None, typer.Option("--from", help="The first of several days.")]
+LastDay = Annotated[str | None, typer.Option("--to", help="The last of these days.")]
 Day = Annotated[str, typer.Option("--date", "-d", help="The run date, as in 2019-11-26.")]
 
 
@@ -34,33 +41,96 @@ def spark_for(config: JobConfig, name: str, console: Console) -> Iterator[tuple[
 
 def generate(
     config: ConfigPath,
-    date: Day,
+    date: Annotated[str | None, typer.Option("--date", "-d", help="The run date, as in 2019-11-26.")] = None,
+    first: FirstDay = None,
+    last: LastDay = None,
     set_: Overrides = None,
     force: Annotated[bool, typer.Option("--force", help="Run even if the same samples are already published.")] = False,
     accept: Annotated[
         list[str] | None, typer.Option("--accept", help="Publish even if this check of the quality gate fails.")
     ] = None,
+    keep_going: Annotated[
+        bool, typer.Option("--keep-going", help="Go on after a day that failed or was refused.")
+    ] = False,
+    parallel: Annotated[int, typer.Option("--parallel", min=1, help="How many of the days to make at once.")] = 1,
     debug: Debug = False,
 ) -> None:
-    """Make and publish the samples of one day. Prints the path of the manifest."""
+    """Make and publish the samples of a day, or of several days. Prints the path of each manifest."""
     console = stderr_console()
     with errors_in_words(console, debug):
-        from ctr_samples.shards.naming import parse_day
-
-        run_date = parse_day(date)
+        days = _days(date, first, last)
         loaded = load_config(config, set_ or ())
-        with spark_for(loaded.config, f"ctr-samples {loaded.config.name} {run_date}", console) as (spark, progress):
-            from ctr_samples.job import run as job
+        if date is not None:
+            _generate_day(loaded, days[0], force, accept or (), console)
+        else:
+            _generate_days(loaded, days, force, accept or (), keep_going, parallel, console, debug)
 
-            result = job.run(spark, loaded, run_date, force=force, accept=accept or (), reporter=progress)
 
-        from ctr_samples.job.summary import run_summary
-        from ctr_samples.shards import open_storage
-        from ctr_samples.shards.naming import manifest_path
+def _days(date: str | None, first: str | None, last: str | None) -> Sequence[Date]:
+    """The days to make: exactly one of ``--date`` and ``--from``, ``--to``."""
+    from ctr_samples.shards.naming import days_between, parse_day
 
-        storage = open_storage(loaded.config.output.path)
-        console.print(run_summary(result.manifest, storage, published=result.published), soft_wrap=True)
-        say(storage.locate(manifest_path(run_date, result.manifest.generation)))
+    if date is not None and first is None and last is None:
+        return [parse_day(date)]
+    if date is not None or first is None or last is None:
+        raise UsageError("Give `--date DAY`, or `--from DAY` and `--to DAY`.")
+    return days_between(parse_day(first), parse_day(last))
+
+
+def _generate_day(loaded: LoadedConfig, day: Date, force: bool, accept: Sequence[str], console: Console) -> None:
+    with spark_for(loaded.config, f"ctr-samples {loaded.config.name} {day}", console) as (spark, progress):
+        from ctr_samples.job import run as job
+
+        result = job.run(spark, loaded, day, force=force, accept=accept, reporter=progress)
+
+    from ctr_samples.job.summary import run_summary
+    from ctr_samples.shards import open_storage
+
+    storage = open_storage(loaded.config.output.path)
+    console.print(run_summary(result.manifest, storage, published=result.published), soft_wrap=True)
+    _say_path(result.manifest, storage)
+
+
+def _generate_days(
+    loaded: LoadedConfig,
+    days: Sequence[Date],
+    force: bool,
+    accept: Sequence[str],
+    keep_going: bool,
+    parallel: int,
+    console: Console,
+    debug: bool,
+) -> None:
+    """Make the days and show a table of them, also when a person ends it; exits with the code of the worst day."""
+    from ctr_samples.job.days_table import DayLine, days_table
+    from ctr_samples.job.many_days import Backfill, DayOutcome, worst_exit_code
+    from ctr_samples.shards import open_storage
+
+    storage = open_storage(loaded.config.output.path)
+    outcomes: list[DayOutcome] = []
+    try:
+        name = f"ctr-samples {loaded.config.name} {days[0]} to {days[-1]}"
+        with spark_for(loaded.config, name, console) as (spark, progress):
+            backfill = Backfill(spark, loaded, days, force, accept, keep_going, parallel, progress.of_day)
+            for outcome in backfill.outcomes():
+                outcomes.append(outcome)
+                progress.stage(f"{len(outcomes)} of {len(days)} days")
+                if outcome.error is not None:
+                    print_error(console, outcome.error, debug, f"{outcome.day}: ")
+    finally:
+        if outcomes:
+            console.print(days_table([DayLine.of(outcome) for outcome in outcomes]))
+        for outcome in outcomes:
+            if outcome.manifest is not None:
+                _say_path(outcome.manifest, storage)
+    if code := worst_exit_code(outcomes):
+        raise typer.Exit(code)
+
+
+def _say_path(manifest: Manifest, storage: Storage) -> None:
+    from ctr_samples.shards.naming import manifest_path
+
+    say(storage.locate(manifest_path(manifest.day, manifest.generation)))
 
 
 def config_command(

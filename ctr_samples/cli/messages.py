@@ -28,7 +28,7 @@ def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
         try:
             yield
         except CtrSamplesError as error:
-            _print_error(console, error, str(error), debug)
+            print_error(console, error, debug)
             raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             console.print("Stopped. Published samples are unaffected; run the command again to continue.")
@@ -36,13 +36,27 @@ def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
         except typer.Exit:
             raise
         except Exception as error:
-            cause = cause_of(error)
-            # Masked before it is cut: a value may have several lines.
-            first_line = (masked(str(error)).strip().splitlines() or [""])[0]
-            _print_error(console, error, cause or f"{type(error).__name__}: {first_line}", debug)
-            if not (cause or debug):
-                console.print("This error was not expected. Run again with --debug to see where it happened.")
+            print_error(console, error, debug)
             raise typer.Exit(1) from None
+
+
+def print_error(console: Console, error: Exception, debug: bool, subject: str = "") -> None:
+    """Print an error as a sentence, which begins with its subject, or with its stack trace. For one that was not expected, say
+    how to see more.
+    """
+    if debug:
+        trace = "".join(traceback.format_exception(error))
+        console.print(masked(f"{subject}{trace}"), markup=False, end="", soft_wrap=True)
+        return
+    expected = str(error) if isinstance(error, CtrSamplesError) else cause_of(error)
+    # Masked before it is cut: a value may have several lines.
+    first_line = (masked(str(error)).strip().splitlines() or [""])[0]
+    console.print(Text("error:", style="bold red"), end=" ")
+    console.print(
+        masked(f"{subject}{expected or f'{type(error).__name__}: {first_line}'}"), markup=False, soft_wrap=True
+    )
+    if expected is None:
+        console.print("This error was not expected. Run again with --debug to see where it happened.")
 
 
 def cause_of(error: Exception) -> str | None:
@@ -60,12 +74,3 @@ def cause_of(error: Exception) -> str | None:
     if isinstance(error, MemoryError):
         return "Out of memory; use a machine with more, or read less at once."
     return None
-
-
-def _print_error(console: Console, error: Exception, sentence: str, debug: bool) -> None:
-    if debug:
-        trace = "".join(traceback.format_exception(error))
-        console.print(masked(trace), markup=False, end="", soft_wrap=True)
-        return
-    console.print(Text("error:", style="bold red"), end=" ")
-    console.print(masked(sentence), markup=False, soft_wrap=True)

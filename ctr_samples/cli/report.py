@@ -105,9 +105,10 @@ def _for_prometheus(output: str) -> str:
 def _name_of_refused(storage: Storage, day: Date) -> str:
     """The sample set of the newest refused run; empty where its metrics cannot be read."""
     from ctr_samples.job.gate import metrics_of_run
+    from ctr_samples.shards.refused import refused_run
 
     try:
-        return metrics_of_run(storage, day, _refused_run(storage, day, "") or "").name
+        return metrics_of_run(storage, day, refused_run(storage, day, "") or "").name
     except (FileNotFoundError, DamagedFile):
         return ""
 
@@ -214,18 +215,10 @@ def _later(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterato
 def _unpublished(storage: Storage, day: Date, after: str) -> str | None:
     """The report of the newest run that began after ``after`` and has one: what the gate refused."""
     from ctr_samples.shards.naming import REPORT
+    from ctr_samples.shards.refused import refused_run
 
-    run = _refused_run(storage, day, after)
+    run = refused_run(storage, day, after)
     return run and storage.locate(_path(day, run, REPORT))
-
-
-def _refused_run(storage: Storage, day: Date, after: str) -> str | None:
-    from ctr_samples.shards.naming import REPORT, run_directory, started_at
-
-    for run in reversed(storage.names(run_directory(day, "").rstrip("/"))):
-        if run > after and started_at(run) is not None and REPORT in storage.names(run_directory(day, run)):
-            return run
-    return None
 
 
 def _opened(page: str) -> bool:

@@ -1,4 +1,4 @@
-"""One run, from the configuration to a published day.
+"""One run, from the configuration to a published day; and many of them.
 
 run.py              the run itself, in the order of docs/architecture.md
 refusals.py         counts that keep a run from being published
@@ -7,7 +7,9 @@ gate.py             from measures to a verdict
 manifest_facts.py   the facts in a manifest besides its shards
 flips.py            labels that changed since the generation before
 fit.py              the next version of vocabularies, moments and quantiles
+many_days.py        many days in one session, judged and published in order
+day_status.py       how each day stands; staleness.py says what changed since it was published
 reporting.py        how a run reports its progress
 progress.py         progress on a terminal
-summary.py          what a run did, in a few lines
+summary.py          what a run did, in a few lines; days_table.py has a line for each of many days
 """

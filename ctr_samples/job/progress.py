@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from ctr_samples.config.masking import masked
 
@@ -35,15 +37,15 @@ class RunProgress:
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self._row = self._progress.add_task("starting Spark", total=None, counts="")
         self._stop = threading.Event()
-        self._written: Written | None = None
+        self._written: list[Written] = []
 
     def stage(self, text: str) -> None:
         """Show another stage."""
         self._progress.update(self._row, description=escape(masked(text)))
 
     def writing(self, progress: Written) -> None:
-        """Show what the tasks have written so far."""
-        self._written = progress
+        """Show what the tasks have written so far, with what was written before."""
+        self._written.append(progress)
 
     def tasks(self, done: int, total: int) -> None:
         """Show how many tasks of the running stages are done, beside what they have written so far."""
@@ -52,6 +54,15 @@ class RunProgress:
     def warn(self, text: str) -> None:
         """Print a warning above the progress."""
         self._progress.console.print(f"[yellow]warning:[/yellow] {escape(masked(text))}", markup=True, soft_wrap=True)
+
+    @contextmanager
+    def of_day(self, day: date) -> Iterator[_DayProgress]:
+        """A line for one of several days, as long as the day is made."""
+        line = self._progress.add_task(f"{day}", total=None, counts="")
+        try:
+            yield _DayProgress(self, self._progress, line, day)
+        finally:
+            self._progress.remove_task(line)
 
     def follow(self, spark: SparkSession) -> None:
         """Show the tasks of this session's running stages from now on."""
@@ -78,9 +89,32 @@ class RunProgress:
 
     def _counts(self, done: int, total: int) -> str:
         parts = [f"{done}/{total} tasks"] if total else []
-        if self._written is not None and self._written.samples.value:
-            parts.append(f"{self._written.samples.value:,} samples in {self._written.shards.value:,} shards")
+        samples, shards = (sum(getattr(one, name).value for one in self._written) for name in ("samples", "shards"))
+        if samples:
+            parts.append(f"{samples:,} samples in {shards:,} shards")
         return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _DayProgress:
+    """Shows the stage of one of several days on a line of its own; called from the day's thread."""
+
+    run: RunProgress
+    lines: Progress
+    line: TaskID
+    day: date
+
+    def stage(self, text: str) -> None:
+        """Show another stage of the day."""
+        self.lines.update(self.line, description=escape(masked(f"{self.day}: {text}")))
+
+    def writing(self, progress: Written) -> None:
+        """Count what the day's tasks write with that of the other days."""
+        self.run.writing(progress)
+
+    def warn(self, text: str) -> None:
+        """Print a warning that names the day."""
+        self.run.warn(f"{self.day}: {text}")
 
 
 @contextmanager

@@ -6,7 +6,8 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Self
@@ -58,24 +59,39 @@ def run(
     force: bool = False,
     accept: Sequence[str] = (),
     reporter: Reporter | None = None,
+    before_verdict: Callable[[], None] = lambda: None,
 ) -> RunResult:
     """Make and publish the samples of a day. Runs on the driver; one Spark action does all the work.
 
     A day that is already published from the same inputs, configuration and code is left as it is, unless ``force``. ``accept``
-    names checks of the quality gate that may fail this time. Raises the errors of :mod:`ctr_samples.errors`; when it raises,
-    nothing was published (but see PublishUnknown).
+    names checks of the quality gate that may fail this time. ``before_verdict`` is called when all is written, right before the
+    day is compared with those before it: of several days at once, each waits in it. Raises the errors of
+    :mod:`ctr_samples.errors`; when it raises, nothing was published (but see PublishUnknown).
     """
     check_accepted(accept)
     warn_of_event_log(spark, loaded, reporter or Silent())
+    with planning(spark, loaded):
+        return _run(spark, loaded, run_date, force, accept, reporter or Silent(), before_verdict)
+
+
+@contextmanager
+def planning(spark: SparkSession, loaded: LoadedConfig) -> Iterator[None]:
+    """A block that plans or runs: its errors tell no secret of the configuration, and the caller's session stays active."""
     try:
         with loaded.masked_errors(), errors_of_sources(loaded.config.sources), without_call_sites():
-            return _run(spark, loaded, run_date, force, accept, reporter or Silent())
+            yield
     finally:
         make_active(spark)
 
 
 def _run(
-    spark: SparkSession, loaded: LoadedConfig, run_date: date, force: bool, accept: Sequence[str], reporter: Reporter
+    spark: SparkSession,
+    loaded: LoadedConfig,
+    run_date: date,
+    force: bool,
+    accept: Sequence[str],
+    reporter: Reporter,
+    before_verdict: Callable[[], None],
 ) -> RunResult:
     started, config = time.monotonic(), loaded.config
     loaded.refuse_secrets()
@@ -100,6 +116,7 @@ def _run(
     shards = this_run.shards(receipts, config.output.partitions)
     this_run.write(descriptions(prepared.contract, prepared.state))
     manifest = prepared.manifest(this_run, plan, shards, accounting, canaries, time.monotonic() - started)
+    before_verdict()
     manifest = prepared.judged(this_run, manifest, receipts, accept, reporter)
     this_run.publish(manifest)
     return RunResult(manifest, published=True)
@@ -230,7 +247,7 @@ def labels_are_mature(inputs: Inputs, run_date: date, now: datetime) -> bool:
     return closed and not any(day > run_date for day in missing)
 
 
-_NOT_IN_THE_BYTES = ("path", "retention", "ids", "ids_salt")
+NOT_IN_THE_BYTES = ("path", "retention", "ids", "ids_salt")
 """Keys of ``output`` that change no byte of the samples; neither does ``quality``, which only refuses."""
 
 
@@ -240,7 +257,7 @@ def run_fingerprint(inputs: Inputs, run_date: date, contract: ExampleContract, m
     if None in files.values():
         return ""
     config = inputs.config.model_dump(mode="json", by_alias=True, exclude={"quality"})
-    config["output"] = {key: value for key, value in config["output"].items() if key not in _NOT_IN_THE_BYTES}
+    config["output"] = {key: value for key, value in config["output"].items() if key not in NOT_IN_THE_BYTES}
     fitted = contract.state and contract.state["fingerprint"]
     parts = [config, run_date.isoformat(), contract.fingerprint, fitted, files, mature, __version__]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -71,13 +71,14 @@ def _splits(manifest: Manifest) -> RenderableType:
 
 def _label_cell(manifest: Manifest, label: str, split: str | None) -> str:
     total = manifest.label_sum(label, split)
-    if not _is_binary(manifest, label):
+    if not is_binary(manifest, label):
         return f"{total:,.0f}"
     samples = sum(s.records for s in manifest.of_split(split))
     return f"{total:,.0f} ({total / samples:.2%})" if samples else "0"
 
 
-def _is_binary(manifest: Manifest, label: str) -> bool:
+def is_binary(manifest: Manifest, label: str) -> bool:
+    """Whether a label is 0 or 1, so that its mean is a rate."""
     return any(f["name"] == label and f["dtype"] == "int64" for f in manifest.contract["features"])
 
 

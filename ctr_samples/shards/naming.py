@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Literal
 
 from ctr_samples.errors import UsageError
@@ -46,6 +46,13 @@ def parse_day(text: str) -> date:
     if not 1971 <= day.year <= 2199:  # leaves room for windows on both sides of what Spark and Python can count
         raise UsageError(f"The date is {text!r}; expected a day from 1971 to 2199.")
     return day
+
+
+def days_between(first: date, last: date) -> tuple[date, ...]:
+    """All days from the first to the last; UsageError where the last is before the first."""
+    if last < first:
+        raise UsageError(f"The last day is {last}, before the first, {first}; expected it to be the same or later.")
+    return tuple(first + timedelta(days=n) for n in range((last - first).days + 1))
 
 
 def day_directory(day: date) -> str:

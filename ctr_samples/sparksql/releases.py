@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +24,9 @@ MOST_SAMPLED = 1_000_000 if _MAX_BY_TAKES_K else 16
 
 
 _CALL_SITES = "_enable_debugging_cache"  # since Spark 4.1: whether call sites are remembered; None: not yet asked
+_SWITCH = threading.Lock()
+_BEFORE: list[Any] = []
+"""What that was before each block that is open now, in any thread: what the first one found is what the last one leaves."""
 
 
 def all_by(values: Column, number: Column, most: int) -> Column:
@@ -49,17 +53,22 @@ def without_call_sites() -> Iterator[None]:
     """Plan without asking Spark for its settings at each column operation.
 
     Since Spark 4.0, PySpark remembers for each operation the line of Python that called it, for the messages of errors. Half of
-    all calls to the JVM that a plan makes are for that, and the messages of a run name keys of the configuration instead.
+    all calls to the JVM that a plan makes are for that, and the messages of a run name keys of the configuration instead. The
+    memory is that of the process: it stays off until the last thread has left its block.
     """
     if not hasattr(pyspark.errors.utils, _CALL_SITES):
         yield
         return
-    before = getattr(pyspark.errors.utils, _CALL_SITES)
-    setattr(pyspark.errors.utils, _CALL_SITES, False)
+    with _SWITCH:
+        _BEFORE.append(getattr(pyspark.errors.utils, _CALL_SITES))
+        setattr(pyspark.errors.utils, _CALL_SITES, False)
     try:
         yield
     finally:
-        setattr(pyspark.errors.utils, _CALL_SITES, before)
+        with _SWITCH:
+            before = _BEFORE.pop()
+            if not _BEFORE:
+                setattr(pyspark.errors.utils, _CALL_SITES, before)
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from datetime import timedelta
 
 from ctr_samples.errors import UsageError
-from ctr_samples.shards.naming import parse_day
+from ctr_samples.shards import naming
 from ctr_samples.training.models import MODELS
 
 
@@ -60,7 +59,4 @@ class FitOptions:
 
 def days_between(first: str, last: str) -> tuple[str, ...]:
     """All days from the first to the last."""
-    begin, end = parse_day(first), parse_day(last)
-    if end < begin:
-        raise UsageError(f"The last day is {last}, before the first, {first}; expected it to be the same or later.")
-    return tuple(str(begin + timedelta(days=n)) for n in range((end - begin).days + 1))
+    return tuple(map(str, naming.days_between(naming.parse_day(first), naming.parse_day(last))))

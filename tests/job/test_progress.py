@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import pytest
@@ -39,6 +40,25 @@ def test_a_terminal_shows_stage_tasks_samples_and_shards() -> None:
     text = progress_on(Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None))
     assert "joining and writing" in text
     assert "3/8 tasks, 12,345 samples in 6 shards" in text
+
+
+def test_each_of_several_days_has_a_line_while_it_is_made() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
+    assert isinstance(console.file, io.StringIO)
+    with RunProgress(console) as progress:
+        with progress.of_day(date(2019, 6, 3)) as first, progress.of_day(date(2019, 6, 4)) as second:
+            first.stage("planning the joins")
+            second.warn("there is no log")
+            first.writing(Counts(Count(24), Count(1)))
+            second.writing(Counts(Count(26), Count(2)))
+            progress.tasks(3, 8)
+            with progress.of_day(date(2019, 6, 5)):  # a new line is shown at once, with the others
+                text = console.file.getvalue()
+        progress.stage("3 of 3 days")
+    assert "2019-06-03: planning the joins" in text
+    assert "warning: 2019-06-04: there is no log" in text
+    assert "3/8 tasks, 50 samples in 3 shards" in text
+    assert "2019" not in console.file.getvalue().rpartition("3 of 3 days")[2]
 
 
 def test_without_a_terminal_nothing_is_shown() -> None:

@@ -1,0 +1,158 @@
+"""Many days in one Spark session: each is a run of its own, and they are judged and published in order."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from datetime import date
+from functools import partial
+from typing import Literal
+
+from pyspark import inheritable_thread_target
+from pyspark.sql import SparkSession
+
+from ctr_samples.config import LoadedConfig
+from ctr_samples.errors import CtrSamplesError, InputError
+from ctr_samples.job.gate import check_accepted
+from ctr_samples.job.reporting import Reporter, Silent
+from ctr_samples.job.run import run
+from ctr_samples.shards import Manifest
+
+Became = Literal["published", "unchanged", "refused", "failed", "not tried"]
+
+_SECONDS_BETWEEN_STOPS = 1
+
+_WORST_FIRST = (5, 1, 2, 3, 4)
+"""Exit codes. What nobody expected and what concerns every day come before what concerns one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayOutcome:
+    """What became of a day: what readers see of it now, or the error that kept it from being made."""
+
+    day: date
+    became: Became
+    seconds: float = 0.0
+    manifest: Manifest | None = None
+    error: Exception | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """What the command would return for this day alone; 0 for a day that was not tried."""
+        return 0 if self.error is None else getattr(self.error, "exit_code", CtrSamplesError.exit_code)
+
+
+def worst_exit_code(outcomes: Iterable[DayOutcome]) -> int:
+    """The exit code of the worst day; 0 where all went well."""
+    codes = {outcome.exit_code for outcome in outcomes}
+    return next((code for code in _WORST_FIRST if code in codes), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """Makes days in order, ``parallel`` at once. Lives on the driver; each day is planned in a thread.
+
+    A day that was written waits for all days before it, and only then is compared with them and published: the verdicts are
+    those of one day after the other. After the first day that cannot be made no later one is published, unless ``keep_going``.
+    """
+
+    spark: SparkSession
+    loaded: LoadedConfig
+    days: Sequence[date]
+    force: bool = False
+    accept: Sequence[str] = ()
+    keep_going: bool = False
+    parallel: int = 1
+    reporter_of: Callable[[date], AbstractContextManager[Reporter]] = lambda day: nullcontext(Silent())
+    _stopped: threading.Event = field(init=False, default_factory=threading.Event)
+    _tag: str = field(init=False, default_factory=lambda: f"ctr-samples-{secrets.token_hex(4)}")
+
+    def outcomes(self) -> Iterator[DayOutcome]:
+        """What became of each day, in order, as soon as it is known. UsageError for a check to accept that does not exist.
+
+        Where the caller ends early, by Ctrl-C too, the jobs of all days end, and nothing more is published.
+        """
+        check_accepted(self.accept)
+        made: list[Future[DayOutcome]] = []
+        with ThreadPoolExecutor(self.parallel, "day") as threads:
+            try:
+                for day in self.days:
+                    # A thread sees the values to mask, and Spark's settings for jobs, as its starter does.
+                    make = inheritable_thread_target(self.spark)(partial(self._made, day, tuple(made)))
+                    made.append(threads.submit(copy_context().run, make))
+                for each in made:
+                    outcome = each.result()
+                    if outcome.error is not None and not self.keep_going:
+                        self._stop(made)
+                    yield outcome
+            finally:
+                self._stop(made)
+
+    def _stop(self, made: Sequence[Future[DayOutcome]]) -> None:
+        """End the days that are being made. One that is still planned ends with the job that it begins."""
+        self._stopped.set()
+        while not all(day.done() for day in made):
+            with suppress(Exception):  # Spark is gone, and its jobs with it
+                self.spark.sparkContext.cancelJobsWithTag(self._tag)
+            wait(made, timeout=_SECONDS_BETWEEN_STOPS)
+
+    def _made(self, day: date, before: Sequence[Future[DayOutcome]]) -> DayOutcome:
+        """Make a day, in a thread of its own; ``before`` are the days before it."""
+        started = time.monotonic()
+        try:
+            self._check_turn(before)
+            with self._tagged(), self.reporter_of(day) as reporter:
+                result = run(
+                    self.spark,
+                    self.loaded,
+                    day,
+                    force=self.force,
+                    accept=self.accept,
+                    reporter=reporter,
+                    before_verdict=partial(self._await_turn, before, reporter),
+                )
+        except _NotTried:
+            return DayOutcome(day, "not tried")
+        except Exception as error:
+            if self._stopped.is_set():  # its job was cancelled
+                return DayOutcome(day, "not tried")
+            return DayOutcome(day, _became(error), time.monotonic() - started, error=error)
+        return DayOutcome(
+            day, "published" if result.published else "unchanged", time.monotonic() - started, result.manifest
+        )
+
+    def _await_turn(self, before: Sequence[Future[DayOutcome]], reporter: Reporter) -> None:
+        reporter.stage("waiting for the days before")
+        wait(before)
+        self._check_turn(before)
+        reporter.stage("checking and publishing")
+
+    def _check_turn(self, before: Sequence[Future[DayOutcome]]) -> None:
+        """Raise if this day must not be made any more: no later day may be published once one could not be made."""
+        failed = any(day.done() and day.result().became in ("refused", "failed", "not tried") for day in before)
+        if self._stopped.is_set() or (failed and not self.keep_going):
+            raise _NotTried
+
+    @contextmanager
+    def _tagged(self) -> Iterator[None]:
+        """Spark's jobs of this thread have the backfill's tag, by which they are cancelled."""
+        context = self.spark.sparkContext
+        context.addJobTag(self._tag)
+        try:
+            yield
+        finally:
+            context.removeJobTag(self._tag)
+
+
+class _NotTried(Exception):
+    """A day that is not made, since one before it could not be."""
+
+
+def _became(error: Exception) -> Became:
+    return "refused" if getattr(error, "exit_code", None) == InputError.exit_code else "failed"

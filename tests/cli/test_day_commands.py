@@ -1,0 +1,80 @@
+"""Many days by one command: what it prints, its exit code, and the status afterwards."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tiny_days import write_days
+from typer.testing import CliRunner, Result
+
+from ctr_samples.cli import app
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def lines(text: str) -> list[str]:
+    """The lines of a table, without blank space between and behind the cells."""
+    return [re.sub(r" +", " ", line).strip() for line in text.splitlines() if line.strip(" ─")]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Three days of logs, of which the second has no impression."""
+    path = write_days(tmp_path, date(2019, 6, 3), 3)
+    (tmp_path / "log/2019-06-04.json").write_text('{"t": "2019-06-04 10:00:00", "kind": "other"}\n')
+    return path
+
+
+def test_several_days_are_made_and_their_status_is_told(spark: SparkSession, config: Path) -> None:
+    days = ["--from", "2019-06-03", "--to", "2019-06-05"]
+    stopped = call("generate", "--config", str(config), *days)
+    assert stopped.exit_code == 3
+    output = config.parent / "out"
+    assert stopped.stdout == f"{output}/dt=2019-06-03/manifests/00000001.json\n"
+    said = lines(re.sub(r"\b\d+\.\d\b", "N", stopped.stderr))
+    assert said[-4:] == [
+        "day generation samples clicked verdict seconds",
+        "2019-06-03 1 24 16.67% warned N published",
+        "2019-06-04 N refused",
+        "2019-06-05 not tried",
+    ]
+    assert "error: 2019-06-04: sources.log has no impressions on 2019-06-04" in " ".join(stopped.stderr.split())
+
+    went_on = call("generate", "--config", str(config), *days, "--keep-going", "--parallel", "2")
+    assert went_on.exit_code == 3
+    assert [line.split()[-1] for line in lines(went_on.stderr)[-3:]] == ["unchanged", "refused", "published"]
+    assert went_on.stdout.splitlines() == [
+        f"{output}/dt={day}/manifests/00000001.json" for day in ("2019-06-03", "2019-06-05")
+    ]
+
+    assert lines(call("status", str(output)).stdout) == [
+        "day generation samples clicked verdict",
+        "2019-06-03 1 24 16.67% warned published",
+        "2019-06-04 missing",
+        "2019-06-05 1 24 16.67% warned published, labels not final",
+    ]
+    changed = ["--config", str(config), "--set", "labels.clicked.window=2h", "--to", "2019-06-03"]
+    assert lines(call("status", str(output), *changed).stdout)[1:] == [
+        "2019-06-03 1 24 16.67% warned published, stale: the configuration changed"
+    ]
+
+
+@pytest.mark.parametrize(
+    "days", [[], ["--from", "2019-06-03"], ["--date", "2019-06-03", "--from", "2019-06-03", "--to", "2019-06-03"]]
+)
+def test_one_way_to_name_the_days_is_required(config: Path, days: list[str]) -> None:
+    refused = call("generate", "--config", str(config), *days)
+    assert refused.exit_code == 2
+    assert refused.stderr.strip() == "error: Give `--date DAY`, or `--from DAY` and `--to DAY`."
+
+
+def test_what_changes_a_configuration_needs_one(tmp_path: Path) -> None:
+    refused = call("status", str(tmp_path), "--set", "name=x")
+    assert refused.exit_code == 2
+    assert refused.stderr.strip() == "error: --set changes a configuration; give it with --config."

@@ -1,0 +1,105 @@
+"""How each day of a sample set stands, and what has changed since it was published."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from manifests import manifest
+from pyspark.sql import SparkSession
+from tiny_days import write_day, write_days
+
+from ctr_samples.config import load_config
+from ctr_samples.errors import InputError, UsageError
+from ctr_samples.job import run as job
+from ctr_samples.job.day_status import statuses
+from ctr_samples.job.staleness import why_stale
+from ctr_samples.shards import Manifest, open_storage, publish
+
+MONDAY = date(2019, 6, 3)
+
+
+def sentences(root: Path, first: date | None = None, last: date | None = None) -> dict[str, str]:
+    return {str(day.day): day.sentence for day in statuses(open_storage(root), first, last)}
+
+
+def report_of_a_run(root: Path, day: str, run: str) -> None:
+    directory = root / f"dt={day}/data/{run}"
+    directory.mkdir(parents=True)
+    (directory / "report.html").write_text("refused")
+
+
+def test_each_day_between_the_first_and_the_last_has_a_status(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path)
+    publish(storage, manifest(run_date="2019-06-03"))
+    publish(storage, manifest(run_date="2019-06-05", label_mature=False))
+    report_of_a_run(tmp_path, "2019-06-06", "20190607T020000-aaaaaaaa")
+    publish(storage, manifest(run_date="2019-06-07", run_id="20190608T020000-aaaaaaaa"))
+    report_of_a_run(tmp_path, "2019-06-07", "20190608T020000-aaaaaaaa")
+    report_of_a_run(tmp_path, "2019-06-07", "20190609T020000-bbbbbbbb")
+    publish(storage, manifest(run_date="2019-06-08"))
+    (tmp_path / "dt=2019-06-08/manifests/00000001.json").write_text("{}")
+    damaged = sentences(tmp_path).pop("2019-06-08")
+    assert damaged.startswith(f"damaged: {tmp_path}/dt=2019-06-08/manifests/00000001.json")
+    assert sentences(tmp_path) == {
+        "2019-06-03": "published",
+        "2019-06-04": "missing",
+        "2019-06-05": "published, labels not final",
+        "2019-06-06": "refused",
+        "2019-06-07": "published, a later run was refused",
+        "2019-06-08": damaged,
+    }
+
+
+def test_the_range_may_be_wider_or_narrower_than_what_is_there(tmp_path: Path) -> None:
+    for day in ("2019-06-04", "2019-06-05"):
+        publish(open_storage(tmp_path), manifest(run_date=day))
+    assert sentences(tmp_path, MONDAY) == {
+        "2019-06-03": "missing",
+        "2019-06-04": "published",
+        "2019-06-05": "published",
+    }
+    assert sentences(tmp_path, None, date(2019, 6, 4)) == {"2019-06-04": "published"}
+    with pytest.raises(UsageError, match="The last day is 2019-06-03, before the first, 2019-06-04"):
+        sentences(tmp_path, None, MONDAY)
+
+
+def test_a_directory_without_days_needs_a_range(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds no samples; expected an output directory"):
+        sentences(tmp_path, MONDAY)
+    assert sentences(tmp_path, MONDAY, MONDAY) == {"2019-06-03": "missing"}
+
+
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tiny")
+    write_days(root, MONDAY, 2)
+    return root
+
+
+@pytest.fixture(scope="module")
+def monday(spark: SparkSession, days: Path) -> Manifest:
+    return job.run(spark, load_config(days / "tiny_days.yaml"), MONDAY).manifest
+
+
+def test_a_day_is_stale_once_its_configuration_changed_in_what_makes_samples(
+    spark: SparkSession, days: Path, monday: Manifest
+) -> None:
+    def why(*changes: str) -> tuple[str, ...]:
+        return why_stale(spark, load_config(days / "tiny_days.yaml", changes), monday)
+
+    assert why() == ()
+    assert why("quality.rate.fail=9", "output.retention.generations=9") == ()
+    assert why("labels.clicked.window=2h") == ("the configuration changed",)
+    assert why("sources.log.path=/nowhere/{date}.json")[0].startswith(
+        "a run would be refused: sources.log: there is no /nowhere/2019-06-03.json;"
+    )
+
+
+def test_a_day_is_stale_once_one_of_its_inputs_changed(spark: SparkSession, tmp_path: Path) -> None:
+    loaded = load_config(write_days(tmp_path, MONDAY, 1))
+    made = job.run(spark, loaded, MONDAY).manifest
+    assert not made.label_mature
+    write_day(tmp_path, date(2019, 6, 4))
+    assert why_stale(spark, loaded, made) == ("the input log changed", "the labels are final now")
