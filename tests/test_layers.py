@@ -13,7 +13,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "ctr_samples"
 
-LEAVES = {"addresses", "contract", "crc32c", "errors", "feature_rules", "typed", "vocabulary"}
+LEAVES = {"addresses", "contract", "crc32c", "errors", "feature_rules", "periods", "typed", "vocabulary"}
 """Modules that everyone may import: they import none of the rooms."""
 
 MAY_IMPORT = {
@@ -23,10 +23,11 @@ MAY_IMPORT = {
     "descriptions": {"contract"},
     "errors": set(),
     "feature_rules": set(),
+    "periods": {"errors"},
     "terminal": set(),
     "typed": set(),
     "vocabulary": set(),
-    "config": {"addresses", "errors", "feature_rules"},
+    "config": {"addresses", "errors", "feature_rules", "periods"},
     "codec": LEAVES,
     "shards": LEAVES,
     "simulator": {"errors"},

@@ -50,9 +50,9 @@ def explain(
     """Explain one impression: which actions label it, which feature rows and past actions it sees, and why not the others."""
     console = stderr_console()
     with errors_in_words(console, debug):
-        from ctr_samples.shards.naming import parse_day
+        from ctr_samples.periods import parse_period
 
-        run_date = parse_day(date)
+        run_date = parse_period(date)
         keys = {**_keys(key or ()), **{name: v for name, v in (("user", user), ("article", article)) if v is not None}}
         if (impression_id is None) == (not keys):
             raise UsageError("Give `--impression-id`, or the keys: `--user` and `--article`, or `--key` for each.")

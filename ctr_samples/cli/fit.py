@@ -30,7 +30,7 @@ def fit(
     """Fit vocabularies, moments and quantiles on the training rows of some days. Prints the path of the new version."""
     console = stderr_console()
     with errors_in_words(console, debug):
-        from ctr_samples.shards.naming import parse_day
+        from ctr_samples.periods import parse_day
 
         last = parse_day(through)
         loaded = load_config(config, set_ or ())

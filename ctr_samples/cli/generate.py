@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date as Date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,13 +17,14 @@ from ctr_samples.job.progress import RunProgress
 from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
+    from ctr_samples.periods import Period
     from ctr_samples.shards import Manifest, Storage
 
 ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="The YAML file of the sample set.")]
 Overrides = Annotated[list[str] | None, typer.Option("--set", help="Change one key, as in output.path=/tmp/x.")]
-FirstDay = Annotated[str | None, typer.Option("--from", help="The first of several days.")]
-LastDay = Annotated[str | None, typer.Option("--to", help="The last of these days.")]
-Day = Annotated[str, typer.Option("--date", "-d", help="The run date, as in 2019-11-26.")]
+FirstDay = Annotated[str | None, typer.Option("--from", help="The first of several days or hours.")]
+LastDay = Annotated[str | None, typer.Option("--to", help="The last of them.")]
+Day = Annotated[str, typer.Option("--date", "-d", help="A day as in 2019-11-26, an hour as in 2019-11-26T07, or all.")]
 
 
 @contextmanager
@@ -41,7 +41,10 @@ def spark_for(config: JobConfig, name: str, console: Console) -> Iterator[tuple[
 
 def generate(
     config: ConfigPath,
-    date: Annotated[str | None, typer.Option("--date", "-d", help="The run date, as in 2019-11-26.")] = None,
+    date: Annotated[
+        str | None,
+        typer.Option("--date", "-d", help="A day as in 2019-11-26, an hour as in 2019-11-26T07, or all."),
+    ] = None,
     first: FirstDay = None,
     last: LastDay = None,
     set_: Overrides = None,
@@ -58,26 +61,30 @@ def generate(
     """Make and publish the samples of a day, or of several days. Prints the path of each manifest."""
     console = stderr_console()
     with errors_in_words(console, debug):
-        days = _days(date, first, last)
         loaded = load_config(config, set_ or ())
-        if date is not None:
+        days = _periods(loaded.config, date, first, last)
+        if first is None:
             _generate_day(loaded, days[0], force, accept or (), console)
         else:
             _generate_days(loaded, days, force, accept or (), keep_going, parallel, console, debug)
 
 
-def _days(date: str | None, first: str | None, last: str | None) -> Sequence[Date]:
-    """The days to make: exactly one of ``--date`` and ``--from``, ``--to``."""
-    from ctr_samples.shards.naming import days_between, parse_day
+def _periods(config: JobConfig, date: str | None, first: str | None, last: str | None) -> Sequence[Period]:
+    """What to make: exactly one of ``--date`` and ``--from``, ``--to``; the whole log needs neither."""
+    from ctr_samples.periods import WHOLE, check_period, parse_period, periods_between
 
-    if date is not None and first is None and last is None:
-        return [parse_day(date)]
-    if date is not None or first is None or last is None:
+    if first is None and last is None and (date is not None or config.grain == "all"):
+        periods: list[Period] = [WHOLE if date is None else parse_period(date)]
+    elif date is None and first is not None and last is not None:
+        periods = periods_between(parse_period(first), parse_period(last), config.timezone)
+    else:
         raise UsageError("Give `--date DAY`, or `--from DAY` and `--to DAY`.")
-    return days_between(parse_day(first), parse_day(last))
+    for period in periods:
+        check_period(period, config.grain, config.timezone)
+    return periods
 
 
-def _generate_day(loaded: LoadedConfig, day: Date, force: bool, accept: Sequence[str], console: Console) -> None:
+def _generate_day(loaded: LoadedConfig, day: Period, force: bool, accept: Sequence[str], console: Console) -> None:
     with spark_for(loaded.config, f"ctr-samples {loaded.config.name} {day}", console) as (spark, progress):
         from ctr_samples.job import run as job
 
@@ -93,7 +100,7 @@ def _generate_day(loaded: LoadedConfig, day: Date, force: bool, accept: Sequence
 
 def _generate_days(
     loaded: LoadedConfig,
-    days: Sequence[Date],
+    days: Sequence[Period],
     force: bool,
     accept: Sequence[str],
     keep_going: bool,
@@ -144,9 +151,9 @@ def config_command(
 ) -> None:
     """Check a configuration file; with --explain, print its plan."""
     with errors_in_words(stderr_console(), debug):
-        from ctr_samples.shards.naming import parse_day
+        from ctr_samples.periods import parse_period
 
-        run_date = parse_day(date) if date is not None else None
+        run_date = parse_period(date) if date is not None else None
         loaded = load_config(config, set_ or ())
         loaded.refuse_secrets()
         if not explain_:

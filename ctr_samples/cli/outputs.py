@@ -147,12 +147,13 @@ def rollback(
     """Publish an earlier generation of a day as its next one. Prints the path of the manifest; nothing is removed."""
     console = stderr_console()
     with errors_in_words(console, debug):
+        from ctr_samples.periods import parse_period
         from ctr_samples.shards import open_storage
-        from ctr_samples.shards.naming import manifest_path, parse_day
+        from ctr_samples.shards.naming import manifest_path
         from ctr_samples.shards.rollback import rollback as publish_earlier
 
         storage = open_storage(output)
-        made = publish_earlier(storage, parse_day(day), to, datetime.now(UTC), secrets.token_hex(4))
+        made = publish_earlier(storage, parse_period(day), to, datetime.now(UTC), secrets.token_hex(4))
         console.print(
             f"Published generation {made.generation} of {made.run_date} with the samples of generation {to}: "
             f"{len(made.shards):,} shard(s), {made.records:,} records.",
@@ -170,9 +171,9 @@ def _open(output: str, date: str | None) -> tuple[Any, Any]:
 
 
 def _day(text: str | None) -> Any:
-    from ctr_samples.shards.naming import parse_day
+    from ctr_samples.periods import parse_period
 
-    return None if text is None else parse_day(text)
+    return None if text is None else parse_period(text)
 
 
 def _examples_table(rows: list[dict[str, Any]]) -> Table:

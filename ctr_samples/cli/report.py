@@ -5,7 +5,6 @@ from __future__ import annotations
 import webbrowser
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date as Date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +16,7 @@ from ctr_samples.errors import DamagedFile, InputError, UsageError
 from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
+    from ctr_samples.periods import Period
     from ctr_samples.quality.metrics import Metrics
     from ctr_samples.shards import Manifest, Storage
 
@@ -102,7 +102,7 @@ def _for_prometheus(output: str) -> str:
     return prometheus_text(_metrics(storage, manifest)) + (refused_text(manifest.name, refused[-1]) if refused else "")
 
 
-def _name_of_refused(storage: Storage, day: Date) -> str:
+def _name_of_refused(storage: Storage, day: Period) -> str:
     """The sample set of the newest refused run; empty where its metrics cannot be read."""
     from ctr_samples.job.gate import metrics_of_run
     from ctr_samples.shards.refused import refused_run
@@ -127,12 +127,13 @@ def _compared(a: Metrics, storage: Storage, manifest: Manifest) -> str:
 
 def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Storage, Manifest]:
     """The manifest of a generation; if it does not exist, InputError names those that do."""
+    from ctr_samples.periods import parse_period
     from ctr_samples.shards import latest_manifest, open_storage, published_days, read_manifest, require_manifest
     from ctr_samples.shards.generations import numbers
-    from ctr_samples.shards.naming import manifests_directory, parse_day
+    from ctr_samples.shards.naming import manifests_directory
 
     storage = open_storage(output)
-    days = [parse_day(day)] if day is not None else published_days(storage) or _last_refused_day(storage)
+    days = [parse_period(day)] if day is not None else published_days(storage) or _last_refused_day(storage)
     if not days:
         raise InputError(
             f"{storage.url} holds no published day; expected an output directory of `ctr-samples generate`."
@@ -190,29 +191,29 @@ def _absent(storage: Storage, manifest: Manifest, name: str) -> InputError:
     )
 
 
-def _path(day: Date, run_id: str, name: str) -> str:
+def _path(day: Period, run_id: str, name: str) -> str:
     from ctr_samples.shards.naming import run_directory
 
     return f"{run_directory(day, run_id)}/{name}"
 
 
-def _last_refused_day(storage: Storage) -> list[Date]:
+def _last_refused_day(storage: Storage) -> list[Period]:
     """The newest day with a refused run, if there is one."""
     from ctr_samples.shards import days_of
 
     return next(([day] for day in reversed(days_of(storage)) if _unpublished(storage, day, "")), [])
 
 
-def _later(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterator[tuple[Date, str]]:
+def _later(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterator[tuple[Period, str]]:
     """The days and reports of later runs that the gate refused."""
     from ctr_samples.shards import days_of
 
-    for day in [manifest.day] if of_its_day else [day for day in days_of(storage) if day >= manifest.day]:
+    for day in [manifest.day] if of_its_day else [day for day in days_of(storage) if str(day) >= str(manifest.day)]:
         if refused := _unpublished(storage, day, manifest.run_id if day == manifest.day else ""):
             yield day, refused
 
 
-def _unpublished(storage: Storage, day: Date, after: str) -> str | None:
+def _unpublished(storage: Storage, day: Period, after: str) -> str | None:
     """The report of the newest run that began after ``after`` and has one: what the gate refused."""
     from ctr_samples.shards.naming import REPORT
     from ctr_samples.shards.refused import refused_run

@@ -36,10 +36,10 @@ def status(
     with errors_in_words(console, debug):
         from ctr_samples.job.day_status import statuses
         from ctr_samples.job.days_table import DayLine, days_table
+        from ctr_samples.periods import parse_period
         from ctr_samples.shards import open_storage
-        from ctr_samples.shards.naming import parse_day
 
-        begin, end = (None if text is None else parse_day(text) for text in (first, last))
+        begin, end = (None if text is None else parse_period(text) for text in (first, last))
         if config is None and set_:
             raise UsageError("--set changes a configuration; give it with --config.")
         days = list(statuses(open_storage(output), begin, end))

@@ -3,41 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import timedelta
 
 from ctr_samples.config.counting import DailyCounts
 from ctr_samples.config.feature import Feature
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.label import ActionLabel, Label, RowLabel
 from ctr_samples.config.references import inherited, match_of
-from ctr_samples.config.source import Source
 from ctr_samples.config.units import format_duration, format_size
 from ctr_samples.config.view import AgingView, EventView, SnapshotView, StaticView, View, WindowView
+from ctr_samples.periods import Period, calendar_day
 
 
-def explain(config: JobConfig, run_date: date | None = None) -> str:
+def explain(config: JobConfig, run_date: Period | None = None) -> str:
     """What a run would do, line by line. With a date, the days that are read are named."""
     return "\n".join([*_sources(config, run_date), *_samples(config), *_views(config), *_features(config)])
 
 
-def _sources(config: JobConfig, run_date: date | None) -> Iterator[str]:
-    yield f"Sample set {config.name}, days in {config.timezone}"
+_PERIODS = {"day": "days", "hour": "hours", "all": "the whole log, days"}
+
+
+def _sources(config: JobConfig, run_date: Period | None) -> Iterator[str]:
+    yield f"Sample set {config.name}, {_PERIODS[config.grain]} in {config.timezone}"
     yield ""
     yield "It reads"
     for name, source in config.sources.items():
         without = "; empty if it is not there" if source.may_be_absent else ""
-        yield f"  {name}: {source.format} at {source.place}{_days(source, run_date)}{without}"
+        yield f"  {name}: {source.format} at {source.place}{_days(config, name, run_date)}{without}"
         for element, items in source.explode.items():
             yield f"    each element of {items} becomes a row, as {element}"
 
 
-def _days(source: Source, run_date: date | None) -> str:
-    if not source.is_dated:
+def _days(config: JobConfig, name: str, run_date: Period | None) -> str:
+    source, day = config.sources[name], calendar_day(run_date) if run_date is not None else None
+    if not config.reads_days(name):
         return ", all of it"
-    if run_date is None:
+    if day is None or config.grain == "hour":
         return f", {source.days_before} day(s) before to {source.days_after} day(s) after the run date"
-    first = run_date - timedelta(days=source.days_before)
-    last = run_date + timedelta(days=source.days_after)
+    first = day - timedelta(days=source.days_before)
+    last = day + timedelta(days=source.days_after)
     return f", {first}" if first == last else f", {first} to {last}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Literal
 from zoneinfo import available_timezones
 
 from pydantic import Field, field_validator
@@ -23,6 +24,11 @@ class JobConfig(Model):
     """A whole sample set."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$", description="A short name for manifests and logs.")
+    grain: Literal["day", "hour", "all"] = Field(
+        "day",
+        description="What one run makes: the samples of a day, of an hour, or of the whole log (for small logs and public data "
+        "sets).",
+    )
     timezone: str = Field(description="Zone of days and of times without a zone, such as Asia/Shanghai.")
     sources: dict[Name, Source] = Field(min_length=1, description="The inputs, by names of your choice.")
     impressions: Impressions = Field(description="What was shown: the grain of a sample.")
@@ -44,3 +50,7 @@ class JobConfig(Model):
         if value not in available_timezones() or not ("/" in value or value in ("UTC", "GMT")):
             raise ValueError("expected a zone of the IANA database, such as UTC or Asia/Shanghai")
         return value
+
+    def reads_days(self, source: str) -> bool:
+        """Whether a run reads some days of a source, and not all that is there."""
+        return self.grain != "all" and self.sources[source].is_dated

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from ctr_samples.addresses import CREDENTIALS_ELSEWHERE, holds_credentials, overlap
 from ctr_samples.config.counting import Aggregates, DailyCounts, Rate
 from ctr_samples.config.feature_checks import feature_problems
+from ctr_samples.config.grain import grain_problems
 from ctr_samples.config.history import History
 from ctr_samples.config.impressions import Impressions
 from ctr_samples.config.job import JobConfig
@@ -66,6 +67,7 @@ def check_references(config: JobConfig) -> list[Problem]:
     return list(_sources(config)) or [
         *_credentials(config),
         *_overlaps(config),
+        *grain_problems(config),
         *_days_after(config),
         *_days_of_skew(config),
         *_impressions(config),
@@ -158,7 +160,7 @@ def _days_after(config: JobConfig) -> Iterator[Problem]:
         windows = [label.window for label in actions_among(config.labels).values() if name in (label.source, shown)]
         window = max(windows, default=timedelta())
         needed = _whole_days(window)
-        if source.is_dated and needed > source.days_after:
+        if config.reads_days(name) and needed > source.days_after:
             what = (
                 f"found {source.days_after}, but within `window: {format_duration(window)}` an action, or the last impression "
                 f"before it, may lie up to {needed} day(s) after the run date"
@@ -172,7 +174,7 @@ def _days_of_skew(config: JobConfig) -> Iterator[Problem]:
         needed = _whole_days(label.skew)
         for name in dict.fromkeys((label.source, config.impressions.source)):
             source = config.sources[name]
-            if source.is_dated and needed > source.days_before:
+            if config.reads_days(name) and needed > source.days_before:
                 what = (
                     f"found {source.days_before}, but with `labels.{label_name}.skew: {format_duration(label.skew)}` an action "
                     f"may come before the midnight that begins the run date; set `sources.{name}.days_before: {needed}`"
@@ -279,7 +281,7 @@ def _views(config: JobConfig) -> Iterator[Problem]:
             yield from _counted(("views", name, "daily_counts"), view.daily_counts.counts, view.daily_counts.rates)
         if isinstance(view, WindowView):
             yield from _aggregates(("views", name, "aggregates"), view.aggregates)
-        if config.sources[view.source].is_dated:
+        if config.reads_days(view.source):
             yield from _days_before(name, view, config)
 
 
@@ -438,7 +440,7 @@ def _histories(config: JobConfig) -> Iterator[Problem]:
             if column in (*HISTORY_COLUMNS, *_OF_AN_ACTION):
                 yield Problem((*where, "columns", column), f"{column!r} is a name that every history has; rename it")
         source = config.sources[history.source]
-        if source.is_dated and history.within is not None:
+        if config.reads_days(history.source) and history.within is not None:
             needed = _whole_days(history.within)
             if needed > source.days_before:
                 what = f"found {format_duration(history.within)}, which needs {needed} day(s) before the run date"

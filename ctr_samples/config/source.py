@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ctr_samples.config.base import Expression, Model, Name, Scalar, as_text, from_home, hint
 from ctr_samples.config.kinds import Kind, kinds_of, without_absent
+from ctr_samples.periods import Hour, Period, calendar_day
 
 
 class BadRecords(Model):
@@ -81,17 +82,20 @@ class FileSource(SourceKind):
     path: str = Field(
         min_length=1,
         description="A file or directory; `{date}` stands for each day that is read. A directory `dt={date}` gives the rows a "
-        "column `dt`, a date, unless the files have a column of that name.",
+        "column `dt`, a date, unless the files have a column of that name. With `grain: hour`, `{hour}` stands for each hour "
+        "of these days, as two digits.",
     )
     schema_: str | None = Field(None, alias="schema", description="Columns and types as in `CREATE TABLE`.")
     optional: bool = Field(False, description=_OPTIONAL)
 
     @field_validator("path")
     @classmethod
-    def _only_the_date_template(cls, value: str) -> str:
-        for template in re.findall(r"\{[^}]*\}", value):
-            if template != "{date}":
-                raise ValueError(f"the only template in a path is {{date}}, not {template}")
+    def _only_templates_of_time(cls, value: str) -> str:
+        templates = set(re.findall(r"\{[^}]*\}", value))
+        for template in sorted(templates - {"{date}", "{hour}"}):
+            raise ValueError(f"the only templates in a path are {{date}} and {{hour}}, not {template}")
+        if "{hour}" in templates and "{date}" not in templates:
+            raise ValueError("`{hour}` needs `{date}` in the path too")
         return from_home(value)
 
     @model_validator(mode="after")
@@ -108,6 +112,16 @@ class FileSource(SourceKind):
     def is_dated(self) -> bool:
         """True when the path names the day."""
         return "{date}" in self.path
+
+    @property
+    def is_hourly(self) -> bool:
+        """True when the path names the hour."""
+        return "{hour}" in self.path
+
+    def path_of(self, period: Period) -> str:
+        """The path of what a run of a day or an hour reads; for the whole log as it stands."""
+        hour = f"{period.hour:02}" if isinstance(period, Hour) else "{hour}"
+        return self.path.replace("{date}", str(calendar_day(period) or "{date}")).replace("{hour}", hour)
 
     @property
     def may_be_absent(self) -> bool:

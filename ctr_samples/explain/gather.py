@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -29,6 +29,7 @@ from ctr_samples.explain.rules import (
 )
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.job.run import read_inputs
+from ctr_samples.periods import Period
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features import IMPRESSION, view_columns
 from ctr_samples.samples.histories.chunks import ITEM, REQUEST, TIE, TIME
@@ -121,9 +122,13 @@ class Sought:
             mine = reduce(Column.__and__, [_same(F.col(name), value) for name, value in self.keys.items()])
         rows = impressions.where(mine & on_day(day)).orderBy("impression_time").limit(MOST).collect()
         if not rows:
-            begin, end = (when.astimezone(zone) for when in (day.start, day.end))
+            within = (
+                "in the log"
+                if day.start is None or day.end is None
+                else (f"between {day.start.astimezone(zone)} and {day.end.astimezone(zone)}")
+            )
             raise InputError(
-                f"There is no impression {self} between {begin} and {end}; use an `impression_id` that "
+                f"There is no impression {self} {within}; use an `impression_id` that "
                 "`ctr-samples show` prints for that day, or check the keys and the date."
             )
         times = {_utc(row.impression_time) for row in rows}
@@ -276,7 +281,7 @@ class Gatherer:
 
 
 def evidence_of(
-    spark: SparkSession, config: JobConfig, run_date: date, sought: Sought, *, reporter: Reporter | None = None
+    spark: SparkSession, config: JobConfig, run_date: Period, sought: Sought, *, reporter: Reporter | None = None
 ) -> Evidence:
     """All that a run of the day would look at for one impression. Runs on the driver; writes nothing."""
     reporter = reporter or Silent()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
 
 from ctr_samples.errors import DamagedFile, InputError
+from ctr_samples.periods import WHOLE, Hour, Period, periods_between
 from ctr_samples.shards import Manifest, Storage, days_of, latest_manifest
-from ctr_samples.shards.naming import days_between
 from ctr_samples.shards.refused import refused_run
 
 
@@ -16,7 +15,7 @@ from ctr_samples.shards.refused import refused_run
 class DayStatus:
     """A day: what readers see of it, whether a run was refused since, and what is wrong with its newest manifest."""
 
-    day: date
+    day: Period
     manifest: Manifest | None = None
     refused: bool = False
     damage: str = ""
@@ -39,17 +38,32 @@ class DayStatus:
         return ", ".join(filter(None, parts))
 
 
-def statuses(storage: Storage, first: date | None, last: date | None) -> Iterator[DayStatus]:
-    """All days from the first to the last, by default of the first and the last directory; InputError without any."""
+def statuses(storage: Storage, first: Period | None, last: Period | None) -> Iterator[DayStatus]:
+    """All days from the first to the last, by default of the first and the last directory; InputError without any.
+
+    Of samples that are made by the hour all hours, of those of a whole log the one period.
+    """
     days = days_of(storage)
     if not days and (first is None or last is None):
         raise InputError(f"{storage.url} holds no samples; expected an output directory of `ctr-samples generate`.")
+    if days == [WHOLE]:
+        yield _status(storage, WHOLE)
+        return
     there = set(days)
-    for day in days_between(first or days[0], last or days[-1]):
+    for day in periods_between(first or days[0], last or days[-1], _timezone(storage, days)):
         yield _status(storage, day) if day in there else DayStatus(day)
 
 
-def _status(storage: Storage, day: date) -> DayStatus:
+def _timezone(storage: Storage, days: Sequence[Period]) -> str:
+    """The zone whose clocks name the hours, as the newest published period has it; days need none."""
+    if not isinstance(next(iter(days), None), Hour):
+        return "UTC"
+    published = (manifest for day in reversed(days) if (manifest := latest_manifest(storage, day)) is not None)
+    newest = next(published, None)
+    return str(newest.config["timezone"]) if newest else "UTC"
+
+
+def _status(storage: Storage, day: Period) -> DayStatus:
     try:
         manifest = latest_manifest(storage, day)
     except DamagedFile as error:

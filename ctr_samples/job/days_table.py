@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
 
 from ctr_samples.job.summary import is_binary
+from ctr_samples.periods import Period
 from ctr_samples.shards import Manifest
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class DayLine:
     """One line: ``manifest`` is what readers see, if anything, and ``note`` what is to be said of the day."""
 
-    day: date
+    day: Period
     manifest: Manifest | None
     note: str
     seconds: float | None = None

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.errors import ConfigError, UsageError
+from ctr_samples.periods import Period, calendar_day
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.training_rows import Counted, count_days, days_through
 from ctr_samples.shards import open_storage
@@ -71,14 +72,15 @@ def fit(
     return state
 
 
-def state_of_run(config: JobConfig, run_date: date) -> FittedState | None:
+def state_of_run(config: JobConfig, run_date: Period) -> FittedState | None:
     """The state that samples of a day are made with, or None where nothing is fitted.
 
     InputError if there is none from before the day, ConfigError if it does not fit the configuration.
     """
-    if config.fitted is None:
+    day = calendar_day(run_date)
+    if config.fitted is None or day is None:
         return None
-    state = require_state(open_storage(config.fitted.path), run_date)
+    state = require_state(open_storage(config.fitted.path), day)
     check_state(config, state)
     return state
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import timedelta
 from statistics import median
 from typing import Any
 
@@ -15,6 +15,7 @@ from ctr_samples.config import JobConfig, Quality
 from ctr_samples.config.references import measured_key
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, GateRefused, StorageError, UsageError
+from ctr_samples.periods import Period, days_before
 from ctr_samples.quality.checks import CHECKS, Days, findings
 from ctr_samples.quality.drift import drifts
 from ctr_samples.quality.measure.collecting import Wanted
@@ -48,9 +49,10 @@ def wanted_of(config: JobConfig, contract: ExampleContract, hour: str, user: str
         name: f.default_value for name, f in config.features.items() if f.nulls == "default" and not f.makes_ids
     }
     key = next(iter(contract.names("key")), None)
+    by_hour = hour if config.grain == "day" else None
     heavy = measured_key(config)
     named = {} if heavy is None else {"user": user, "user_key": heavy}
-    return Wanted(contract, main, hour, key=key, defaults=defaults, tasks=config.output.partitions, **named)
+    return Wanted(contract, main, by_hour, key=key, defaults=defaults, tasks=config.output.partitions, **named)
 
 
 def check_accepted(accepted: Collection[str]) -> None:
@@ -175,24 +177,24 @@ def _refuse(page: str, checks: Sequence[Finding], kept_for: timedelta) -> None:
     )
 
 
-def last_before(storage: Storage, day: date) -> Metrics | None:
-    """The metrics of the last sound day before ``day``, at most a week back."""
-    return _sound(storage, (day - timedelta(days=back) for back in range(1, WEEK + 1)))
+def last_before(storage: Storage, day: Period) -> Metrics | None:
+    """The metrics of the last sound day before ``day``, at most a week back; of an hour, of the same hour on those days."""
+    return _sound(storage, (days_before(day, back) for back in range(1, WEEK + 1)))
 
 
-def last_same_weekday(storage: Storage, day: date) -> Metrics | None:
-    """The metrics of the last sound day of the same weekday, at most four weeks back."""
-    return _sound(storage, (day - timedelta(weeks=back) for back in range(1, _WEEKS + 1)))
+def last_same_weekday(storage: Storage, day: Period) -> Metrics | None:
+    """The metrics of the last sound day of the same weekday, at most four weeks back; of an hour, of the same hour."""
+    return _sound(storage, (days_before(day, WEEK * back) for back in range(1, _WEEKS + 1)))
 
 
-def _sound(storage: Storage, days: Iterable[date]) -> Metrics | None:
+def _sound(storage: Storage, days: Iterable[Period | None]) -> Metrics | None:
     """The metrics of the first published one of these days, newest first, that nobody had to accept.
 
     Of two in a row that were accepted the newer is taken: what was accepted twice is how days are from now on.
     """
     accepted = None
     for day in days:
-        metrics = _of_day(storage, day)
+        metrics = None if day is None else _of_day(storage, day)
         if metrics is None:
             continue
         if not metrics.accepted:
@@ -203,7 +205,7 @@ def _sound(storage: Storage, days: Iterable[date]) -> Metrics | None:
     return None
 
 
-def _of_day(storage: Storage, day: date) -> Metrics | None:
+def _of_day(storage: Storage, day: Period) -> Metrics | None:
     """None for a day that is not published, or whose files cannot be read.
 
     `verify` and `report` tell of another day's damage, which is no reason to lose this one.
@@ -221,7 +223,7 @@ def read_metrics(storage: Storage, manifest: Manifest) -> Metrics:
     return replace(metrics, generation=manifest.generation)  # a rollback has the metrics of an earlier one
 
 
-def metrics_of_run(storage: Storage, day: date, run: str) -> Metrics:
+def metrics_of_run(storage: Storage, day: Period, run: str) -> Metrics:
     """``metrics.json`` of a run, published or refused; raises what :func:`read_metrics` does."""
     path = f"{run_directory(day, run)}/{METRICS}"
     return Metrics.from_json(storage.read(path), storage.locate(path))

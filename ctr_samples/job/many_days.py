@@ -10,7 +10,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from datetime import date
 from functools import partial
 from typing import Literal
 
@@ -22,6 +21,7 @@ from ctr_samples.errors import CtrSamplesError, InputError
 from ctr_samples.job.gate import check_accepted
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.job.run import run
+from ctr_samples.periods import Period
 from ctr_samples.shards import Manifest
 
 Became = Literal["published", "unchanged", "refused", "failed", "not tried"]
@@ -36,7 +36,7 @@ _WORST_FIRST = (5, 1, 2, 3, 4)
 class DayOutcome:
     """What became of a day: what readers see of it now, or the error that kept it from being made."""
 
-    day: date
+    day: Period
     became: Became
     seconds: float = 0.0
     manifest: Manifest | None = None
@@ -64,12 +64,12 @@ class Backfill:
 
     spark: SparkSession
     loaded: LoadedConfig
-    days: Sequence[date]
+    days: Sequence[Period]
     force: bool = False
     accept: Sequence[str] = ()
     keep_going: bool = False
     parallel: int = 1
-    reporter_of: Callable[[date], AbstractContextManager[Reporter]] = lambda day: nullcontext(Silent())
+    reporter_of: Callable[[Period], AbstractContextManager[Reporter]] = lambda day: nullcontext(Silent())
     _stopped: threading.Event = field(init=False, default_factory=threading.Event)
     _tag: str = field(init=False, default_factory=lambda: f"ctr-samples-{secrets.token_hex(4)}")
 
@@ -102,7 +102,7 @@ class Backfill:
                 self.spark.sparkContext.cancelJobsWithTag(self._tag)
             wait(made, timeout=_SECONDS_BETWEEN_STOPS)
 
-    def _made(self, day: date, before: Sequence[Future[DayOutcome]]) -> DayOutcome:
+    def _made(self, day: Period, before: Sequence[Future[DayOutcome]]) -> DayOutcome:
         """Make a day, in a thread of its own; ``before`` are the days before it."""
         started = time.monotonic()
         try:

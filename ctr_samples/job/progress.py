@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -14,6 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
 from ctr_samples.config.masking import masked
+from ctr_samples.periods import Period
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,7 +56,7 @@ class RunProgress:
         self._progress.console.print(f"[yellow]warning:[/yellow] {escape(masked(text))}", markup=True, soft_wrap=True)
 
     @contextmanager
-    def of_day(self, day: date) -> Iterator[_DayProgress]:
+    def of_day(self, day: Period) -> Iterator[_DayProgress]:
         """A line for one of several days, as long as the day is made."""
         line = self._progress.add_task(f"{day}", total=None, counts="")
         try:
@@ -102,7 +102,7 @@ class _DayProgress:
     run: RunProgress
     lines: Progress
     line: TaskID
-    day: date
+    day: Period
 
     def stage(self, text: str) -> None:
         """Show another stage of the day."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 
 from ctr_samples.config import TextSource
 from ctr_samples.job.accounting import Accounting
+from ctr_samples.periods import Period
 from ctr_samples.samples.impressions import check_impressions
 from ctr_samples.samples.inputs.malformed import check_lines
 from ctr_samples.samples.inputs.watched import Inputs
@@ -16,7 +16,7 @@ from ctr_samples.samples.watches.times import check_clocks
 from ctr_samples.shards import Receipt
 
 
-def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: date) -> Accounting:
+def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: Period) -> Accounting:
     """The accounts of a run, which balance. Call it after the action.
 
     Raises InputError for an input that is broken beyond what the configuration allows, AccountingError where a row was lost or

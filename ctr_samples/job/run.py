@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Self
 
 from pyspark.sql import SparkSession
@@ -24,6 +24,7 @@ from ctr_samples.job.gate import check_accepted, judge, wanted_of
 from ctr_samples.job.manifest_facts import descriptions, label_facts, view_facts
 from ctr_samples.job.refusals import balanced
 from ctr_samples.job.reporting import Reporter, Silent
+from ctr_samples.periods import Period, check_period
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
@@ -54,7 +55,7 @@ class RunResult:
 def run(
     spark: SparkSession,
     loaded: LoadedConfig,
-    run_date: date,
+    run_date: Period,
     *,
     force: bool = False,
     accept: Sequence[str] = (),
@@ -87,13 +88,14 @@ def planning(spark: SparkSession, loaded: LoadedConfig) -> Iterator[None]:
 def _run(
     spark: SparkSession,
     loaded: LoadedConfig,
-    run_date: date,
+    run_date: Period,
     force: bool,
     accept: Sequence[str],
     reporter: Reporter,
     before_verdict: Callable[[], None],
 ) -> RunResult:
     started, config = time.monotonic(), loaded.config
+    check_period(run_date, config.grain, config.timezone)
     loaded.refuse_secrets()
 
     reporter.stage("checking the inputs")
@@ -135,7 +137,7 @@ class Prepared:
     """See :func:`run_fingerprint`."""
 
     @classmethod
-    def of(cls, spark: SparkSession, loaded: LoadedConfig, run_date: date, reporter: Reporter) -> Self:
+    def of(cls, spark: SparkSession, loaded: LoadedConfig, run_date: Period, reporter: Reporter) -> Self:
         """Check the inputs. Raises the errors of the inputs, of the fitted state and of the features."""
         config = loaded.config
         inputs = read_inputs(spark, config, run_date, reporter)
@@ -214,7 +216,7 @@ class Prepared:
 
 
 def read_inputs(
-    spark: SparkSession, config: JobConfig, run_date: date, reporter: Reporter, *, watched: bool = True
+    spark: SparkSession, config: JobConfig, run_date: Period, reporter: Reporter, *, watched: bool = True
 ) -> Inputs:
     """The inputs of a day, in a session of their own; warns of each optional source that is absent: its path may be wrong."""
     inputs = Inputs.read(run_session(spark, config.timezone), config, run_date, watched=watched)
@@ -239,19 +241,22 @@ def retention_of(config: JobConfig) -> Retention:
     return Retention(kept.generations, kept.longest_run)
 
 
-def labels_are_mature(inputs: Inputs, run_date: date, now: datetime) -> bool:
-    """Whether all label windows of the day had closed, and the days into which they reach were there to be read."""
-    labels = inputs.config.labels
-    closed = now >= inputs.day.end + max(label.matures_after for label in labels.values())
+def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
+    """Whether all label windows of the run had closed, and what they reach into was there to be read.
+
+    The whole log is taken as complete.
+    """
+    labels, end = inputs.config.labels, inputs.day.end
+    closed = end is None or now >= end + max(label.matures_after for label in labels.values())
     missing = {day for label in actions_among(labels).values() for day in inputs.sources[label.source].missing_days}
-    return closed and not any(day > run_date for day in missing)
+    return closed and not any(str(day) > str(run_date) for day in missing)
 
 
 NOT_IN_THE_BYTES = ("path", "retention", "ids", "ids_salt")
 """Keys of ``output`` that change no byte of the samples; neither does ``quality``, which only refuses."""
 
 
-def run_fingerprint(inputs: Inputs, run_date: date, contract: ExampleContract, mature: bool) -> str:
+def run_fingerprint(inputs: Inputs, run_date: Period, contract: ExampleContract, mature: bool) -> str:
     """Equal for two runs that must give the same samples; empty when an input, such as a table, cannot be told apart."""
     files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
     if None in files.values():

@@ -8,17 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from datetime import date, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Required, Self, TypedDict
 
 from ctr_samples.errors import DamagedFile
+from ctr_samples.periods import is_period
 from ctr_samples.quality.feature_facts import Feature
 from ctr_samples.typed import Count, Finite, Like, Such, Within, typed
 
 METRICS_FORMAT: Final = 3
 HOURS = 24
 
-Day = Annotated[str, Such(date.fromisoformat, "a day such as 2019-06-05")]
+Day = Annotated[str, Such(is_period, "a day such as 2019-06-05")]
 Moment = Annotated[str, Such(datetime.fromisoformat, "a time such as 2019-06-06T02:00:00+00:00")]
 Share = Annotated[float, Within(0, 1)]
 Standing = Literal["blocks", "accepted", "warns", "passed"]

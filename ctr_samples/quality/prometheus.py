@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 
+from ctr_samples.periods import Period, moment_of
 from ctr_samples.quality.metrics import Metrics, Standing
 
 _VERDICTS: dict[Standing, str] = {"passed": "passed", "warns": "warned", "accepted": "accepted", "blocks": "failed"}
@@ -31,12 +32,12 @@ def prometheus_text(metrics: Metrics) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def refused_text(name: str, day: date) -> str:
-    """A gauge with the newest day whose samples were refused and have not been published since."""
+def refused_text(name: str, day: Period) -> str:
+    """A gauge with the newest day whose samples were refused and have not been published since; empty for a whole log."""
     family = Family(
         "refused_run_date_timestamp_seconds", "Midnight (UTC) of the newest day that was refused and is not published."
     )
-    family.add(_moment(day.isoformat()))
+    _add_start(family, str(day))
     return "".join(f"{line}\n" for line in _lines(family, name))
 
 
@@ -51,8 +52,10 @@ def _families(metrics: Metrics) -> Iterator[Family]:
 
 
 def _of_run(metrics: Metrics) -> Iterator[Family]:
+    started = Family("run_date_timestamp_seconds", "Midnight (UTC) of the day of the impressions, or their hour.")
+    _add_start(started, metrics.run_date)
+    yield started
     for name, help_text, value in (
-        ("run_date_timestamp_seconds", "Midnight (UTC) of the day of the impressions.", _moment(metrics.run_date)),
         ("created_timestamp_seconds", "When the run ended.", _moment(metrics.created_at)),
         ("generation", "The generation of the day.", metrics.generation),
         ("run_seconds", "How long the run took.", metrics.seconds),
@@ -109,6 +112,13 @@ def _lines(family: Family, sample_set: str) -> Iterator[str]:
     for labels, value in family.lines:
         pairs = ",".join(f'{key}="{_escaped(text)}"' for key, text in {"sample_set": sample_set, **labels}.items())
         yield f"{name}{{{pairs}}} {_number(value)}"
+
+
+def _add_start(family: Family, period: str) -> None:
+    """The start of a period, as if it were in UTC; a whole log has none."""
+    start = moment_of(period)
+    if start is not None:
+        family.add(start.timestamp())
 
 
 def _number(value: float) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ContractError, InputError, UsageError
+from ctr_samples.periods import parse_period
 from ctr_samples.readers.order import share
-from ctr_samples.shards import Manifest, Shard, Storage, check_shards, open_storage, require_manifest
-from ctr_samples.shards.naming import parse_day
+from ctr_samples.shards import Manifest, Shard, Storage, check_shards, open_storage, periods_of, require_manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,14 @@ class SampleSet:
 def open_samples(path: str, *, date: str | None = None, dates: Sequence[str] | None = None, split: str) -> SampleSet:
     """The samples of a day or of several. Reads their manifests, and asks for the sizes of their shards.
 
+    A day whose samples were made by the hour has those of its published hours; ``date`` may also be an hour, or ``all``.
     Raises InputError for a missing day or split, ContractError for days that cannot be read together, DamagedFile for
     a shard that is missing or has another size than its manifest says.
     """
     days = _days(date, dates)
     storage = open_storage(path)
-    manifests = [require_manifest(storage, parse_day(day)) for day in days]
+    periods = [period for day in days for period in periods_of(storage, parse_period(day))]
+    manifests = [require_manifest(storage, period) for period in periods]
     samples = samples_of(storage, manifests, split)
     samples.check()
     return samples

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import timedelta
 from functools import reduce
 from types import MappingProxyType
 
@@ -14,6 +14,7 @@ from pyspark.sql.types import BooleanType, StringType
 
 from ctr_samples.config import Impressions, JobConfig, RowLabel
 from ctr_samples.errors import InputError
+from ctr_samples.periods import Period
 from ctr_samples.samples.inputs.sources import MALFORMED
 from ctr_samples.samples.period import Day
 from ctr_samples.sparksql.columns import (
@@ -128,7 +129,7 @@ class ImpressionsWatch:
         return ImpressionCounts(dropped.pop(_IMPRESSIONS, 0), dropped)
 
 
-def check_impressions(config: JobConfig, counts: ImpressionCounts, run_date: date) -> None:
+def check_impressions(config: JobConfig, counts: ImpressionCounts, run_date: Period) -> None:
     """A day without impressions, or with too many that cannot be read, is a broken input, not a sample set."""
     impressions = config.impressions
     which = f"sources.{impressions.source} has {counts.impressions or 'no'} impressions on {run_date}"

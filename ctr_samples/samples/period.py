@@ -1,35 +1,48 @@
-"""The run date as two instants, in the zone of the configuration."""
+"""The period of a run as two instants, in the zone of the configuration."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import datetime, timedelta
 from typing import Self
-from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from ctr_samples.periods import Period, span_of
+
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """``[start, end)``; 23 or 25 hours long when the clocks change."""
+    """``[start, end)`` of a day, which is 23 or 25 hours long when the clocks change, or of an hour; both None for all time."""
 
-    start: datetime
-    end: datetime
+    start: datetime | None
+    end: datetime | None
 
     @classmethod
-    def of(cls, run_date: date, timezone: str) -> Self:
-        """Midnight to midnight of local time."""
-        zone = ZoneInfo(timezone)
-        midnights = (datetime.combine(day, time(), zone) for day in (run_date, run_date + timedelta(days=1)))
-        start, end = (m.astimezone(UTC) for m in midnights)
+    def of(cls, period: Period, timezone: str) -> Self:
+        """Midnight to midnight of local time, or while the clocks show an hour. UsageError for one that they skip."""
+        start, end = span_of(period, timezone) or (None, None)
         return cls(start, end)
 
     def contains(self, when: Column) -> Column:
-        """Whether an instant lies on this day."""
-        return (when >= F.lit(self.start)) & (when < F.lit(self.end))
+        """Whether an instant lies in the period."""
+        return self.reaches(when, timedelta(), timedelta())
 
     def reaches(self, when: Column, before: timedelta, after: timedelta) -> Column:
-        """Whether an instant lies on this day or so little before or after it."""
-        return (when >= F.lit(self.start - before)) & (when < F.lit(self.end + after))
+        """Whether an instant lies in the period or so little before or after it."""
+        return self.goes_back(when, before) & self.is_before_end(when, after)
+
+    def goes_back(self, when: Column, before: timedelta) -> Column:
+        """Whether an instant lies at most so long before the start, or later."""
+        return when.isNotNull() if self.start is None else when >= F.lit(self.start - before)
+
+    def is_before_end(self, when: Column, after: timedelta = timedelta()) -> Column:
+        """Whether an instant lies before the end, or less than so long after it."""
+        return when.isNotNull() if self.end is None else when < F.lit(self.end + after)
+
+    def slices(self, count: int) -> tuple[datetime, timedelta] | None:
+        """Start and length of so many equal parts; None for all time, which has no ends."""
+        if self.start is None or self.end is None:
+            return None
+        return self.start, (self.end - self.start) / count

@@ -32,7 +32,7 @@ def split_column(config: JobConfig, day: Day) -> Column:
     split = config.split
     if split.by == "time":
         assert split.eval_from is not None
-        late = F.col(f"{IMPRESSION}.impression_time") >= F.lit(_local(day, config.timezone, split.eval_from))
+        late = F.col(f"{IMPRESSION}.impression_time") >= F.lit(_eval_from(day, config.timezone, split.eval_from))
         return F.when(late, "eval").otherwise("train")
     own = F.col(_OWN_ID).cast("string")
     key = own if split.by == "impression" else F.coalesce(F.col(f"{IMPRESSION}.{split.by}").cast("string"), own)
@@ -120,7 +120,10 @@ def _place(salt: str, *parts: Column) -> Column:
     return F.shiftrightunsigned(stable_hash(salt, list(parts)), 11) / F.lit(float(2**53))
 
 
-def _local(day: Day, timezone: str, clock: str) -> datetime:
-    """The instant at which the clocks show ``HH:MM`` on a day; the first one, if they show it twice."""
+def _eval_from(day: Day, timezone: str, text: str) -> datetime:
+    """The instant at which eval begins: a time on the day, of the whole log a day or a time; the first of two."""
     zone = ZoneInfo(timezone)
-    return datetime.combine(day.start.astimezone(zone).date(), time.fromisoformat(clock), zone).astimezone(UTC)
+    if day.start is None:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
+    return datetime.combine(day.start.astimezone(zone).date(), time.fromisoformat(text), zone).astimezone(UTC)

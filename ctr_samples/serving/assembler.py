@@ -9,12 +9,12 @@ from typing import Any
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
+from ctr_samples.periods import calendar_day, parse_period
 from ctr_samples.serving.declared import Declared
 from ctr_samples.serving.layouts import layout_of
 from ctr_samples.serving.values import crossed, feature_of
 from ctr_samples.serving.wire import MessageWriter
 from ctr_samples.shards import Manifest, open_storage, require_manifest
-from ctr_samples.shards.naming import parse_day
 from ctr_samples.shards.states import require_state
 from ctr_samples.vocabulary import FittedState
 
@@ -84,9 +84,10 @@ def load_assembler(path: str, *, date: str, lists: Collection[str] = ()) -> Asse
 
     Raises InputError for a missing day and for a fitted state other than the one the samples were made with.
     """
-    manifest = require_manifest(open_storage(path), parse_day(date))
+    manifest = require_manifest(open_storage(path), parse_period(date))
     fitted = manifest.contract.get("state")
-    state = require_state(open_storage(_filled(manifest.config["fitted"]["path"])), manifest.day) if fitted else None
+    day = calendar_day(manifest.day)
+    state = require_state(open_storage(_filled(manifest.config["fitted"]["path"])), day) if fitted and day else None
     return Assembler(manifest, state, lists)
 
 

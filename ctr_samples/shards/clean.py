@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 
 from ctr_samples.errors import DamagedFile, InputError
+from ctr_samples.periods import Period
 from ctr_samples.shards import generations
 from ctr_samples.shards.manifest import Manifest
 from ctr_samples.shards.naming import (
@@ -48,7 +49,7 @@ class Cleanup:
 
 
 def plan_day(
-    day: date, needed: Sequence[Manifest], files: Sequence[StoredFile], retention: Retention, now: datetime
+    day: Period, needed: Sequence[Manifest], files: Sequence[StoredFile], retention: Retention, now: datetime
 ) -> Cleanup:
     """What to remove from a day: ``needed`` are the generations that stay, ``files`` all that is below the day.
 
@@ -71,7 +72,7 @@ def plan_day(
 
 
 def needed_generations(
-    day: date, numbers: Sequence[int], files: Sequence[StoredFile], retention: Retention, now: datetime
+    day: Period, numbers: Sequence[int], files: Sequence[StoredFile], retention: Retention, now: datetime
 ) -> Iterator[int]:
     """The last generations, and those replaced within ``longest_run``; some may be missing.
 
@@ -97,7 +98,7 @@ def plan_table(
     return Cleanup(files=tuple(file.path for file in gone), bytes=sum(file.size for file in gone))
 
 
-def cleanups_of(storage: Storage, day: date | None, retention: Retention) -> Iterator[Cleanup]:
+def cleanups_of(storage: Storage, day: Period | None, retention: Retention) -> Iterator[Cleanup]:
     """What to remove from a day, from all days, or from a table; InputError if there is neither."""
     if day is None and generations.latest(storage, MANIFESTS_OF_TABLE):
         yield cleanup_of_table(storage, retention)
@@ -109,7 +110,7 @@ def cleanups_of(storage: Storage, day: date | None, retention: Retention) -> Ite
         yield cleanup_of_day(storage, any_day, retention)
 
 
-def cleanup_of_day(storage: Storage, day: date, retention: Retention) -> Cleanup:
+def cleanup_of_day(storage: Storage, day: Period, retention: Retention) -> Cleanup:
     """Look at a day and plan. The files are listed first: a run that publishes meanwhile is then in a manifest.
 
     Raises DamagedFile, so that nothing is removed, if the manifest of a generation that must stay is missing or damaged: its
@@ -141,7 +142,7 @@ def carry_out(storage: Storage, cleanup: Cleanup) -> None:
         storage.delete(path)
 
 
-def _manifest(storage: Storage, day: date, generation: int) -> Manifest:
+def _manifest(storage: Storage, day: Period, generation: int) -> Manifest:
     try:
         return read_manifest(storage, day, generation)
     except FileNotFoundError:
@@ -149,12 +150,11 @@ def _manifest(storage: Storage, day: date, generation: int) -> Manifest:
         raise DamagedFile(f"{location} is missing, though there are later generations; restore it.") from None
 
 
-def _run_directory(day: date, path: str) -> str | None:
+def _run_directory(day: Period, path: str) -> str | None:
     """``dt=.../data/<run id>`` of a file in it, or None for a file elsewhere."""
-    parts = path.split("/")
-    if len(parts) < 4 or parts[:2] != [day_directory(day), "data"] or started_at(parts[2]) is None:
-        return None
-    return "/".join(parts[:3])
+    runs = f"{day_directory(day)}/data/"
+    run, slash, _ = path.removeprefix(runs).partition("/")
+    return f"{runs}{run}" if path.startswith(runs) and slash and started_at(run) is not None else None
 
 
 def _is_ours(path: str) -> bool:

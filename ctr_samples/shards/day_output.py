@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any, Self
 
 from ctr_samples.errors import DamagedFile, StorageError, UsageError
+from ctr_samples.periods import Period
 from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
 from ctr_samples.shards.generations import following
 from ctr_samples.shards.manifest import Manifest, Receipt, Shard, check_receipts
@@ -34,7 +35,7 @@ class DayOutput:
     """A day of the sample set ``name`` at a store; ``current`` is the manifest that its readers see, if any."""
 
     storage: Storage
-    day: date
+    day: Period
     name: str
     retention: Retention
     current: Manifest | None
@@ -45,7 +46,7 @@ class DayOutput:
     def open(
         cls,
         storage: Storage,
-        day: date,
+        day: Period,
         name: str,
         retention: Retention,
         warn: Callable[[str], None] | None = None,
@@ -143,7 +144,7 @@ def _check_name(storage: Storage, current: Manifest | None, name: str) -> None:
         )
 
 
-def _clean_up(storage: Storage, day: date, retention: Retention, warn: Callable[[str], None] | None) -> None:
+def _clean_up(storage: Storage, day: Period, retention: Retention, warn: Callable[[str], None] | None) -> None:
     try:
         carry_out(storage, cleanup_of_day(storage, day, retention))
     except (StorageError, DamagedFile) as error:

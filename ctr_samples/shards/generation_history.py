@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from datetime import date
 from functools import partial
 from itertools import pairwise
 
 from ctr_samples.errors import DamagedFile, InputError
+from ctr_samples.periods import Period
 from ctr_samples.shards import generations
 from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, manifests_directory, run_directory
 from ctr_samples.shards.publish import published_days, read_manifest, require_manifest
@@ -29,7 +29,7 @@ class Generation:
     note: str = ""
 
 
-def generations_of(storage: Storage, day: date | None) -> Iterator[Generation]:
+def generations_of(storage: Storage, day: Period | None) -> Iterator[Generation]:
     """The generations of a day (default: the latest), or of a table; InputError if nothing is published.
 
     A missing or damaged manifest has a line that says so: people look here for the generation to go back to.
@@ -58,7 +58,7 @@ def _lines(numbers: list[int], line: Callable[[int], Generation]) -> Iterator[Ge
         yield replace(entry, note=", ".join(filter(None, [entry.note, "what readers see" * (number == numbers[-1])])))
 
 
-def _of_day(storage: Storage, day: date, there: Collection[str], number: int) -> Generation:
+def _of_day(storage: Storage, day: Period, there: Collection[str], number: int) -> Generation:
     manifest = read_manifest(storage, day, number)
     gone = bool(manifest.shards) and manifest.made_by not in there
     size = None if gone else manifest.bytes

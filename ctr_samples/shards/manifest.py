@@ -8,10 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import date
 from typing import Annotated, Any, Required, Self, TypedDict
 
 from ctr_samples.errors import DamagedFile
+from ctr_samples.periods import Period, parse_period
 from ctr_samples.shards.naming import Compression, GenerationNumber, Instant, RunDate, RunId
 from ctr_samples.shards.sealed import Form, read_sealed, sealed
 from ctr_samples.typed import Count, Finite, Like, Positive, Such, Within
@@ -168,9 +168,9 @@ class Manifest:
         return sum(s.bytes for s in self.shards)
 
     @property
-    def day(self) -> date:
-        """The run date."""
-        return date.fromisoformat(self.run_date)
+    def day(self) -> Period:
+        """The day, the hour or the whole log that the samples are of."""
+        return parse_period(self.run_date)
 
     @property
     def splits(self) -> list[str]:

@@ -7,16 +7,18 @@
        data/<run id>/contract.json, metrics.json, report.html
        manifests/00000001.json
        _SUCCESS
+
+A directory of an hour is ``dt=2019-06-05/hour=07``, that of a whole log ``all``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Annotated, Literal
 
-from ctr_samples.errors import UsageError
+from ctr_samples.periods import WHOLE, Hour, Period, is_period, parse_period
 from ctr_samples.typed import Such, Within
 
 Compression = Literal["none", "gzip", "zlib"]
@@ -29,44 +31,31 @@ SUFFIXES = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib
 MOST_GENERATIONS = 99_999_999
 """Names of manifests have eight digits."""
 _MANIFEST = re.compile(r"([0-9]{8})\.json")
-_DAY = re.compile(r"dt=([0-9]{4}-[0-9]{2}-[0-9]{2})")
+_HOUR_KEY = "hour="
+_DAY = re.compile(r"dt=([0-9]{4}-[0-9]{2}-[0-9]{2})(?:/hour=([0-9]{2}b?))?")
 _RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{8}")
 _SHARD = re.compile(r"part-([0-9]{5,})-[0-9]+-[0-9a-f]{8}\.tfrecord(\.gz|\.zlib)?")
 _STAGED = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
-def parse_day(text: str) -> date:
-    """``"2019-06-05"`` -> a date; UsageError for anything else, also for days that no calendar has."""
-    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
-        raise UsageError(f"The date is {text!r}; expected a day such as 2019-11-26.")
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"The date is {text!r}, which is not in the calendar.") from None
-    if not 1971 <= day.year <= 2199:  # leaves room for windows on both sides of what Spark and Python can count
-        raise UsageError(f"The date is {text!r}; expected a day from 1971 to 2199.")
-    return day
+def day_directory(day: Period) -> str:
+    """``dt=2019-06-05``, ``dt=2019-06-05/hour=07`` or ``all``."""
+    if isinstance(day, Hour):
+        return f"{day_directory(day.day)}/{_HOUR_KEY}{str(day).rpartition('T')[2]}"
+    return f"dt={day}" if isinstance(day, date) else str(day)
 
 
-def days_between(first: date, last: date) -> tuple[date, ...]:
-    """All days from the first to the last; UsageError where the last is before the first."""
-    if last < first:
-        raise UsageError(f"The last day is {last}, before the first, {first}; expected it to be the same or later.")
-    return tuple(first + timedelta(days=n) for n in range((last - first).days + 1))
-
-
-def day_directory(day: date) -> str:
-    """``dt=2019-06-05``."""
-    return f"dt={day.isoformat()}"
-
-
-def day_of(directory: str) -> date | None:
-    """The day of ``dt=2019-06-05``, or None for another name."""
+def day_of(directory: str) -> Period | None:
+    """The period of a directory as :func:`day_directory` names it, or None for another name."""
     match = _DAY.fullmatch(directory)
-    try:
-        return date.fromisoformat(match[1]) if match else None
-    except ValueError:
-        return None
+    name = directory if directory == str(WHOLE) else f"{match[1]}{f'T{match[2]}' if match[2] else ''}" if match else ""
+    return parse_period(name) if is_period(name) else None
+
+
+def hours_among(day: date, names: Iterable[str]) -> list[Period]:
+    """The hours in the names of a day's directory, in order."""
+    found = (day_of(f"{day_directory(day)}/{name}") for name in names if name.startswith(_HOUR_KEY))
+    return sorted((hour for hour in found if hour is not None), key=str)
 
 
 def run_id(started: datetime, token: str) -> str:
@@ -77,7 +66,7 @@ def run_id(started: datetime, token: str) -> str:
     return name
 
 
-def run_directory(day: date, run: str) -> str:
+def run_directory(day: Period, run: str) -> str:
     """The directory of a run's files."""
     return f"{day_directory(day)}/data/{run}"
 
@@ -111,7 +100,7 @@ def is_staged_name(name: str) -> bool:
     return _STAGED.fullmatch(name) is not None
 
 
-def manifests_directory(day: date) -> str:
+def manifests_directory(day: Period) -> str:
     """The directory of the manifests of a day."""
     return f"{day_directory(day)}/manifests"
 
@@ -121,7 +110,7 @@ def generation_name(generation: int) -> str:
     return f"{generation:08d}.json"
 
 
-def manifest_path(day: date, generation: int) -> str:
+def manifest_path(day: Period, generation: int) -> str:
     """Path of the manifest of a generation; its appearance is the commit."""
     return f"{manifests_directory(day)}/{generation_name(generation)}"
 
@@ -142,16 +131,12 @@ def started_at(run: str) -> datetime | None:
         return None
 
 
-def _is_day(text: str) -> bool:
-    return day_of(f"dt={text}") is not None
-
-
 def _is_instant(text: str) -> bool:
     return datetime.fromisoformat(text).tzinfo is not None
 
 
 RunId = Annotated[str, Such(_RUN_ID.fullmatch, "a run id such as 20190606T020000-1a2b3c4d")]
-RunDate = Annotated[str, Such(_is_day, "a day such as 2019-06-05")]
+RunDate = Annotated[str, Such(is_period, "a day such as 2019-06-05")]
 Instant = Annotated[str, Such(_is_instant, "a time with its zone such as 2019-06-06T02:00:00+00:00")]
 GenerationNumber = Annotated[int, Within(1, MOST_GENERATIONS)]
 """Types of the fields of manifests."""

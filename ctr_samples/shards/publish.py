@@ -9,10 +9,11 @@ from datetime import date, datetime, timedelta
 from functools import partial
 
 from ctr_samples.errors import ConfigError, ContractError, DamagedFile, InputError, StorageError
+from ctr_samples.periods import Hour, Period, Whole
 from ctr_samples.shards import generations
 from ctr_samples.shards.agreement import disagreement
 from ctr_samples.shards.manifest import REMEDY, Manifest, Shard
-from ctr_samples.shards.naming import day_directory, day_of, manifest_path, manifests_directory
+from ctr_samples.shards.naming import day_directory, day_of, hours_among, manifest_path, manifests_directory
 from ctr_samples.shards.storage import NameTaken, Storage
 from ctr_samples.shards.store_clock import time_of
 
@@ -20,7 +21,7 @@ _REQUESTS = 16
 """Requests to a store that may be in flight at once."""
 
 
-def latest_manifest(storage: Storage, day: date) -> Manifest | None:
+def latest_manifest(storage: Storage, day: Period) -> Manifest | None:
     """The manifest that readers of a day see: the highest generation, or None before the first."""
     generation = generations.latest(storage, manifests_directory(day))
     if generation == 0:
@@ -34,7 +35,7 @@ def latest_manifest(storage: Storage, day: date) -> Manifest | None:
         ) from None
 
 
-def read_manifest(storage: Storage, day: date, generation: int) -> Manifest:
+def read_manifest(storage: Storage, day: Period, generation: int) -> Manifest:
     """One generation of a day; FileNotFoundError if it was never published.
 
     DamagedFile if it is not a manifest, was changed, contradicts itself, or belongs to another generation or day.
@@ -62,17 +63,29 @@ def _sound(data: bytes, location: str) -> Manifest:
     return manifest
 
 
-def published_days(storage: Storage) -> list[date]:
+def published_days(storage: Storage) -> list[Period]:
     """The days below an output directory that have a manifest, in order."""
     return [day for day in days_of(storage) if generations.latest(storage, manifests_directory(day))]
 
 
-def days_of(storage: Storage) -> list[date]:
-    """The days below an output directory, in order, published or not."""
-    return [day for day in map(day_of, storage.names("")) if day is not None]
+def days_of(storage: Storage) -> list[Period]:
+    """The periods below an output directory, in order, published or not: days, all hours of days, or the whole log."""
+    found = [day for day in map(day_of, storage.names("")) if day is not None]
+    days = [day for day in found if isinstance(day, date)]
+    if not days or not hours_among(days[-1], storage.names(day_directory(days[-1]))):
+        return found
+    return [hour for day in days for hour in hours_among(day, storage.names(day_directory(day)))]
 
 
-def require_manifest(storage: Storage, day: date) -> Manifest:
+def periods_of(storage: Storage, period: Period) -> list[Period]:
+    """What readers of a period read: itself, or the published hours of a day whose samples were made by the hour."""
+    if not isinstance(period, date) or generations.latest(storage, manifests_directory(period)):
+        return [period]
+    hours = hours_among(period, storage.names(day_directory(period)))
+    return [hour for hour in hours if generations.latest(storage, manifests_directory(hour))] or [period]
+
+
+def require_manifest(storage: Storage, day: Period) -> Manifest:
     """The latest manifest of a day; otherwise InputError, which names the published days."""
     manifest = latest_manifest(storage, day)
     if manifest is None:
@@ -82,14 +95,29 @@ def require_manifest(storage: Storage, day: date) -> Manifest:
     return manifest
 
 
-def check_directory(storage: Storage, day: date) -> None:
-    """Refuse a day's directory that holds other files: it is an input, or the output of another program."""
+def check_directory(storage: Storage, day: Period) -> None:
+    """Refuse a day's directory that holds other files: it is an input, or the output of another program or grain."""
+    _check_grain(storage, day)
     others = set(storage.names(day_directory(day))) - {"data", "manifests", "_SUCCESS"}
     others = {name for name in others if not name.startswith(".")}  # object stores show what disks hide
     if others:
         raise InputError(
             f"{storage.locate(day_directory(day))} holds {min(others)}, which ctr-samples did not write; expected an empty or "
             "new directory. Choose another `output.path`, or move it away."
+        )
+
+
+def _check_grain(storage: Storage, period: Period) -> None:
+    """Refuse to put hours beside a day, or a whole log beside days: readers would take one for the other."""
+    others: set[str] = set()
+    if isinstance(period, Hour):
+        others = {"data", "manifests"} & set(storage.names(day_directory(period.day)))
+    elif isinstance(period, Whole):
+        others = {name for name in storage.names("") if name.startswith("dt=")}
+    if others:
+        raise InputError(
+            f"{storage.url} holds {min(others)} of a sample set with another `grain` than that of {period}; choose another "
+            "`output.path`."
         )
 
 

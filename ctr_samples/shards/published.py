@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 from ctr_samples.errors import InputError
+from ctr_samples.periods import Period
 from ctr_samples.shards.manifest import Manifest, Shard
 from ctr_samples.shards.publish import published_days, require_manifest
 from ctr_samples.shards.storage import Storage
@@ -32,7 +32,7 @@ class Published:
         return shards
 
 
-def find(storage: Storage, day: date | None) -> Published:
+def find(storage: Storage, day: Period | None) -> Published:
     """The published samples of a day, by default the latest, or a table; InputError if nothing is published."""
     if day is not None:
         return _of_day(require_manifest(storage, day))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date
-
+from ctr_samples.periods import Period
 from ctr_samples.shards.naming import REPORT, run_directory, started_at
 from ctr_samples.shards.storage import Storage
 
 
-def refused_run(storage: Storage, day: date, after: str) -> str | None:
+def refused_run(storage: Storage, day: Period, after: str) -> str | None:
     """The newest run of a day that began after the run ``after`` and has a report.
 
     After the newest published run that is what was refused since; an empty ``after`` takes all runs.

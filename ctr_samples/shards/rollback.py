@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import datetime
 
 from ctr_samples.errors import DamagedFile, InputError, UsageError
+from ctr_samples.periods import Period
 from ctr_samples.shards import generations
 from ctr_samples.shards.manifest import Manifest, Rollback
 from ctr_samples.shards.naming import manifests_directory, run_id
@@ -16,7 +17,7 @@ _SHOWN = 10
 """Generations that an error names; the last ones."""
 
 
-def rollback(storage: Storage, day: date, to: int, now: datetime, token: str) -> Manifest:
+def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) -> Manifest:
     """Publish the samples of generation ``to`` as the next generation and return its manifest. Runs on the driver.
 
     ``token`` is eight hex digits that no other run has. The newest manifest may be damaged; then there is no parent. Raises
@@ -51,7 +52,7 @@ def rollback(storage: Storage, day: date, to: int, now: datetime, token: str) ->
     return made
 
 
-def _run_of(storage: Storage, day: date, generation: int) -> str | None:
+def _run_of(storage: Storage, day: Period, generation: int) -> str | None:
     try:
         return read_manifest(storage, day, generation).run_id
     except DamagedFile:

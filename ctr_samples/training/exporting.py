@@ -14,11 +14,11 @@ import numpy as np
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError, UsageError
+from ctr_samples.periods import parse_period
 from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.plain import Parser, records_of
 from ctr_samples.readers.sample_set import samples_of
 from ctr_samples.shards import open_storage, require_manifest
-from ctr_samples.shards.naming import parse_day
 from ctr_samples.training.click_model import ClickModel
 from ctr_samples.training.evaluation import Evaluation, evaluate
 
@@ -121,7 +121,7 @@ def evaluate_export(path: str, samples: str, *, date: str, split: str, batch_siz
         ) from None
     predict, label = loaded.signatures[EXAMPLES], about["label"]
     storage = open_storage(samples)
-    sample_set = samples_of(storage, [require_manifest(storage, parse_day(date))], split)
+    sample_set = samples_of(storage, [require_manifest(storage, parse_period(date))], split)
     sample_set.check()
     reading = Reading(batch_size)
     parse = Parser(_only_scores(sample_set.contract, label))

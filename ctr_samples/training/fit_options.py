@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ctr_samples.errors import UsageError
-from ctr_samples.shards import naming
+from ctr_samples.periods import parse_period, periods_between
 from ctr_samples.training.models import MODELS
 
 
@@ -58,5 +58,5 @@ class FitOptions:
 
 
 def days_between(first: str, last: str) -> tuple[str, ...]:
-    """All days from the first to the last."""
-    return tuple(map(str, naming.days_between(naming.parse_day(first), naming.parse_day(last))))
+    """All days from the first to the last, or all hours; in UTC, since the samples say what hours there are."""
+    return tuple(map(str, periods_between(parse_period(first), parse_period(last), "UTC")))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ContractError, InputError, UsageError
+from ctr_samples.periods import next_of, parse_period
 from ctr_samples.readers.datasets import load_dataset
 from ctr_samples.shards import latest_manifest, require_manifest
-from ctr_samples.shards.naming import parse_day
 from ctr_samples.training.click_model import ClickModel
 from ctr_samples.training.evaluation import Evaluation, evaluate, evaluate_slices
 from ctr_samples.training.training_set import TrainingSet
@@ -48,11 +47,11 @@ def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> list[Par
     for split in splits:
         having = tuple(m.run_date for m in training_set.manifests if split in m.splits)
         parts.append(Part(split, having, (split,)))
-    after = parse_day(eval_date or max(days))
-    if eval_date is None:
-        after += timedelta(days=1)
-    elif eval_date in days:
+    after = next_of(parse_period(max(days))) if eval_date is None else parse_period(eval_date)
+    if eval_date in days:
         raise UsageError(f"The evaluation day {eval_date} is also a training day; choose another one.")
+    if after is None:
+        return parts
     manifest = (
         require_manifest(training_set.storage, after) if eval_date else latest_manifest(training_set.storage, after)
     )

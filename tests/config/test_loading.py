@@ -100,7 +100,7 @@ def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> Non
         (
             "path: log.parquet",
             "path: 'log/{day}'",
-            "c.yaml:4: sources.log.path: found 'log/{day}', the only template in a path is {date}, not {day}.",
+            "c.yaml:4: sources.log.path: found 'log/{day}', the only templates in a path are {date} and {hour}, not {day}.",
         ),
         ("name: tiny\n", "", "c.yaml: the key `name` is missing."),
         (
@@ -789,7 +789,7 @@ SECRET = "jdbc:derby:memory:shop;user=sa;password=hush-hush"
         ("source: log\n", "source: '${X}'\n", "impressions.source: found '${X}', expected a name"),
         ("30m", "'${X}'", "labels.clicked.window: found '${X}', expected a duration"),
         ("{path: out}", "{path: out, partitions: '${X}'}", "output.partitions: found '${X}', expected a whole number"),
-        ("path: log.parquet", "path: '{${X}}'", "sources.log.path: found '{${X}}', the only template in a path"),
+        ("path: log.parquet", "path: '{${X}}'", "sources.log.path: found '{${X}}', the only templates in a path"),
         ("impression.position", "'impression.${X}'", "features.position.from: 'impression.${X}'"),
         ("impression.position", "'${X}.position'", "features.position.from"),
     ],

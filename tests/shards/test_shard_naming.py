@@ -6,49 +6,10 @@ from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
-from ctr_samples.errors import UsageError
+from ctr_samples.periods import WHOLE, Hour
 from ctr_samples.shards import naming
 
 DAY = date(2019, 6, 5)
-
-
-def test_a_day_reads_from_its_own_text() -> None:
-    assert naming.parse_day("2019-06-05") == DAY
-    assert naming.parse_day("2020-02-29") == date(2020, 2, 29)
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("2019-02-30", ", which is not in the calendar."),
-        ("2019-13-01", ", which is not in the calendar."),
-        ("9999-12-31", "; expected a day from 1971 to 2199."),
-        ("0001-01-01", "; expected a day from 1971 to 2199."),
-    ],
-)
-def test_a_day_that_cannot_be_is_refused_with_the_reason(text: str, why: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        naming.parse_day(text)
-    assert str(caught.value) == f"The date is {text!r}{why}"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "../x",
-        "2019-06-05/../x",
-        "20190605",
-        "2019-6-5",
-        "2019-W23-3",
-        "2019-06-05\n",
-        "",
-        "today",
-    ],
-)
-def test_what_is_no_day_is_refused_and_shown(text: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        naming.parse_day(text)
-    assert str(caught.value) == f"The date is {text!r}; expected a day such as 2019-11-26."
 
 
 def test_a_day_directory_reads_back_and_no_other_name_does() -> None:
@@ -57,6 +18,21 @@ def test_a_day_directory_reads_back_and_no_other_name_does() -> None:
     assert [
         naming.day_of(name) for name in ("dt=2019-02-30", "dt=2019-06-05x", "2019-06-05", "dt=../x", "_SUCCESS", "")
     ] == [None] * 6
+
+
+def test_hours_lie_below_their_day_and_the_whole_log_beside_none() -> None:
+    hour, second = Hour(DAY, 7), Hour(date(2019, 10, 27), 2, again=True)
+    assert naming.day_directory(hour) == "dt=2019-06-05/hour=07"
+    assert naming.day_directory(second) == "dt=2019-10-27/hour=02b"
+    assert naming.day_directory(WHOLE) == "all"
+    assert [naming.day_of(naming.day_directory(one)) for one in (hour, second, WHOLE)] == [hour, second, WHOLE]
+    assert naming.day_of("dt=2019-06-05/hour=24") is None
+    names = ["data", "hour=10", "hour=02b", "hour=02", "hour=2", "_SUCCESS"]
+    assert [str(found) for found in naming.hours_among(DAY, names)] == [
+        "2019-06-05T02",
+        "2019-06-05T02b",
+        "2019-06-05T10",
+    ]
 
 
 def test_a_run_id_sorts_by_its_start_in_utc_whatever_the_zone() -> None:

@@ -7,13 +7,14 @@ import calendar
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from ctr_samples.periods import moment_of
 from ctr_samples.quality.metrics import Generation, Measured, Metrics
 from ctr_samples.quality.report import clicks, features, flow, labels, origin, shards, verdict
 from ctr_samples.quality.report.manifest_view import Run
@@ -122,7 +123,9 @@ def _hash(source: str) -> str:
 
 
 def _subtitle(metrics: Metrics, reference: Measured | None) -> Iterator[str]:
-    yield calendar.day_name[date.fromisoformat(metrics.run_date).weekday()]  # click rates follow the week
+    start = moment_of(metrics.run_date)
+    if start is not None:
+        yield calendar.day_name[start.weekday()]  # click rates follow the week
     yield f"generation {count(metrics.generation)}"
     yield f"created {_moment(metrics.created_at)}"
     if reference:

@@ -63,9 +63,9 @@ def actions_of_history(source: DataFrame, name: str, history: History, day: Day)
         request.cast("string").alias(REQUEST),
         *[_single(source, text, f"{where}.columns.{column}").alias(column) for column, text in history.columns.items()],
     )
-    near = rows.where(F.col(KEY).isNotNull() & F.col(ITEM).isNotNull() & (F.col(TIME) < F.lit(day.end)))
+    near = rows.where(F.col(KEY).isNotNull() & F.col(ITEM).isNotNull() & day.is_before_end(F.col(TIME)))
     if history.within is not None:
-        near = near.where(F.col(TIME) >= F.lit(day.start - history.within))
+        near = near.where(day.goes_back(F.col(TIME), history.within))
     return near
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from itertools import dropwhile
 from typing import Any, cast
 
@@ -12,6 +14,9 @@ from pyspark.sql import functions as F
 
 from ctr_samples.errors import InputError
 from ctr_samples.sparksql.failures import input_errors
+
+_ANY_DAY = "[0-9][0-9][0-9][0-9]-[0-1][0-9]-[0-3][0-9]"
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,15 @@ def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[st
         listing.files.append(file)
         listing.layouts.add(_keys(file.path[len(root) :].strip("/").split("/")[:-1]))
     return listings
+
+
+def days_there(spark: SparkSession, where: str, path: str) -> list[date]:
+    """The days for which a path with ``{date}`` exists, in order. Raises as :func:`find_files` does."""
+    roots = _find_roots(spark, where, [path.replace("{date}", _ANY_DAY)])
+    # No glob crosses a slash, so the directory that names the day is as far from the end as in the path.
+    from_end = next(n for n, part in enumerate(reversed(path.split("/")), 1) if "{date}" in part)
+    names = {_DAY.findall(root.split("/")[-from_end])[-1] for root in roots}
+    return sorted(date.fromisoformat(name) for name in names)
 
 
 def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, str]:

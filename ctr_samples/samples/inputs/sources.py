@@ -6,10 +6,9 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from functools import reduce
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
@@ -19,11 +18,11 @@ from pyspark.sql.types import DateType, StringType, StructField, StructType, Tim
 from ctr_samples.config import CatalogSource, CsvSource, DatabaseSource, FileSource, JsonSource, Source, TextSource
 from ctr_samples.config.source import SourceKind
 from ctr_samples.errors import ConfigError, InputError
+from ctr_samples.periods import Hour, Period, Whole, calendar_day, hours_of, local_days, span_of
 from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.samples.inputs.databases import open_database_table, place_of, without_secrets
 from ctr_samples.samples.inputs.json_lines import objects_of
-from ctr_samples.samples.inputs.listing import InputFile, Listing, find_files
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.inputs.listing import InputFile, Listing, days_there, find_files
 from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.expressions import first_sentence
 from ctr_samples.sparksql.failures import input_errors
@@ -40,14 +39,14 @@ _HIVE_HINT = " If it is a Hive table, run with `--conf spark.sql.catalogImplemen
 class SourceFrame:
     """A source as a lazy DataFrame, with what is known of its files.
 
-    ``missing_days`` are days around the run date without data. ``files`` is None for tables, whose content the driver cannot
-    identify by names. ``absent`` is the path or table of an optional source that does not exist: its frame has no rows.
+    ``missing_days`` are days, or hours, around the run without data. ``files`` is None for tables, whose content the driver
+    cannot identify by names. ``absent`` is the path or table of an optional source that does not exist: its frame has no rows.
     ``csv`` describes the columns of a CSV line.
     """
 
     name: str
     frame: DataFrame
-    missing_days: tuple[date, ...]
+    missing_days: tuple[Period, ...]
     files: tuple[InputFile, ...] | None
     absent: str | None = None
     csv: CsvColumns | None = None
@@ -73,43 +72,72 @@ class SourceFrame:
         }
 
 
-def read_source(spark: SparkSession, name: str, source: Source, run_date: date) -> SourceFrame:
-    """A source over the days that the run needs. Runs on the driver; lists files, and reads at most a row per day of a table.
+def read_source(
+    spark: SparkSession, name: str, source: Source, run_date: Period, forward: timedelta = timedelta()
+) -> SourceFrame:
+    """A source over what the run needs. Runs on the driver; lists files, and reads at most a row per day of a table.
 
-    Raises InputError when the run date is missing or empty; other days may be missing and are reported. An optional source
-    without any of its days has no rows.
+    A run of an hour needs what comes up to ``forward`` after it. Raises InputError when the run date is missing or empty;
+    other days may be missing and are reported. An optional source without any of its days has no rows.
     """
     if isinstance(source, DatabaseSource):
         with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
-            return _of_days(name, open_database_table(spark, name, source), source, run_date, place_of(source))
+            frame = open_database_table(spark, name, source)
+            return _of_days(name, frame, source, run_date, forward, place_of(source))
     if isinstance(source, CatalogSource):
-        return _read_table(spark, name, source, run_date)
-    listings, missing = _find_days(spark, name, source, run_date)
+        return _read_table(spark, name, source, run_date, forward)
+    listings, missing = _find_periods(spark, name, source, run_date, forward)
     if not listings:
-        return _absent(spark, name, source, source.path, run_date)
+        return _absent(spark, name, source, source.path, missing)
     files = tuple(file for listing in listings.values() for file in listing.files)
     frame, csv = _read_files(spark, name, source, listings)
     return SourceFrame(name, frame, missing, files, csv=csv)
 
 
-def days_needed(source: SourceKind, run_date: date, zone: str) -> list[date]:
-    """The days that a dated source is read over, in order: whole days, and as many times 24 hours around the run date.
+def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timedelta = timedelta()) -> list[date]:
+    """The days that a dated source is read over, in order: whole days, and as many times 24 hours around the run.
 
-    So a window of one day is complete even after a day of 23 hours, for which one more day is read.
+    So a window of one day is complete even after a day of 23 hours, for which one more day is read. An hour needs no later
+    day than that of what comes ``forward`` after it. None for the whole log, which has the days that are there.
     """
-    day, local = Day.of(run_date, zone), ZoneInfo(zone)
-    before, after = timedelta(days=source.days_before), timedelta(days=source.days_after)
-    first = min(run_date - before, (day.start - before).astimezone(local).date())
-    last = max(run_date + after, (day.end + after - timedelta(microseconds=1)).astimezone(local).date())
+    reach, own = _reach(source, run_date, zone, forward), calendar_day(run_date)
+    if reach is None or own is None:
+        return []
+    first, *_, last = [own, *local_days(*reach, zone)]
+    later = [] if isinstance(run_date, Hour) else [own + timedelta(days=source.days_after)]
+    first, last = min(own - timedelta(days=source.days_before), first), max([own, last, *later])
     return [first + timedelta(days=n) for n in range((last - first).days + 1)]
 
 
-def _days(spark: SparkSession, source: SourceKind, run_date: date) -> list[date]:
-    return days_needed(source, run_date, str(spark.conf.get("spark.sql.session.timeZone")))
+def periods_needed(source: FileSource, run_date: Period, zone: str, forward: timedelta) -> list[Period]:
+    """What the directories that a run reads are of: days, or hours where the path names the hour."""
+    days, reach = days_needed(source, run_date, zone, forward), _reach(source, run_date, zone, forward)
+    if not source.is_hourly or reach is None:
+        return list(days)
+    hours = [(hour, span) for day in days for hour, span in hours_of(day, zone).items()]
+    return [hour for hour, (start, end) in hours if end > reach[0] and start < reach[1]]
+
+
+def _reach(source: SourceKind, run_date: Period, zone: str, forward: timedelta) -> tuple[datetime, datetime] | None:
+    """The instants between which rows of a source may matter; None for the whole log."""
+    span = span_of(run_date, zone)
+    if span is None:
+        return None
+    after = timedelta(days=source.days_after)
+    after = min(after, forward) if isinstance(run_date, Hour) else after
+    return span[0] - timedelta(days=source.days_before), span[1] + after
+
+
+def _zone(spark: SparkSession) -> str:
+    return str(spark.conf.get("spark.sql.session.timeZone"))
 
 
 def _absent(
-    spark: SparkSession, name: str, source: FileSource | CatalogSource, place: str, run_date: date
+    spark: SparkSession,
+    name: str,
+    source: FileSource | CatalogSource,
+    place: str,
+    missing: tuple[Period, ...],
 ) -> SourceFrame:
     """An optional source that does not exist. Spark sees that it is empty while planning, and joins nothing."""
     schema = _schema(name, source)
@@ -117,27 +145,34 @@ def _absent(
     if key is not None and key.lower() not in _lower(schema.fieldNames()):
         schema = schema.add(key, DateType())
     columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
-    missing = tuple(_days(spark, source, run_date)) if source.is_dated else ()
     return SourceFrame(name, spark.range(1).where(F.lit(False)).select(*columns), missing, (), place)
 
 
-def _read_table(spark: SparkSession, name: str, source: CatalogSource, run_date: date) -> SourceFrame:
+def _read_table(
+    spark: SparkSession, name: str, source: CatalogSource, run_date: Period, forward: timedelta
+) -> SourceFrame:
     try:
         frame = spark.read.table(source.table)
     except (AnalysisException, ParseException) as error:
         unknown = error.getCondition() in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
         if unknown and source.optional:
-            return _absent(spark, name, source, f"table {source.table}", run_date)
+            missing = days_needed(source, run_date, _zone(spark), forward) if source.is_dated else ()
+            return _absent(spark, name, source, f"table {source.table}", tuple(missing))
         hint = _HIVE_HINT if unknown and spark.conf.get("spark.sql.catalogImplementation") == "in-memory" else ""
         raise InputError(
             f"sources.{name}: the table {source.table} cannot be read: {first_sentence(error)}{hint}"
         ) from None
     with input_errors(f"sources.{name}: the table {source.table} cannot be read"):
-        return _of_days(name, frame, source, run_date, f"the table {source.table}")
+        return _of_days(name, frame, source, run_date, forward, f"the table {source.table}")
 
 
 def _of_days(
-    name: str, frame: DataFrame, source: CatalogSource | DatabaseSource, run_date: date, table: str
+    name: str,
+    frame: DataFrame,
+    source: CatalogSource | DatabaseSource,
+    run_date: Period,
+    forward: timedelta,
+    table: str,
 ) -> SourceFrame:
     """The days of a table that the run needs; all of it without a ``date_column``. Looks for one row of each later day."""
     if source.date_column is None:
@@ -145,6 +180,9 @@ def _of_days(
     kinds = {column.lower(): frame.schema[column].dataType for column in frame.columns}
     if source.date_column.lower() not in kinds:
         raise InputError(f"sources.{name}: {table} has no column {source.date_column!r}.")
+    own = calendar_day(run_date)
+    if own is None:
+        return SourceFrame(name, frame, (), None)
     column = F.col(source.date_column)
     # A date is compared as one, so that a database can look it up; anything else by its text.
     as_dates = isinstance(kinds[source.date_column.lower()], DateType)
@@ -153,33 +191,47 @@ def _of_days(
     def on(days: list[date]) -> Column:
         return written.isin(days if as_dates else [day.isoformat() for day in days])
 
-    days = _days(frame.sparkSession, source, run_date)
-    missing = [day for day in days if day >= run_date and frame.where(on([day])).isEmpty()]
-    if run_date in missing:
+    days = days_needed(source, run_date, _zone(frame.sparkSession), forward)
+    missing = [day for day in days if day >= own and frame.where(on([day])).isEmpty()]
+    if own in missing:
         raise InputError(
-            f"sources.{name}: {table} has no rows with {source.date_column} = {run_date}; wait for the job that writes it."
+            f"sources.{name}: {table} has no rows with {source.date_column} = {own}; wait for the job that writes it."
         )
     return SourceFrame(name, frame.where(on(days)), tuple(missing), None)
 
 
-def _find_days(
-    spark: SparkSession, name: str, source: FileSource, run_date: date
-) -> tuple[dict[str, Listing], tuple[date, ...]]:
-    """What was found under the path of each day that has data, and the days that have none; nothing only if it is optional."""
-    days = _days(spark, source, run_date) if source.is_dated else [run_date]
-    paths = {day: source.path.replace("{date}", day.isoformat()) for day in days}
-    listings = find_files(spark, f"sources.{name}", list(paths.values()))
-    required = paths[run_date]
+def _find_periods(
+    spark: SparkSession, name: str, source: FileSource, run_date: Period, forward: timedelta
+) -> tuple[dict[str, Listing], tuple[Period, ...]]:
+    """What was found under the path of each day or hour that has data, and those that have none; nothing only if optional."""
+    paths = _paths(spark, name, source, run_date, forward)
+    listings = find_files(spark, f"sources.{name}", list(dict.fromkeys(paths.values())))
+    required = source.path_of(run_date)
     if not listings and source.optional:
-        return {}, ()
-    if required not in listings:
+        return {}, tuple(paths) if source.is_dated else ()
+    if required not in listings and not isinstance(run_date, Whole):
         raise InputError(f"sources.{name}: there is no {required}; check the path, or wait for the job that writes it.")
     with_data = {path: listing for path, listing in listings.items() if listing.files}
-    if required not in with_data:
+    if not with_data or (required not in with_data and not isinstance(run_date, Whole)):
         raise InputError(
             f"sources.{name}: {required} exists but contains no data file; wait for the job that writes it."
         )
     return with_data, tuple(day for day, path in paths.items() if path not in with_data)
+
+
+def _paths(
+    spark: SparkSession, name: str, source: FileSource, run_date: Period, forward: timedelta
+) -> dict[Period, str]:
+    """The path of each day or hour that a run reads. For the whole log those that are there."""
+    if not source.is_dated:
+        return {run_date: source.path}
+    if isinstance(run_date, Whole):
+        there = days_there(spark, f"sources.{name}", source.path)
+        if not there and not source.optional:
+            raise InputError(f"sources.{name}: there is no {source.path}; check the path.")
+        return {day: source.path_of(day) for day in there}
+    needed = periods_needed(source, run_date, _zone(spark), forward)
+    return {period: source.path_of(period) for period in needed}
 
 
 def _read_files(

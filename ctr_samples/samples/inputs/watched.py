@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import date
+from datetime import timedelta
 from typing import Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
 from ctr_samples.config import JobConfig
+from ctr_samples.periods import Period
 from ctr_samples.samples.inputs.elements import exploded
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_source
+from ctr_samples.samples.labels import label_reach, plan_labels
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import Use, clocks_of, of_interest
@@ -27,13 +29,16 @@ class Inputs:
     watches: Watches
 
     @classmethod
-    def read(cls, spark: SparkSession, config: JobConfig, run_date: date, *, watched: bool = True) -> Self:
+    def read(cls, spark: SparkSession, config: JobConfig, run_date: Period, *, watched: bool = True) -> Self:
         """Find the data; lists files, and reads at most a row per day of a table. Raises as :func:`read_source` does.
 
         Unless it is ``watched``, nothing is counted: for plans that run only in part.
         """
         day = Day.of(run_date, config.timezone)
-        sources = {name: read_source(spark, name, source, run_date) for name, source in config.sources.items()}
+        sources = {
+            name: read_source(spark, name, source, run_date, forward_reach(config, name))
+            for name, source in config.sources.items()
+        }
         return cls(config, day, sources, Watches.of(config, day, active=watched))
 
     def plain(self, name: str) -> DataFrame:
@@ -63,3 +68,12 @@ class Inputs:
     def _lines(self, name: str) -> dict[str, int]:
         watch = self.watches.lines.get(name)
         return {} if watch is None else asdict(watch.result())
+
+
+def forward_reach(config: JobConfig, name: str) -> timedelta:
+    """How long after a run rows of a source can still matter: actions, and the impressions that may take them."""
+    plans = plan_labels(config)
+    own = [plan.label.window for plan in plans if plan.label.source == name]
+    if config.impressions.source == name:
+        own += [label_reach(plans), config.impressions.dedup or timedelta()]
+    return max(own, default=timedelta())

@@ -108,7 +108,7 @@ class ViewJoiner:
         """The keys of a join that have too many rows for one task; measured where the log is large."""
         shown, day = self._inputs.config.impressions, self._inputs.day
         log = self._inputs.sources[shown.source]
-        if log.bytes is not None and log.bytes < LIMITS.measured_bytes:
+        if day.slices(LIMITS.slices) is None or (log.bytes is not None and log.bytes < LIMITS.measured_bytes):
             return None
         views = [(self._keys(name), KEY) for name in step.views]
         if any("." in part for part in step.on):
@@ -120,6 +120,6 @@ class ViewJoiner:
         on = named.select(joint_key([F.col(name) for name in step.on]).alias(KEY))
         return self._sliced(measure_hot_keys([(on, KEY), *views], LIMITS.rows_of_a_hot_key))
 
-    def _sliced(self, keys: tuple[str, ...]) -> HotKeys:
-        day = self._inputs.day
-        return HotKeys(keys, day.start, (day.end - day.start) / LIMITS.slices, LIMITS.slices)
+    def _sliced(self, keys: tuple[str, ...]) -> HotKeys | None:
+        cut = self._inputs.day.slices(LIMITS.slices)
+        return None if cut is None else HotKeys(keys, *cut, LIMITS.slices)

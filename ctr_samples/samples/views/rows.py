@@ -70,8 +70,8 @@ def within_reach(rows: DataFrame, day: Day, ttl: timedelta | None) -> DataFrame:
     """The rows that some impression of the day can see."""
     if EVENT_TIME not in rows.columns:
         return rows
-    reachable = rows.where(F.col(EVENT_TIME) < F.lit(day.end))
-    return reachable if ttl is None else reachable.where(F.col(EVENT_TIME) >= F.lit(day.start - ttl))
+    reachable = rows.where(day.is_before_end(F.col(EVENT_TIME)))
+    return reachable if ttl is None else reachable.where(day.goes_back(F.col(EVENT_TIME), ttl))
 
 
 def _clocks(source: DataFrame, view: EventView, where: str) -> tuple[Column, Column]:

@@ -150,10 +150,11 @@ def _made_key(on: Sequence[str]) -> Column:
 
 def _hot_keys(step: JoinStep, chosen: Sequence[Canary], day: Day) -> HotKeys | None:
     """Some keys are hot where one may be, so that the rows that are carried from slice to slice are looked at too."""
-    if step.method != "union" or len(step.on) > 1:
+    cut = day.slices(_SLICES)
+    if step.method != "union" or len(step.on) > 1 or cut is None:
         return None
     keys = tuple(str(key[0]) for one in chosen[::_ONE_HOT_OF] if (key := one.key(step.on)) is not None)
-    return HotKeys(keys, day.start, (day.end - day.start) / _SLICES, _SLICES)
+    return HotKeys(keys, *cut, _SLICES)
 
 
 def _how(config: JobConfig, name: str) -> AsOf:

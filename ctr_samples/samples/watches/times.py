@@ -273,9 +273,9 @@ def _of_histories(config: JobConfig, day: Day, source: str, frame: DataFrame) ->
         if history.source == source:
             where, text = f"histories.{name}", history.time or ""
             time = time_column(frame, text, f"{where}.time")
-            near = time < F.lit(day.end)
+            near = day.is_before_end(time)
             if history.within is not None:
-                near &= time >= F.lit(day.start - history.within)
+                near &= day.goes_back(time, history.within)
             applies = _applies(frame, history.where, f"{where}.where")
             yield Clock(f"{where}.time", text, time, applies, _or_wrong(near, time))
 
@@ -299,8 +299,8 @@ def _near(view: View, day: Day, time: Column) -> Column:
         return in_windows(time, view, day)
     if isinstance(view, StaticView | DailyCountView):
         return F.lit(True)
-    before_end = time < F.lit(day.end)
-    return before_end if view.max_age is None else before_end & (time >= F.lit(day.start - view.max_age))
+    before_end = day.is_before_end(time)
+    return before_end if view.max_age is None else before_end & day.goes_back(time, view.max_age)
 
 
 def _applies(frame: DataFrame, condition: str | None, where: str) -> Column:

@@ -1,0 +1,192 @@
+"""Periods: what one run makes. A day is a ``date``; an hour and the whole log have types of their own.
+
+Each has a name, which sorts by time (``isoformat``, and ``str``): ``2019-06-05``, ``2019-06-05T07``, ``all``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
+from itertools import groupby
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from ctr_samples.errors import UsageError
+
+Grain = Literal["day", "hour", "all"]
+
+_DAY, _MINUTE = timedelta(days=1), timedelta(minutes=1)
+_NAME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:T([0-9]{2})(b?))?")
+_EXAMPLES = {"day": "a day such as 2019-11-26", "hour": "an hour such as 2019-11-26T07", "all": "`all`"}
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """An hour that the clocks show on a day. Where they are put back and show it again, ``again`` is the second one."""
+
+    day: date
+    hour: int
+    again: bool = False
+
+    def isoformat(self) -> str:
+        """``2019-06-05T07``; ``2019-10-27T02b`` for the second of two."""
+        return f"{self.day}T{self.hour:02}{'b' if self.again else ''}"
+
+    def __str__(self) -> str:
+        return self.isoformat()
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """The whole log, whatever days it has."""
+
+    def isoformat(self) -> str:
+        """``all``."""
+        return "all"
+
+    def __str__(self) -> str:
+        return self.isoformat()
+
+
+WHOLE = Whole()
+Period = date | Hour | Whole
+"""All of one sample set are of one kind."""
+
+
+def parse_day(text: str) -> date:
+    """``"2019-06-05"`` -> a date; UsageError for anything else, also for days that no calendar has."""
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        raise UsageError(f"The date is {text!r}; expected a day such as 2019-11-26.")
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"The date is {text!r}, which is not in the calendar.") from None
+    if not 1971 <= day.year <= 2199:  # leaves room for windows on both sides of what Spark and Python can count
+        raise UsageError(f"The date is {text!r}; expected a day from 1971 to 2199.")
+    return day
+
+
+def parse_period(text: str) -> Period:
+    """The period of a name; UsageError for anything else."""
+    if text == str(WHOLE):
+        return WHOLE
+    match = _NAME.fullmatch(text)
+    if match is None or match[2] is None:
+        return parse_day(text)
+    if int(match[2]) >= 24:
+        raise UsageError(f"The date is {text!r}; expected {_EXAMPLES['hour']}, with an hour from 00 to 23.")
+    return Hour(parse_day(match[1]), int(match[2]), bool(match[3]))
+
+
+def is_period(text: str) -> bool:
+    """Whether a period has this name."""
+    try:
+        parse_period(text)
+    except UsageError:
+        return False
+    return True
+
+
+def grain_of(period: Period) -> Grain:
+    """The kind of a period."""
+    return "day" if isinstance(period, date) else "hour" if isinstance(period, Hour) else "all"
+
+
+def check_period(period: Period, grain: Grain, timezone: str) -> None:
+    """UsageError unless a run of a configuration can make it: it is of its grain, and the clocks of its zone show it."""
+    if grain_of(period) != grain:
+        raise UsageError(
+            f"The date is '{period}', but the configuration has `grain: {grain}`; give {_EXAMPLES[grain]}."
+        )
+    span_of(period, timezone)
+
+
+def calendar_day(period: Period) -> date | None:
+    """The day that a period lies on; None for the whole log."""
+    return period.day if isinstance(period, Hour) else period if isinstance(period, date) else None
+
+
+def periods_between(first: Period, last: Period, timezone: str) -> list[Period]:
+    """All days, or all hours that the clocks show, from the first to the last.
+
+    UsageError where the last is before the first, or both are not of one kind.
+    """
+    begin, end = calendar_day(first), calendar_day(last)
+    if grain_of(first) != grain_of(last) or begin is None or end is None:
+        raise UsageError(f"Found {first} and {last}; expected two days, or two hours such as 2019-11-26T07.")
+    if str(last) < str(first):
+        kind = grain_of(first)
+        raise UsageError(f"The last {kind} is {last}, before the first, {first}; expected it to be the same or later.")
+    days = [begin + n * _DAY for n in range((end - begin).days + 1)]
+    if isinstance(first, date):
+        return list(days)
+    hours = [hour for day in days for hour in hours_of(day, timezone)]
+    return [hour for hour in hours if str(first) <= str(hour) <= str(last)]
+
+
+def days_before(period: Period, days: int) -> Period | None:
+    """The same period so many days earlier: the same day or hour by the clocks. The whole log has none."""
+    if isinstance(period, Hour):
+        return Hour(period.day - days * _DAY, period.hour)
+    return period - days * _DAY if isinstance(period, date) else None
+
+
+def next_of(period: Period) -> Period | None:
+    """The day or the hour of the clocks that comes next; None after the whole log."""
+    if isinstance(period, Hour):
+        return Hour(period.day, period.hour + 1) if period.hour < 23 else Hour(period.day + _DAY, 0)
+    return period + _DAY if isinstance(period, date) else None
+
+
+def span_of(period: Period, timezone: str) -> tuple[datetime, datetime] | None:
+    """Start and end in UTC: midnight to midnight of local time, or while the clocks show the hour. None for the whole log.
+
+    UsageError for an hour that the clocks skip.
+    """
+    if isinstance(period, Whole):
+        return None
+    if isinstance(period, Hour):
+        spans = hours_of(period.day, timezone)
+        if period not in spans:
+            raise UsageError(
+                f"The date is '{period}', but the clocks of {timezone} do not show that hour; choose another."
+            )
+        return spans[period]
+    return _midnight(period, timezone), _midnight(period + _DAY, timezone)
+
+
+@lru_cache(maxsize=1024)
+def hours_of(day: date, timezone: str) -> dict[Hour, tuple[datetime, datetime]]:
+    """The hours that the clocks show on a day, in order, each with its start and end in UTC; 23 or 25 when the clocks change.
+
+    Each minute of the day lies in one of them, also where the clocks are moved by half an hour.
+    """
+    zone, start, end = ZoneInfo(timezone), _midnight(day, timezone), _midnight(day + _DAY, timezone)
+
+    def hour_at(minute: datetime) -> Hour:
+        local = minute.astimezone(zone)
+        return Hour(day, local.hour, local.fold == 1)
+
+    minutes = [start + n * _MINUTE for n in range((end - start) // _MINUTE)]
+    spans = {hour: list(some) for hour, some in groupby(minutes, hour_at)}
+    return {hour: (some[0], some[-1] + _MINUTE) for hour, some in spans.items()}
+
+
+def moment_of(name: str) -> datetime | None:
+    """The first moment of a period by its name, as if it were in UTC; None for the whole log."""
+    match = _NAME.fullmatch(name)
+    return datetime.fromisoformat(f"{match[1]}T{match[2] or '00'}").replace(tzinfo=UTC) if match else None
+
+
+def local_days(start: datetime, end: datetime, timezone: str) -> Iterator[date]:
+    """The days of local time that an interval touches, in order."""
+    zone = ZoneInfo(timezone)
+    first, last = start.astimezone(zone).date(), (end - timedelta(microseconds=1)).astimezone(zone).date()
+    return (first + n * _DAY for n in range((last - first).days + 1))
+
+
+def _midnight(day: date, timezone: str) -> datetime:
+    return datetime.combine(day, time(), ZoneInfo(timezone)).astimezone(UTC)

@@ -1,0 +1,88 @@
+"""What a run of an hour, or of the whole log, reads of dated sources."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ctr_samples.config.source import ColumnarSource, JsonSource
+from ctr_samples.errors import InputError
+from ctr_samples.periods import WHOLE, Hour
+from ctr_samples.samples.inputs.sources import days_needed, periods_needed, read_source
+from ctr_samples.sparksql.session import run_session
+
+WEDNESDAY = date(2019, 6, 5)
+HOUR = timedelta(hours=1)
+
+
+def source(path: Path | str, **keys: object) -> JsonSource:
+    return JsonSource.model_validate({"format": "json", "path": str(path), "schema": "a INT", **keys})
+
+
+def write(path: Path, number: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'{{"a": {number}}}\n')
+
+
+@pytest.mark.parametrize(
+    ("hour", "forward", "last"),
+    [(7, HOUR, "2019-06-05"), (22, HOUR, "2019-06-05"), (23, HOUR, "2019-06-06"), (23, timedelta(), "2019-06-05")],
+)
+def test_an_hour_reads_no_later_day_than_its_windows_reach(hour: int, forward: timedelta, last: str) -> None:
+    log = source("log/{date}", days_before=1, days_after=1)
+    days = days_needed(log, Hour(WEDNESDAY, hour), "UTC", forward)
+    assert [str(days[0]), str(days[-1])] == ["2019-06-04", last]
+
+
+def test_an_hour_needs_as_many_days_before_it_as_its_day_does() -> None:
+    log = source("log/{date}", days_before=3)
+    assert days_needed(log, Hour(WEDNESDAY, 23), "UTC")[0] == days_needed(log, WEDNESDAY, "UTC")[0]
+
+
+def test_a_path_with_the_hour_is_read_for_each_hour_in_reach() -> None:
+    log = source("log/{date}/{hour}", days_before=1, days_after=1)
+    hours = periods_needed(log, Hour(WEDNESDAY, 7), "UTC", timedelta(minutes=90))
+    assert (str(hours[0]), str(hours[-1]), len(hours)) == ("2019-06-04T07", "2019-06-05T09", 27)
+    assert log.path_of(hours[0]) == "log/2019-06-04/07"
+
+
+def test_hourly_directories_are_read_and_those_to_come_are_reported(spark: SparkSession, tmp_path: Path) -> None:
+    for hour in (5, 6, 7):
+        write(tmp_path / f"dt=2019-06-05/hour={hour:02}/x.json", hour)
+    log = source(f"{tmp_path}/dt={{date}}/hour={{hour}}", days_after=1)
+    found = read_source(run_session(spark, "UTC"), "log", log, Hour(WEDNESDAY, 7), HOUR)
+    assert [row.a for row in found.frame.collect()] == [7]
+    assert found.snapshot["missing_days"] == ["2019-06-05T08"]
+    with pytest.raises(InputError, match=r"there is no .*/dt=2019-06-05/hour=09; check the path"):
+        read_source(run_session(spark, "UTC"), "log", log, Hour(WEDNESDAY, 9), HOUR)
+
+
+def test_an_hour_that_comes_twice_has_one_directory(spark: SparkSession, tmp_path: Path) -> None:
+    write(tmp_path / "2019-10-27/02/x.json", 2)
+    log = source(f"{tmp_path}/{{date}}/{{hour}}")
+    second = Hour(date(2019, 10, 27), 2, again=True)
+    found = read_source(run_session(spark, "Europe/Berlin"), "log", log, second)
+    assert [row.a for row in found.frame.collect()] == [2]
+
+
+@pytest.mark.parametrize("pattern", ["log/{date}/x.json", "log/{date}", "log/dt={date}/part-*", "log-{date}.json"])
+def test_the_whole_log_has_every_day_that_is_there(spark: SparkSession, tmp_path: Path, pattern: str) -> None:
+    for number in (3, 5, 14):
+        path = pattern.replace("{date}", f"2019-06-{number:02}").replace("*", "0.json")
+        write(tmp_path / path if path.endswith("json") else tmp_path / path / "x.json", number)
+    found = read_source(run_session(spark, "UTC"), "log", source(tmp_path / pattern), WHOLE)
+    assert sorted(row.a for row in found.frame.collect()) == [3, 5, 14]
+    assert (found.missing_days, len(found.files or ())) == ((), 3)
+
+
+def test_the_whole_log_without_a_day_is_refused_unless_it_is_optional(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"there is no .*/\{date\}; check the path"):
+        read_source(run_session(spark, "UTC"), "log", source(tmp_path / "{date}"), WHOLE)
+    absent = ColumnarSource.model_validate(
+        {"format": "parquet", "path": f"{tmp_path}/{{date}}", "schema": "a INT", "optional": True}
+    )
+    found = read_source(run_session(spark, "UTC"), "log", absent, WHOLE)
+    assert (found.frame.collect(), found.absent, found.missing_days) == ([], f"{tmp_path}/{{date}}", ())
