@@ -80,9 +80,9 @@ def test_a_run_prints_the_manifest_on_stdout_and_the_summary_on_stderr(
         (["--date", "../2019"], 2, "error: The date is '../2019'; expected a day such as 2019-11-26."),
         (["--set", "output.pth=x"], 2, "output.pth: unknown key; did you mean 'path'?"),
         (
-            ["--set", "labels.clicked.where=reflect('a','b')"],
+            ["--set", "labels.clicked.expr=reflect('a','b')"],
             2,
-            "labels.clicked.where: the function reflect is not allowed",
+            "labels.clicked.expr: the function reflect is not allowed",
         ),
         (["--set", "sources.log.path=nowhere"], 3, "error: sources.log: there is no nowhere; check the path"),
         (["--set", "impressions.article=item"], 3, "no column 'item'; did you mean 'item_id'?"),
