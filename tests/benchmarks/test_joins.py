@@ -22,7 +22,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from ctr_samples.samples.histories.chunks import HistoryPlan
+from ctr_samples.samples.histories.chunks import KEY, HistoryPlan
 from ctr_samples.samples.histories.join import join_history
 from ctr_samples.samples.views.as_of import AsOf, Join
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys
@@ -247,12 +247,35 @@ def test_a_row_costs_the_same_at_any_size(spark: SparkSession) -> None:
         print(f"union, {rows:,} impressions: {median:.2f} s, {median / rows * 1e6:.2f} microseconds for each")
 
 
+def test_views_on_several_keys(spark: SparkSession) -> None:
+    rows = min(SCALE)
+    keys = [f"key_{n}" for n in range(8)]
+    wide = shown(spark, rows, rows // 20)
+    made = [number(key, rows // 20).alias(key) for key in keys]
+    with_id = wide.withColumn("id", F.col("impression.impression_id"))
+    left = cached(with_id.select(F.struct("impression.*", *made).alias("impression"), "clicked"))
+    right = known(spark, rows // 10, rows // 20)
+
+    def join(count: int) -> None:
+        joined = left
+        for key in keys[:count]:
+            how = AsOf(f"of_{key}", f"impression.{key}", TTL, in_order=True)
+            joined = join_by_union(joined, [Join(how, right)])
+        noop(joined)
+
+    median = seconds_of({str(count): partial(join, count) for count in (2, 4, 8)})
+    print(f"\n{rows:,} impressions, {rows // 10:,} rows of each view, each view on a key of its own")
+    for count, seconds in median.items():
+        print(f"  {count} views {seconds:7.2f} s, {seconds / int(count):.2f} s each")
+    left.unpersist()
+
+
 @pytest.mark.parametrize("hot_share", [0.0, 0.04])
 def test_histories(spark: SparkSession, hot_share: float) -> None:
     users, rows = max(ACTIONS // 20, 1), ACTIONS // 5
     actions = cached(
         spark.range(0, ACTIONS, 1, 8).select(
-            user("acts", users, hot_share).alias("user"),
+            user("acts", users, hot_share).alias(KEY),
             instant("acted", -6 * DAY_S, DAY_S).alias("time"),
             number("acted on", 50_000).alias("item"),
             F.lit(None).cast("string").alias("request"),
@@ -264,13 +287,13 @@ def test_histories(spark: SparkSession, hot_share: float) -> None:
         "history": lambda: noop(join_history(left, actions, plan, actions)),
         "one shuffle and sort of both": lambda: noop(
             left.select(
-                F.col("impression.user").alias("user"),
+                F.col("impression.user").alias(KEY),
                 F.col("impression.impression_time").alias("time"),
                 F.struct("*").alias("left"),
             )
             .unionByName(actions, allowMissingColumns=True)
-            .repartition("user")
-            .sortWithinPartitions("user", "time")
+            .repartition(KEY)
+            .sortWithinPartitions(KEY, "time")
         ),
     }
     medians = seconds_of(ways)
