@@ -47,7 +47,10 @@ def only_fitted(config: JobConfig) -> JobConfig:
     """The configuration with the features that are fitted, and the views and histories that they need."""
     features = {name: feature for name, feature in config.features.items() if feature.is_fitted}
     texts = " ".join(text for f in features.values() for text in (f.from_, f.expr, f.at) if text).replace("`", "")
-    views = {name: view for name, view in config.views.items() if f"{name}." in texts}
+    wanted = [name for name in config.views if f"{name}." in texts]
+    for name in wanted:  # grows while it is read: what gives a key may need a key itself
+        wanted += [other for other in config.views[name].looked_up_in if other not in wanted]
+    views = {name: view for name, view in config.views.items() if name in wanted}
     histories = {name: history for name, history in config.histories.items() if f"{name}." in texts}
     return config.model_copy(update={"features": features, "views": views, "histories": histories, "sampling": None})
 

@@ -18,6 +18,7 @@ from ctr_samples.explain.gather import Gatherer, Sought
 from ctr_samples.explain.rules import RowEvidence, judge_rows
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.training_rows import only_fitted
 from ctr_samples.samples.views.as_of import plan_joins
 from ctr_samples.samples.views.joiner import declared_facts
 
@@ -234,3 +235,11 @@ def test_an_explanation_follows_the_chain_to_the_rows_that_a_run_joins(spark: Sp
         label = evidence.labels["clicked"]
         assert isinstance(label, RowEvidence)
         assert (label.expr, label.value or 0) == ("clicked", row.clicked)
+
+
+def test_fitting_reads_the_views_that_give_keys_to_those_it_needs(tmp_path: Path) -> None:
+    path = written(tmp_path, "union", {})
+    scaled = "  parent: {from: parent.v, dtype: float32, scale: standardise}"
+    text = path.read_text().replace("  parent: {from: parent.v, dtype: float32}", scaled)
+    path.write_text(text + "fitted: {path: fitted}\n")
+    assert set(only_fitted(load_config(path).config).views) == {"parent", "category", "item"}
