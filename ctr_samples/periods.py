@@ -109,6 +109,11 @@ def calendar_day(period: Period) -> date | None:
     return period.day if isinstance(period, Hour) else period if isinstance(period, date) else None
 
 
+def overlap(one: Period, other: Period) -> bool:
+    """Whether two periods are the same, or one lies in the other."""
+    return one == other or one in (WHOLE, calendar_day(other)) or other in (WHOLE, calendar_day(one))
+
+
 def periods_between(first: Period, last: Period, timezone: str) -> list[Period]:
     """All days, or all hours that the clocks show, from the first to the last.
 

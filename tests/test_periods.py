@@ -16,6 +16,7 @@ from ctr_samples.periods import (
     hours_of,
     moment_of,
     next_of,
+    overlap,
     parse_day,
     parse_period,
     periods_between,
@@ -164,6 +165,17 @@ def test_an_hour_is_compared_with_the_same_hour_of_earlier_days() -> None:
     assert days_before(Hour(BACK, 2, again=True), 7) == Hour(date(2019, 10, 20), 2)
     assert days_before(WEDNESDAY, 7) == date(2019, 5, 29)
     assert days_before(WHOLE, 1) is None
+
+
+def test_an_hour_lies_in_its_day_and_everything_in_the_whole_log() -> None:
+    seven, eight = Hour(WEDNESDAY, 7), Hour(WEDNESDAY, 8)
+    assert overlap(seven, seven)
+    assert overlap(seven, WEDNESDAY)
+    assert overlap(WEDNESDAY, seven)
+    assert overlap(WHOLE, seven)
+    assert overlap(WEDNESDAY, WHOLE)
+    assert not overlap(seven, eight)
+    assert not overlap(seven, date(2019, 6, 6))
 
 
 def test_after_the_last_hour_of_a_day_comes_the_first_of_the_next() -> None:

@@ -95,7 +95,6 @@ def _run(
     before_verdict: Callable[[], None],
 ) -> RunResult:
     started, config = time.monotonic(), loaded.config
-    check_period(run_date, config.grain, config.timezone)
     loaded.refuse_secrets()
 
     reporter.stage("checking the inputs")
@@ -219,6 +218,7 @@ def read_inputs(
     spark: SparkSession, config: JobConfig, run_date: Period, reporter: Reporter, *, watched: bool = True
 ) -> Inputs:
     """The inputs of a day, in a session of their own; warns of each optional source that is absent: its path may be wrong."""
+    check_period(run_date, config.grain, config.timezone)
     inputs = Inputs.read(run_session(spark, config.timezone), config, run_date, watched=watched)
     for name, place in inputs.absent():
         reporter.warn(f"sources.{name}: there is no {place}; the source is optional and is read as empty.")

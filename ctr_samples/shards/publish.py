@@ -109,11 +109,10 @@ def check_directory(storage: Storage, day: Period) -> None:
 
 def _check_grain(storage: Storage, period: Period) -> None:
     """Refuse to put hours beside a day, or a whole log beside days: readers would take one for the other."""
-    others: set[str] = set()
+    whole = isinstance(period, Whole)
+    others = {name for name in storage.names("") if (kind := day_of(name)) and isinstance(kind, Whole) is not whole}
     if isinstance(period, Hour):
-        others = {"data", "manifests"} & set(storage.names(day_directory(period.day)))
-    elif isinstance(period, Whole):
-        others = {name for name in storage.names("") if name.startswith("dt=")}
+        others |= {"data", "manifests"} & set(storage.names(day_directory(period.day)))
     if others:
         raise InputError(
             f"{storage.url} holds {min(others)} of a sample set with another `grain` than that of {period}; choose another "

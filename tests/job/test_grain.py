@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from jsonschema import validate
+from manifests import manifest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -24,7 +25,7 @@ from ctr_samples.periods import WHOLE, Hour, Period, periods_between
 from ctr_samples.quality.metrics import Generation
 from ctr_samples.readers.sample_set import open_samples
 from ctr_samples.records.read import first_examples
-from ctr_samples.shards import Manifest, latest_manifest, open_storage, published_days
+from ctr_samples.shards import Manifest, check_directory, latest_manifest, open_storage, publish, published_days
 
 PROJECT = Path(__file__).parent.parent.parent
 TUESDAY, WEDNESDAY = date(2019, 6, 4), date(2019, 6, 5)
@@ -234,6 +235,14 @@ def test_a_run_of_another_grain_is_refused(spark: SparkSession, config: Path, gr
 def test_hours_are_not_put_beside_a_day(spark: SparkSession, config: Path, wednesday: Manifest) -> None:
     with pytest.raises(InputError, match="of a sample set with another `grain` than that of 2019-06-05T07"):
         job.run(spark, load_config(config, ["grain=hour"]), Hour(WEDNESDAY, 7))
+
+
+@pytest.mark.parametrize(("first", "second"), [(WHOLE, WEDNESDAY), (WEDNESDAY, WHOLE), (WHOLE, Hour(WEDNESDAY, 7))])
+def test_a_whole_log_and_its_days_are_not_put_into_one_directory(tmp_path: Path, first: Period, second: Period) -> None:
+    storage = open_storage(tmp_path)
+    publish(storage, manifest(run_date=str(first)))
+    with pytest.raises(InputError, match=f"of a sample set with another `grain` than that of {second}"):
+        check_directory(storage, second)
 
 
 def test_a_day_is_not_put_beside_its_hours(

@@ -60,6 +60,15 @@ def test_hourly_directories_are_read_and_those_to_come_are_reported(spark: Spark
         read_source(run_session(spark, "UTC"), "log", log, Hour(WEDNESDAY, 9), HOUR)
 
 
+def test_a_day_of_hourly_directories_has_those_that_are_there(spark: SparkSession, tmp_path: Path) -> None:
+    for hour in (5, 6):
+        write(tmp_path / f"2019-06-05/{hour:02}/x.json", hour)
+    found = read_source(run_session(spark, "UTC"), "log", source(f"{tmp_path}/{{date}}/{{hour}}"), WEDNESDAY)
+    assert sorted(row.a for row in found.frame.collect()) == [5, 6]
+    with pytest.raises(InputError, match=r"there is no .*/2019-06-06/00; check the path"):
+        read_source(run_session(spark, "UTC"), "log", source(f"{tmp_path}/{{date}}/{{hour}}"), date(2019, 6, 6))
+
+
 def test_an_hour_that_comes_twice_has_one_directory(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path / "2019-10-27/02/x.json", 2)
     log = source(f"{tmp_path}/{{date}}/{{hour}}")

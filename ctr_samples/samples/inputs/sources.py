@@ -18,7 +18,7 @@ from pyspark.sql.types import DateType, StringType, StructField, StructType, Tim
 from ctr_samples.config import CatalogSource, CsvSource, DatabaseSource, FileSource, JsonSource, Source, TextSource
 from ctr_samples.config.source import SourceKind
 from ctr_samples.errors import ConfigError, InputError
-from ctr_samples.periods import Hour, Period, Whole, calendar_day, hours_of, local_days, span_of
+from ctr_samples.periods import Hour, Period, Whole, calendar_day, hours_of, local_days, overlap, span_of
 from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.samples.inputs.databases import open_database_table, place_of, without_secrets
 from ctr_samples.samples.inputs.json_lines import objects_of
@@ -103,9 +103,10 @@ def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timede
     reach, own = _reach(source, run_date, zone, forward), calendar_day(run_date)
     if reach is None or own is None:
         return []
-    first, *_, last = [own, *local_days(*reach, zone)]
-    later = [] if isinstance(run_date, Hour) else [own + timedelta(days=source.days_after)]
-    first, last = min(own - timedelta(days=source.days_before), first), max([own, last, *later])
+    touched = [own - timedelta(days=source.days_before), *local_days(*reach, zone)]
+    if not isinstance(run_date, Hour):
+        touched.append(own + timedelta(days=source.days_after))
+    first, last = min(touched), max(touched)
     return [first + timedelta(days=n) for n in range((last - first).days + 1)]
 
 
@@ -206,16 +207,14 @@ def _find_periods(
     """What was found under the path of each day or hour that has data, and those that have none; nothing only if optional."""
     paths = _paths(spark, name, source, run_date, forward)
     listings = find_files(spark, f"sources.{name}", list(dict.fromkeys(paths.values())))
-    required = source.path_of(run_date)
     if not listings and source.optional:
         return {}, tuple(paths) if source.is_dated else ()
-    if required not in listings and not isinstance(run_date, Whole):
-        raise InputError(f"sources.{name}: there is no {required}; check the path, or wait for the job that writes it.")
+    own = [path for period, path in paths.items() if overlap(period, run_date)]
+    if not any(path in listings for path in own):
+        raise InputError(f"sources.{name}: there is no {own[0]}; check the path, or wait for the job that writes it.")
     with_data = {path: listing for path, listing in listings.items() if listing.files}
-    if not with_data or (required not in with_data and not isinstance(run_date, Whole)):
-        raise InputError(
-            f"sources.{name}: {required} exists but contains no data file; wait for the job that writes it."
-        )
+    if not any(path in with_data for path in own):
+        raise InputError(f"sources.{name}: {own[0]} exists but contains no data file; wait for the job that writes it.")
     return with_data, tuple(day for day, path in paths.items() if path not in with_data)
 
 

@@ -1,4 +1,4 @@
-"""What one run makes: keys that fit a day, an hour, or the whole log, and are refused elsewhere."""
+"""The key `grain`: keys that fit a day, an hour, or the whole log, and are refused elsewhere."""
 
 from __future__ import annotations
 
