@@ -26,7 +26,7 @@ MOST_SAMPLED = 1_000_000 if _MAX_BY_TAKES_K else 16
 _CALL_SITES = "_enable_debugging_cache"  # since Spark 4.1: whether call sites are remembered; None: not yet asked
 _SWITCH = threading.Lock()
 _BEFORE: list[Any] = []
-"""What that was before each block that is open now, in any thread: what the first one found is what the last one leaves."""
+"""What that was before each block that is open now, in any thread; the last one to end restores what the first one found."""
 
 
 def all_by(values: Column, number: Column, most: int) -> Column:
@@ -66,9 +66,7 @@ def without_call_sites() -> Iterator[None]:
         yield
     finally:
         with _SWITCH:
-            before = _BEFORE.pop()
-            if not _BEFORE:
-                setattr(pyspark.errors.utils, _CALL_SITES, before)
+            setattr(pyspark.errors.utils, _CALL_SITES, _BEFORE.pop())
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

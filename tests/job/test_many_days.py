@@ -110,6 +110,24 @@ def test_a_later_day_that_fails_first_keeps_no_earlier_one_from_being_published(
     assert became(days.outcomes()) == ["published", "published", "refused", "not tried"]
 
 
+def test_a_day_that_was_written_before_an_earlier_one_was_refused_is_not_published(
+    backfill: Callable[..., Backfill],
+) -> None:
+    third_is_written = threading.Event()
+
+    def second_is_refused_last(day: date, before_verdict: Callable[[], None]) -> RunResult:
+        if day == SECOND:
+            assert third_is_written.wait(60)
+            raise GateRefused("Nothing was published: too few clicks.")
+        if day == THIRD:
+            third_is_written.set()
+        before_verdict()
+        return published(day)
+
+    days = backfill(second_is_refused_last, parallel=3)
+    assert became(days.outcomes()) == ["published", "refused", "not tried", "not tried"]
+
+
 def test_a_person_who_stops_it_gets_what_was_done_and_the_jobs_of_the_others_are_cancelled(
     backfill: Callable[..., Backfill], monkeypatch: pytest.MonkeyPatch
 ) -> None:
