@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import LoadedConfig
@@ -83,9 +82,8 @@ class Backfill:
         with ThreadPoolExecutor(self.parallel, "day") as threads:
             try:
                 for day in self.days:
-                    # A thread sees the values to mask, and Spark's settings for jobs, as its starter does.
-                    make = inheritable_thread_target(self.spark)(partial(self._made, day, tuple(made)))
-                    made.append(threads.submit(copy_context().run, make))
+                    # In its starter's context a thread knows the values to mask.
+                    made.append(threads.submit(copy_context().run, self._made, day, tuple(made)))
                 for each in made:
                     outcome = each.result()
                     if outcome.error is not None and not self.keep_going:
