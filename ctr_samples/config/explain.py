@@ -105,7 +105,7 @@ def _view(view: View) -> str:
     else:
         what = f"the last row of {view.source} for {same}"
     before = "not after" if view.inclusive else "before"
-    return f"{what} that became true {before} the impression{_known(view)}, {_age(view)}"
+    return f"{what} that became true {before} the impression{_known(view)}{_unless_ended(view)}, {_age(view)}"
 
 
 def _windows(view: WindowView, same: str) -> str:
@@ -122,6 +122,13 @@ def _known(view: AgingView) -> str:
     if isinstance(view, EventView) and view.available_time is not None:
         return f", once known ({view.available_time})"
     return f", once {format_duration(view.delay)} have passed" if view.delay else ""
+
+
+def _unless_ended(view: AgingView) -> str:
+    if not isinstance(view, EventView) or view.valid_to is None:
+        return ""
+    known = f", as far as was known by then ({view.closed_available})" if view.closed_available else ""
+    return f", and that had not ended ({view.valid_to}){known}"
 
 
 def _histories(config: JobConfig) -> Iterator[str]:

@@ -186,6 +186,16 @@ class EventView(AgingView, TimedView):
         None,
         description="Instead of `available_after`: when a row was known to the system. It is used from that instant on.",
     )
+    valid_to: Expression | None = Field(
+        None,
+        description="When a row ceased to be true, if its table says so; null, or a time from the year 9999 on, for a row that "
+        "has not. A date is the first moment of its day.",
+    )
+    closed_available: Expression | None = Field(
+        None,
+        description="With `valid_to`: when it was known that a row ceased to be true. Default, also for rows where it is null: "
+        "as soon as it did.",
+    )
     inclusive: bool = Field(False, description=_INCLUSIVE)
     sequence: Expression | None = Field(None, description=_SEQUENCE)
     tombstone: Expression | None = Field(None, description=_TOMBSTONE)
@@ -196,10 +206,16 @@ class EventView(AgingView, TimedView):
             raise ValueError("give `available_time` or `available_after`, not both")
         return self
 
+    @model_validator(mode="after")
+    def _closed_if_it_ends(self) -> Self:
+        if self.closed_available is not None and self.valid_to is None:
+            raise ValueError("`closed_available` needs `valid_to`, which says when a row ceased to be true")
+        return self
+
     @property
     def known_in_order(self) -> bool:
-        """Not with an `available_time`, which may be any."""
-        return self.available_time is None
+        """Not with an `available_time`, which may be any. Rows that end are cut into pieces that come in order."""
+        return self.available_time is None or self.valid_to is not None
 
 
 class SnapshotView(AgingView):
@@ -260,7 +276,7 @@ class DailyCountView(AgingView, TimedView):
     told_by: ClassVar[str] = "`daily_counts` is for daily counts"
     instead: ClassVar = {
         "available_time": "a counted day has no such column: say `available_after` instead.",
-        **dict.fromkeys(("sequence", "tombstone"), "its rows are counted. Remove one."),
+        **dict.fromkeys(("sequence", "tombstone", "valid_to", "closed_available"), "its rows are counted. Remove one."),
     }
     is_daily: ClassVar[bool] = True
 

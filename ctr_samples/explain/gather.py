@@ -49,7 +49,16 @@ from ctr_samples.samples.labels import (
 )
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.sampling import DOWN_SAMPLED
-from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE
+from ctr_samples.samples.views.as_of import (
+    AVAILABLE_TIME,
+    CLOSED,
+    EVENT_TIME,
+    GONE,
+    KEY,
+    PAYLOAD,
+    SEQUENCE,
+    VALID_TO,
+)
 from ctr_samples.samples.views.keys import level_of
 from ctr_samples.samples.views.rows import usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, joint_key
@@ -334,6 +343,8 @@ def _feature_row(row: Any) -> FeatureRow:
         values[PAYLOAD].asDict(),
         values.get(SEQUENCE),
         bool(values.get(GONE)),
+        _utc(values.get(VALID_TO)),
+        _utc(values.get(CLOSED)),
     )
 
 

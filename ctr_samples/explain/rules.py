@@ -51,13 +51,15 @@ class LabelRules:
 
 @dataclass(frozen=True, slots=True)
 class FeatureRow:
-    """A row of a view with the impression's key."""
+    """A row of a view with the impression's key; ``valid_to`` is when it ended, ``closed`` when that was known."""
 
     event_time: datetime
     available_time: datetime
     values: Mapping[str, Any]
     sequence: Any = None
     gone: bool = False
+    valid_to: datetime | None = None
+    closed: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,19 @@ def _hidden(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
         return f"it became true {when} the impression"
     if row.available_time > at:
         return f"it was true, but not known until {in_words(row.available_time - at)} after the impression"
-    return None
+    return _ended(at, row, rules)
+
+
+def _ended(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
+    """Why an impression saw that a row was true no more, or None."""
+    end = row.valid_to
+    if end is None or end > at or (end == at and not rules.inclusive):
+        return None
+    when = end.astimezone(rules.zone).isoformat(" ")
+    if end <= row.event_time:
+        return f"the row was never true: it ended at {when}, not after it began"
+    known = end if row.closed is None else row.closed
+    return None if known > at else f"the row had ended at {when}"
 
 
 def _invalid(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:

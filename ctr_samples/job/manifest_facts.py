@@ -18,13 +18,14 @@ from ctr_samples.vocabulary import FittedState
 
 def view_facts(watches: Watches, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:
     """For each view how many samples found a row, how old those were, and what the view's rows were like."""
-    clocks, joined = watches.clocks.result(), watches.joins.result()
+    clocks, joined, ends = watches.clocks.result(), watches.joins.result(), watches.ends.result()
     return {
         name: {
             "matched": view.matched,
             "match_rate": round(view.matched / joined.samples, 6) if joined.samples else 0.0,
             **view.ages,
             **counts_of_view(clocks, name),
+            **ends.get(name, {}),
             **canaries.get(name, {}),
         }
         for name, view in joined.views.items()

@@ -205,6 +205,18 @@ def test_a_view_without_ttl_or_with_static_and_times_is_refused(tmp_path: Path) 
             "event_time: t, available_time: k, available_after: 1h, ttl: 1d",
             "give `available_time` or `available_after`",
         ),
+        (
+            "event_time: t, closed_available: k, ttl: 1d",
+            "`closed_available` needs `valid_to`, which says when a row ceased to be true",
+        ),
+        (
+            "snapshot: ds, ttl: 3d, valid_to: e",
+            "`valid_to` is for events and `snapshot` is for snapshots; a view is one of them. Remove one.",
+        ),
+        (
+            "event_time: t, ttl: 3d, valid_to: e, daily_counts: {days: 1, counts: {n: true}}",
+            "`valid_to` is for events and `daily_counts` is for daily counts; its rows are counted. Remove one.",
+        ),
         ("snapshot: ds, ttl: 12h", "found `ttl: 12h` with `publish_delay: 0s`: the newest row is 1d old"),
         (
             "snapshot: ds, ttl: 2d, publish_delay: 24001m",

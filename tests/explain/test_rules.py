@@ -127,6 +127,23 @@ def test_the_best_row_may_be_too_old_or_a_tombstone() -> None:
     assert judged([row(0)], inclusive=True) == [(True, "the latest known row, 0s old")]
 
 
+def test_a_row_that_had_ended_is_told_from_one_of_whose_end_nobody_knew() -> None:
+    assert judged([row(-60, valid_to=at(-30)), row(-120, valid_to=at(0)), row(-180)]) == [
+        (False, "the row had ended at 2019-06-05 09:59:30+00:00"),
+        (True, "the latest known row, 2m 0s old"),
+        (False, "a later row was known too"),
+    ]
+    assert judged([row(-60, valid_to=at(-30), closed=at(1))]) == [(True, "the latest known row, 1m 0s old")]
+    assert judged([row(-60, valid_to=at(-30), closed=at(0))])[0][0] is False
+    assert judged([row(-60, valid_to=at(0))], inclusive=True)[0] == (
+        False,
+        "the row had ended at 2019-06-05 10:00:00+00:00",
+    )
+    assert judged([row(-60, valid_to=at(-60), closed=at(5))]) == [
+        (False, "the row was never true: it ended at 2019-06-05 09:59:00+00:00, not after it began")
+    ]
+
+
 def test_the_sequence_decides_between_equal_times() -> None:
     assert [taken for taken, _ in judged([row(-60, sequence=1), row(-60, sequence=2), row(-60)])] == [
         True,

@@ -15,7 +15,7 @@ from ctr_samples.config import JobConfig, load_config
 from ctr_samples.errors import AccountingError
 from ctr_samples.job import run as job
 from ctr_samples.samples.period import Day
-from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, AsOf, JoinStep
+from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, AsOf, JoinStep, validity
 from ctr_samples.samples.views.as_of import ranked_rows as rows
 from ctr_samples.samples.watches.leak_canary import MOST, Canary, LeakCanary, apart, check_canaries
 from ctr_samples.sparksql.releases import MOST_SAMPLED
@@ -81,6 +81,60 @@ def test_no_canary_is_seen_by_any_planned_join(spark: SparkSession, config: JobC
     assert counts == {name: {"canaries": 3} for name in ("small", "daily", "one", "two")} | {"pair": {"canaries": 2}}
     del counts["pair"]
     assert check_canaries(spark, config, DAY, SHARED, seen_by(spark, SHOWN)) == counts
+
+
+ENDS = """
+views:
+  open: {source: table, entity: user, key: who, event_time: at, valid_to: until, ttl: 30d}
+  told: {source: table, entity: user, key: who, event_time: at, valid_to: until, closed_available: closed, ttl: 30d}
+  small: {source: table, entity: article, key: what, event_time: at, valid_to: until, ttl: 1d, inclusive: true}
+features: {x: {expr: open.x + told.x + small.x, dtype: float32}}
+"""
+OF_ENDS = [
+    JoinStep("union", ("open", "told"), ("user",), ""),
+    JoinStep("intervals", ("small",), ("article",), ""),
+]
+
+
+@pytest.fixture
+def with_ends(tmp_path: Path) -> JobConfig:
+    kept = [
+        line for line in CONFIG.splitlines() if line.startswith(("name", "timezone", "sources", "imp", "lab", "out"))
+    ]
+    (tmp_path / "ends.yaml").write_text("\n".join(kept) + ENDS)
+    return load_config(tmp_path / "ends.yaml").config
+
+
+def test_no_canary_of_rows_that_end_is_seen(spark: SparkSession, with_ends: JobConfig) -> None:
+    counts = check_canaries(spark, with_ends, DAY, OF_ENDS, seen_by(spark, SHOWN))
+    assert counts == {name: {"canaries": 3} for name in ("open", "told", "small")}
+
+
+def as_if_rows_never_ended(how: AsOf) -> Column:
+    return F.lit(None).cast("timestamp")
+
+
+def as_soon_as_they_end(how: AsOf) -> Column:
+    return F.col("valid_to")
+
+
+@pytest.mark.parametrize(
+    ("end", "view", "found"),
+    [
+        (as_if_rows_never_ended, "open", "saw a row from the future"),
+        (
+            as_soon_as_they_end,
+            "told",
+            "saw the row that was true before them and known by then, so the join misses rows",
+        ),
+    ],
+)
+def test_a_join_that_knows_too_little_or_too_much_of_the_ends_is_found(
+    spark: SparkSession, with_ends: JobConfig, monkeypatch: pytest.MonkeyPatch, end: Any, view: str, found: str
+) -> None:
+    monkeypatch.setattr(validity, "effective_until", end)
+    with pytest.raises(AccountingError, match=f"views.{view}: . of 3 impressions {found}"):
+        check_canaries(spark, with_ends, DAY, OF_ENDS, seen_by(spark, SHOWN))
 
 
 def of_the_same_instant(how: AsOf) -> Column:

@@ -1,4 +1,4 @@
-"""How many samples found a row of each view, and how old those rows were."""
+"""How many samples found a row of each view and how old those rows were, and what the rows of tables with ends were like."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.config import JobConfig, StaticView, View
+from ctr_samples.config import EventView, JobConfig, StaticView, View
+from ctr_samples.samples.views.as_of.validity import OVERLAPS
+from ctr_samples.samples.views.rows import is_empty
 from ctr_samples.sparksql.observations import Observations
 
-_SAMPLES, _MATCHED = "samples", "matched"
+_SAMPLES, _MATCHED, _EMPTY = "samples", "matched", "empty"
 _ACCURACY = 100
 """Of percentiles: their rank is right within 1 / 100."""
 
@@ -75,3 +77,24 @@ def _read_back(counts: Mapping[str, int], name: str) -> ViewCounts:
     own = {key.removeprefix(f"{name}."): value for key, value in counts.items() if key.startswith(f"{name}.")}
     matched = own.pop(_MATCHED, 0)
     return ViewCounts(matched, own if matched else {})
+
+
+class EndsWatch:
+    """Counts the rows of tables with ends that were never true, and those that met an earlier one. Lives on the driver."""
+
+    def __init__(self, config: JobConfig, *, active: bool = True) -> None:
+        self._views = [n for n, v in config.views.items() if isinstance(v, EventView) and v.valid_to is not None]
+        self._observations = Observations(active=active)
+
+    def on_rows(self, name: str, rows: DataFrame) -> DataFrame:
+        """The rows of a view that begin before the end of the day, counted."""
+        return self._observations.on(rows, {f"{name}.{_EMPTY}": F.count_if(is_empty())})
+
+    def on_sight(self, name: str, rows: DataFrame) -> DataFrame:
+        """The rows of a view as they come into sight, counted."""
+        return self._observations.on(rows, {f"{name}.{OVERLAPS}": F.count_if(OVERLAPS)})
+
+    def result(self) -> dict[str, dict[str, int]]:
+        """For each view with ends how many rows were ``empty``, and how many ``overlaps`` there were; after the action."""
+        counts = self._observations.counts()
+        return {name: {key: counts.get(f"{name}.{key}", 0) for key in (_EMPTY, OVERLAPS)} for name in self._views}

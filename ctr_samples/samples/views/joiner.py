@@ -15,11 +15,22 @@ from ctr_samples.samples.features import IMPRESSION, view_columns
 from ctr_samples.samples.impressions import keys_shown
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.views.aggregates import filled, in_reach, reach
-from ctr_samples.samples.views.as_of import KEY, Join, JoinLimits, JoinStep, ViewFacts, join_by, plan_joins, view_type
+from ctr_samples.samples.views.as_of import (
+    KEY,
+    VALID_TO,
+    Join,
+    JoinLimits,
+    JoinStep,
+    ViewFacts,
+    join_by,
+    plan_joins,
+    view_type,
+)
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
 from ctr_samples.samples.views.as_of.intervals import most_rows_of_a_key
+from ctr_samples.samples.views.as_of.validity import disjoint, in_sight
 from ctr_samples.samples.views.keys import level_of, made_column, on_column
-from ctr_samples.samples.views.rows import as_of, usable, view_rows, within_reach
+from ctr_samples.samples.views.rows import as_of, lasting, usable, view_rows, within_reach
 from ctr_samples.sparksql.columns import joint_key, key_column, quoted
 
 LIMITS = JoinLimits()
@@ -44,7 +55,7 @@ class ViewJoiner:
         self._inputs, self._views = inputs, inputs.config.views
         needed = view_columns(spark, inputs.config)
         self._joins = {
-            name: self._join(name, needed[name], inputs.watched(view.source, "views"))
+            name: self._cut(self._join(name, needed[name], inputs.watched(view.source, "views")))
             for name, view in self._views.items()
         }
 
@@ -86,6 +97,14 @@ class ViewJoiner:
             source, back = in_reach(source, view, day, f"views.{name}"), reach(view)
         near = within_reach(usable(view_rows(source, name, view, columns)), day, back)
         return Join(as_of(name, view, on_column(view.joined_on)), near)
+
+    def _cut(self, join: Join) -> Join:
+        """The join with its rows cut, if they end."""
+        if VALID_TO not in join.features.columns:
+            return join
+        name, watch = join.how.name, self._inputs.watches.ends
+        rows = in_sight(lasting(watch.on_rows(name, join.features), self._inputs.day), join.how)
+        return Join(join.how, disjoint(watch.on_sight(name, rows)))
 
     def _keys(self, name: str) -> DataFrame:
         """The rows of a view without its columns, from a source whose rows are not counted."""

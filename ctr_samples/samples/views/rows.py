@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -16,10 +16,23 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.impressions import matching_rows
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.views.aggregates import daily_rows, windowed_rows
-from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD, SEQUENCE, AsOf
+from ctr_samples.samples.views.as_of import (
+    AVAILABLE_TIME,
+    CLOSED,
+    EVENT_TIME,
+    GONE,
+    KEY,
+    PAYLOAD,
+    SEQUENCE,
+    VALID_TO,
+    AsOf,
+)
 from ctr_samples.samples.views.keys import key_columns
 from ctr_samples.sparksql.columns import boolean_column, joint_key, later, order_column, quoted, time_column
 from ctr_samples.sparksql.expressions import typed_expression
+
+_FOREVER = datetime(9999, 1, 1, tzinfo=UTC) - timedelta(days=1)
+"""Tables write 9999-12-31 into rows that have not ended; where that year begins depends on the zone."""
 
 
 def as_of(name: str, view: View, on: str) -> AsOf:
@@ -48,13 +61,27 @@ def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) 
             event_time, available_time = _snapshot_clocks(source, view, where)
         case EventView():
             event_time, available_time = _clocks(source, view, where)
+            if view.valid_to is not None:
+                rows = rows.where(has_readable_end(source, view, where))
     return rows.select(
         key.alias(KEY),
         event_time.alias(EVENT_TIME),
         available_time.alias(AVAILABLE_TIME),
+        *_ends(source, view, where),
         *_order(source, view, where),
         _payload(source, columns, where).alias(PAYLOAD),
     )
+
+
+def has_readable_end(source: DataFrame, view: EventView, where: str) -> Column:
+    """Whether the times that end a row can be read. Text that is no time must not pass for a row that never ends."""
+    ends = {"valid_to": view.valid_to, "closed_available": view.closed_available}
+    readable = F.lit(True)
+    for key, text in ends.items():
+        if text is not None:
+            written, _ = typed_expression(source, text, f"{where}.{key}")
+            readable &= written.isNull() | time_column(source, text, f"{where}.{key}").isNotNull()
+    return readable
 
 
 def usable(rows: DataFrame) -> DataFrame:
@@ -72,6 +99,17 @@ def within_reach(rows: DataFrame, day: Day, ttl: timedelta | None) -> DataFrame:
         return rows
     reachable = rows.where(day.is_before_end(F.col(EVENT_TIME)))
     return reachable if ttl is None else reachable.where(day.goes_back(F.col(EVENT_TIME), ttl))
+
+
+def is_empty() -> Column:
+    """Whether a row ends before or when it begins, so that it is never true."""
+    return F.coalesce(F.col(VALID_TO) <= F.col(EVENT_TIME), F.lit(False))
+
+
+def lasting(rows: DataFrame, day: Day) -> DataFrame:
+    """The rows with ends that some impression of the day can see before they end."""
+    end = F.greatest(VALID_TO, CLOSED)
+    return rows.where(~is_empty() & (F.col(VALID_TO).isNull() | (end >= F.lit(day.start))))
 
 
 def _clocks(source: DataFrame, view: EventView, where: str) -> tuple[Column, Column]:
@@ -105,6 +143,17 @@ def _order(source: DataFrame, view: EventView | SnapshotView, where: str) -> lis
     if view.tombstone is not None:
         columns.append(boolean_column(source, view.tombstone, f"{where}.tombstone").alias(GONE))
     return columns
+
+
+def _ends(source: DataFrame, view: EventView | SnapshotView, where: str) -> list[Column]:
+    """When a row ceased to be true and when that was known; only where it is configured."""
+    if not isinstance(view, EventView) or view.valid_to is None:
+        return []
+    end = time_column(source, view.valid_to, f"{where}.valid_to")
+    closed = F.lit(None).cast("timestamp")
+    if view.closed_available is not None:
+        closed = time_column(source, view.closed_available, f"{where}.closed_available")
+    return [F.when(end < F.lit(_FOREVER), end).alias(VALID_TO), closed.alias(CLOSED)]
 
 
 def _check_clock(source: DataFrame, view: EventView, where: str) -> None:

@@ -12,7 +12,7 @@ from ctr_samples.samples.inputs.malformed import LinesWatch
 from ctr_samples.samples.labels import LabelsWatch, plan_labels, rows_among
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.sampling import SamplingWatch
-from ctr_samples.samples.views.counts import JoinsWatch
+from ctr_samples.samples.views.counts import EndsWatch, JoinsWatch
 from ctr_samples.samples.watches.leak_canary import LeakCanary
 from ctr_samples.samples.watches.times import ClocksWatch
 
@@ -26,6 +26,7 @@ class Watches:
     impressions: ImpressionsWatch
     labels: LabelsWatch
     sampling: SamplingWatch
+    ends: EndsWatch
     canary: LeakCanary
     joins: JoinsWatch
 
@@ -38,6 +39,7 @@ class Watches:
             ImpressionsWatch(config.impressions, day, active=active),
             LabelsWatch(plan_labels(config), day, rows_among(config.labels), active=active),
             SamplingWatch(config, day, active=active),
+            EndsWatch(config, active=active),
             LeakCanary(_joined_on(config), active=active),
             JoinsWatch(config, active=active),
         )

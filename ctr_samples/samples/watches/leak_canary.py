@@ -3,8 +3,8 @@
 The few impressions of the day with the greatest hashes come back with the counts of the one action, so the logs are not read
 again. Each gets four rows of its own key in a table of canaries: one that was true before it and became known at
 its instant, and three that it must not see: true at the same instant, true a microsecond later, true before but known a
-microsecond later. The planned joins, each with the settings of its view, must find the first and none of the others. So a join
-that sees the future is found, and so is one that sees nothing.
+microsecond later. Where rows end, a fifth one had ended just before. The planned joins, each with the settings of its view,
+must find the first and none of the others. So a join that sees the future is found, and so is one that sees nothing.
 """
 
 from __future__ import annotations
@@ -19,12 +19,24 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import EventView, JobConfig, View
 from ctr_samples.errors import AccountingError
 from ctr_samples.samples.features import IMPRESSION
 from ctr_samples.samples.period import Day
-from ctr_samples.samples.views.as_of import AsOf, Join, JoinStep, join_by
+from ctr_samples.samples.views.as_of import (
+    AVAILABLE_TIME,
+    CLOSED,
+    EVENT_TIME,
+    KEY,
+    PAYLOAD,
+    VALID_TO,
+    AsOf,
+    Join,
+    JoinStep,
+    join_by,
+)
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys
+from ctr_samples.samples.views.as_of.validity import cut
 from ctr_samples.samples.views.keys import made_column, on_column
 from ctr_samples.samples.views.rows import as_of
 from ctr_samples.sparksql.columns import joint_key, quoted, stable_hash
@@ -139,7 +151,7 @@ def _joined(
     own = F.struct(F.col("id").alias("impression_id"), time, *types).alias(IMPRESSION)
     rows = flat.select(own, *[F.col(quoted(name)) for name in made])
     for step in steps:
-        joins = [Join(_how(config, name), _canaries(flat, config, name)) for name in step.views]
+        joins = [_join(flat, config, name) for name in step.views]
         rows = join_by(step.method, rows, joins, _hot_keys(step, chosen, day))
     return rows
 
@@ -162,18 +174,29 @@ def _how(config: JobConfig, name: str) -> AsOf:
     return as_of(name, view, on_column(view.joined_on))
 
 
-def _canaries(flat: DataFrame, config: JobConfig, name: str) -> DataFrame:
-    """The four rows of each impression, as a view's rows: ``key``, the two clocks and ``payload``."""
-    view = config.views[name]
-    row = "struct<event: bigint, known: bigint, future: boolean>"
-    rows = F.array(*[F.struct(*[F.lit(part) for part in one]).cast(row) for one in _offsets(view.inclusive)])
-    keyed = flat.withColumn("key", _made_key(view.joined_on)).where(F.col("key").isNotNull())
-    each = keyed.select("key", "micros", F.explode(rows).alias("row"))
+def _join(flat: DataFrame, config: JobConfig, name: str) -> Join:
+    """The canaries of a view, joined as its rows are."""
+    view, how = config.views[name], _how(config, name)
+    if isinstance(view, EventView) and view.valid_to is not None:
+        return Join(how, cut(_canaries(flat, view, _with_ends(view)), how))
+    rows = _canaries(flat, view, [(*offsets, None, None) for offsets in _offsets(view.inclusive)])
+    return Join(how, rows.drop(VALID_TO, CLOSED))
+
+
+_Offsets = tuple[int, int, bool, int | None, int | None]
+
+
+def _canaries(flat: DataFrame, view: View, offsets: Sequence[_Offsets]) -> DataFrame:
+    """Some rows of each impression, as a view's rows: ``key``, the clocks and ``payload``."""
+    row = "struct<event: bigint, known: bigint, future: boolean, end: bigint, closed: bigint>"
+    rows = F.array(*[F.struct(*[F.lit(part) for part in one]).cast(row) for one in offsets])
+    keyed = flat.withColumn(KEY, _made_key(view.joined_on)).where(F.col(KEY).isNotNull())
+    each = keyed.select(KEY, "micros", F.explode(rows).alias("row"))
+    clocks = {EVENT_TIME: "event", AVAILABLE_TIME: "known", VALID_TO: "end", CLOSED: "closed"}
     return each.select(
-        "key",
-        F.timestamp_micros(F.col("micros") + F.col("row.event")).alias("event_time"),
-        F.timestamp_micros(F.col("micros") + F.col("row.known")).alias("available_time"),
-        F.struct(F.col("row.future").alias("future")).alias("payload"),
+        KEY,
+        *[F.timestamp_micros(F.col("micros") + F.col(f"row.{part}")).alias(name) for name, part in clocks.items()],
+        F.struct(F.col("row.future").alias("future")).alias(PAYLOAD),
     )
 
 
@@ -184,7 +207,17 @@ def _offsets(inclusive: bool) -> list[tuple[int, int, bool]]:
     row that is known late has an event time of its own.
     """
     same_instant = 0 if not inclusive else 1
-    return [(-2, 0, False), (-1, 1, True), (same_instant, same_instant, True), (1, 1, True)]
+    return [(-3, 0, False), (-1, 1, True), (same_instant, same_instant, True), (1, 1, True)]
+
+
+def _with_ends(view: EventView) -> list[_Offsets]:
+    """The same for rows that end, with the time of the end and when that was known, and a row that ranks better but had ended.
+
+    Where a view says when ends were known, the row that must be seen had ended too, but nobody knew.
+    """
+    (event, known, future), *others = _offsets(view.inclusive)
+    end = (-1, 1) if view.closed_available is not None else (None, None)
+    return [(event, known, future, *end), (-2, -2, True, -1, None), *[(*other, None, None) for other in others]]
 
 
 def _checked(
@@ -198,7 +231,7 @@ def _checked(
     for name in names:
         view = config.views[name]
         expected = sum(one.key(view.joined_on) is not None for one in chosen)
-        if view.max_age is not None and view.max_age < timedelta(microseconds=2):
+        if view.max_age is not None and view.max_age < timedelta(microseconds=3):
             expected = 0
         leaked, seen = counts[f"{name}.future"], counts[f"{name}.past"]
         if leaked:

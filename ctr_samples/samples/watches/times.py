@@ -26,6 +26,7 @@ from ctr_samples.samples.labels import label_reach, plan_labels
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.views.aggregates import in_windows
 from ctr_samples.samples.views.keys import key_columns
+from ctr_samples.samples.views.rows import has_readable_end
 from ctr_samples.sparksql.columns import boolean_column, time_column
 from ctr_samples.sparksql.expressions import typed_expression
 from ctr_samples.sparksql.observations import Observations
@@ -36,6 +37,8 @@ _EARLY = (datetime(1970, 1, 1, tzinfo=UTC), datetime(1972, 1, 1, tzinfo=UTC))
 _LATE = datetime(2200, 1, 1, tzinfo=UTC)
 _NO_TIMES = datetime(2000, 1, 1, tzinfo=UTC)
 """Stands for the time of tables without any."""
+_MORE_CLOCKS = ("available_time", "valid_to", "closed_available")
+"""The clocks that a view of events may have beside its event time."""
 _MICROS_OF_A_YEAR = 365.2425 * 86_400e6
 _UNITS = {"seconds": 1_000_000, "millis": 1_000, "micros": 1}
 """Microseconds of one step of ``timestamp_<unit>``."""
@@ -166,7 +169,7 @@ def check_clocks(config: JobConfig, counts: Mapping[str, ClockCounts]) -> None:
 
 def counts_of_view(counts: Mapping[str, ClockCounts], name: str) -> dict[str, int]:
     """What the manifest keeps of a view's rows: how many could not be used, and how many had impossible times."""
-    clocks = [counts.get(f"views.{name}.{clock}", ClockCounts()) for clock in ("event_time", "available_time")]
+    clocks = [counts.get(f"views.{name}.{clock}", ClockCounts()) for clock in ("event_time", *_MORE_CLOCKS)]
     return {"unusable": clocks[0].unusable, "implausible": sum(clock.implausible for clock in clocks)}
 
 
@@ -180,8 +183,9 @@ def _clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
     }
     for name, view in config.views.items():
         clocks[f"views.{name}.event_time"] = (view.clock or "", view.source)
-        if isinstance(view, EventView) and view.available_time is not None:
-            clocks[f"views.{name}.available_time"] = (view.available_time, view.source)
+        if isinstance(view, EventView):
+            more = {key: getattr(view, key) for key in _MORE_CLOCKS}
+            clocks |= {f"views.{name}.{key}": (text, view.source) for key, text in more.items() if text is not None}
     for name, history in _histories(config).items():
         clocks[f"histories.{name}.time"] = (history.time or "", history.source)
     return clocks
@@ -265,6 +269,11 @@ def _of_view(name: str, view: View, day: Day, frame: DataFrame) -> Iterator[Cloc
         known = time_column(frame, view.available_time, f"{where}.available_time")
         yield Clock(f"{where}.available_time", view.available_time, known, applies, looked_at)
         needed.append(known)
+    if isinstance(view, EventView) and view.valid_to is not None:
+        for key, end in (("valid_to", view.valid_to), ("closed_available", view.closed_available)):
+            if end is not None:
+                yield Clock(f"{where}.{key}", end, _ended(frame, end, f"{where}.{key}"), applies, looked_at)
+        needed.append(F.when(has_readable_end(frame, view, where), True))
     yield Clock(f"{where}.event_time", text, time, applies, looked_at, tuple(needed))
 
 
@@ -286,6 +295,12 @@ def _event_time(frame: DataFrame, view: View, where: str) -> Column:
         day = F.try_to_date(column) if isinstance(kind, StringType) else column.cast("date")
         return F.date_add(day, 1).cast("timestamp")
     return F.lit(_NO_TIMES) if view.clock is None else time_column(frame, view.clock, f"{where}.event_time")
+
+
+def _ended(frame: DataFrame, text: str, where: str) -> Column:
+    """The end of a row; null for the far future, since that is how some tables write that a row has not ended."""
+    end = time_column(frame, text, where)
+    return F.when(~is_late(end), end)
 
 
 def _or_wrong(near: Column, time: Column) -> Column:

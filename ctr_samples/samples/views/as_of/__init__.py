@@ -2,10 +2,12 @@
 
 A row is visible to an impression iff ``event_time < impression_time`` (``<=`` if inclusive) and ``available_time <=
 impression_time``; among the visible rows the greatest (event_time, available_time, sequence, content) wins, if its event time
-is ``>= impression_time - ttl`` and it is no tombstone. Of a snapshot view only rows of the latest visible snapshot count. One
-row out for each impression in, always, whatever the method::
+is ``>= impression_time - ttl`` and it is no tombstone. A row with ``valid_to`` is visible until ``valid_to < impression_time``
+(``<=`` if inclusive) and ``closed_available <= impression_time``. Of a snapshot view only rows of the latest visible snapshot
+count. One row out for each impression in, always, whatever the method::
 
     ranked_rows.py feature rows with their place in time and in rank; the struct that a joined view becomes
+    validity.py    rows that end, cut so that of one key only one is visible at a time
     union.py       impressions and rows of several views in one window: one shuffle for all views of an entity
     hot_keys.py    keys with too many rows for one task, cut into slices of time that carry the best row along
     intervals.py   small views: when each row is the best, broadcast
@@ -19,11 +21,13 @@ from ctr_samples.samples.views.as_of.methods import join_by
 from ctr_samples.samples.views.as_of.planning import JoinLimits, JoinStep, ViewFacts, described, plan_joins
 from ctr_samples.samples.views.as_of.ranked_rows import (
     AVAILABLE_TIME,
+    CLOSED,
     EVENT_TIME,
     GONE,
     KEY,
     PAYLOAD,
     SEQUENCE,
+    VALID_TO,
     AsOf,
     Join,
     view_type,
@@ -32,11 +36,13 @@ from ctr_samples.samples.views.as_of.static import join_static
 
 __all__ = [
     "AVAILABLE_TIME",
+    "CLOSED",
     "EVENT_TIME",
     "GONE",
     "KEY",
     "PAYLOAD",
     "SEQUENCE",
+    "VALID_TO",
     "AsOf",
     "Join",
     "JoinLimits",

@@ -17,6 +17,14 @@ SEQUENCE, GONE = "sequence", "gone"
 """The columns of a feature table that is ready to be joined. The last two may be missing: what orders rows of equal times,
 and whether a row is a tombstone, that is, says that the entity has no features any more."""
 
+VALID_TO, CLOSED = "valid_to", "closed_available"
+"""Two more columns, of a table whose rows end: when a row ceased to be true (null: it has not), and when that was known (null:
+as soon as it did). Such a table is ready once :func:`~ctr_samples.samples.views.as_of.validity.cut` has its rows."""
+
+UNTIL = "until"
+"""A column of rows that are cut: the first instant at which an impression does not see the row any more; null if there is none.
+Of rows with one key only one is seen at a time, each from its available time on."""
+
 MOMENT, RANK, ROW = "moment", "rank", "row"
 CONTENT = "content"
 
@@ -49,6 +57,11 @@ class Join:
     features: DataFrame
 
     @property
+    def is_cut(self) -> bool:
+        """Whether the rows end, and are cut so that one at a time is seen."""
+        return UNTIL in self.features.columns
+
+    @property
     def fields(self) -> Sequence[str]:
         """The names of the view's columns."""
         payload = self.features.schema[PAYLOAD].dataType
@@ -59,16 +72,28 @@ class Join:
 def placed(join: Join, key: Column) -> DataFrame:
     """``key``, ``moment`` (from when on both clocks have passed), ``rank`` (which row wins) and ``row`` (what it says)."""
     features = join.features
-    payload = features.schema[PAYLOAD].dataType
-    sequence = F.col(SEQUENCE) if SEQUENCE in features.columns else F.lit(None).cast("bigint")
     gone = F.coalesce(F.col(GONE), F.lit(False)) if GONE in features.columns else F.lit(False)
-    rank = F.struct(EVENT_TIME, AVAILABLE_TIME, sequence.alias(SEQUENCE), content_of(payload).alias(CONTENT))
+    until = [F.col(UNTIL)] if join.is_cut else []
     return features.select(
         key.alias(KEY),
         effective_from(join.how).alias(MOMENT),
-        rank.alias(RANK),
-        F.struct(F.col(EVENT_TIME), gone.alias(GONE), F.col(PAYLOAD)).alias(ROW),
+        rank_of(features).alias(RANK),
+        F.struct(F.col(EVENT_TIME), gone.alias(GONE), *until, F.col(PAYLOAD)).alias(ROW),
     )
+
+
+def rank_of(features: DataFrame) -> Column:
+    """What decides between rows of a key that can be seen at the same time. Of cut rows, where none can, the last one wins."""
+    if UNTIL in features.columns:
+        seen_from = F.col(AVAILABLE_TIME)
+        return _rank(seen_from, seen_from, F.lit(None).cast("bigint"), F.lit(0).cast("bigint"))
+    sequence = F.col(SEQUENCE) if SEQUENCE in features.columns else F.lit(None).cast("bigint")
+    return _rank(F.col(EVENT_TIME), F.col(AVAILABLE_TIME), sequence, content_of(features.schema[PAYLOAD].dataType))
+
+
+def _rank(event_time: Column, available_time: Column, sequence: Column, content: Column) -> Column:
+    parts = {EVENT_TIME: event_time, AVAILABLE_TIME: available_time, SEQUENCE: sequence, CONTENT: content}
+    return F.struct(*[part.alias(name) for name, part in parts.items()])
 
 
 def by_rank(rank: str) -> list[Column]:
@@ -78,21 +103,32 @@ def by_rank(rank: str) -> list[Column]:
 
 def effective_from(how: AsOf) -> Column:
     """The first instant at which an impression sees a row."""
+    return F.greatest(_seen_from(how, EVENT_TIME), F.col(AVAILABLE_TIME))
+
+
+def effective_until(how: AsOf) -> Column:
+    """The first instant at which an impression sees that a row has ended; null for one that has not."""
+    return F.when(F.col(VALID_TO).isNotNull(), F.greatest(_seen_from(how, VALID_TO), F.col(CLOSED)))
+
+
+def _seen_from(how: AsOf, clock: str) -> Column:
     # A strict event clock is an inclusive one a microsecond later, the resolution of a Spark timestamp.
-    after_event = F.col(EVENT_TIME) if how.inclusive else later(F.col(EVENT_TIME), timedelta(microseconds=1))
-    return F.greatest(after_event, F.col(AVAILABLE_TIME))
+    return F.col(clock) if how.inclusive else later(F.col(clock), timedelta(microseconds=1))
 
 
 def view_struct(join: Join, best: str, impression_time: Column, latest: Column | None = None) -> Column:
     """The struct that features are made from, of the best visible row in the column ``best``.
 
-    A row past its ttl, a tombstone, and a row that is not of the snapshot ``latest`` are no match.
+    A row past its ttl, one that has ended, a tombstone, and a row that is not of the snapshot ``latest`` are no match.
     """
     how = join.how
     event_time = F.col(f"{best}.{EVENT_TIME}")
     valid = event_time.isNotNull() & ~F.col(f"{best}.{GONE}")
     if how.ttl is not None:
         valid &= event_time >= later(impression_time, -how.ttl)
+    if join.is_cut:
+        until = F.col(f"{best}.{UNTIL}")
+        valid &= until.isNull() | (impression_time < until)
     if latest is not None:
         valid &= event_time == latest
     matched = F.coalesce(valid, F.lit(False))

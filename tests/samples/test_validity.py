@@ -1,0 +1,407 @@
+"""Rows that end: until when they are seen, what comes into sight again, and what is counted, by every method of the join."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ctr_samples.config import EventView, load_config
+from ctr_samples.explain.gather import Gatherer, Sought
+from ctr_samples.explain.rules import judge_rows
+from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.inputs.sources import SourceFrame
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.views.as_of import AsOf, Join, view_type
+from ctr_samples.samples.views.as_of.hot_keys import HotKeys
+from ctr_samples.samples.views.as_of.intervals import join_by_intervals
+from ctr_samples.samples.views.as_of.union import join_by_union
+from ctr_samples.samples.views.as_of.validity import cut, in_sight, pieces_of
+from ctr_samples.samples.views.rows import lasting, usable, view_rows
+from ctr_samples.samples.watches.all import Watches
+from ctr_samples.samples.watches.times import counts_of_view
+
+Frame = Callable[..., DataFrame]
+START = datetime(2019, 6, 5, tzinfo=UTC)
+NOTHING = (None, None, False)
+HOW = AsOf("profile", "impression.user", timedelta(days=1), in_order=True)
+SLICES = HotKeys(tuple(f"key{i:02}" for i in range(0, 40, 2)), START, timedelta(minutes=7), 9)
+"""Every second key is hot, and an hour of it is cut into slices of seven minutes."""
+
+METHODS: dict[str, Callable[[DataFrame, Join], DataFrame]] = {
+    "union": lambda left, join: join_by_union(left, [join]),
+    "union with hot keys": lambda left, join: join_by_union(left, [join], SLICES),
+    "intervals": join_by_intervals,
+}
+EACH = pytest.mark.parametrize("method", METHODS)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row that is true in minutes [at, to); without ``to`` it does not end, without ``known`` it is known at once."""
+
+    at: int
+    value: str
+    to: int | None = None
+    known: int | None = None
+    closed: int | None = None
+    sequence: int | None = None
+    gone: bool = False
+
+
+@dataclass(frozen=True)
+class Case:
+    """One key: its rows, and what impressions at some minutes find: value and age in minutes, or None."""
+
+    rows: Sequence[Row]
+    found: dict[float, tuple[str, float] | None]
+
+
+MICRO = 1 / 60e6  # of a minute
+
+STRICT = {
+    "a row is seen until it ends, and at the very instant, since only what was before an impression counts": Case(
+        [Row(10, "v", to=20)], {10: None, 15: ("v", 5), 20: ("v", 10), 20 + MICRO: None}
+    ),
+    "rows that follow each other leave no gap": Case(
+        [Row(10, "a", to=20), Row(20, "b")], {20: ("a", 10), 20 + MICRO: ("b", MICRO)}
+    ),
+    "in a gap there are no features": Case(
+        [Row(10, "a", to=20), Row(30, "b", to=40)], {25: None, 35: ("b", 5), 45: None}
+    ),
+    "a row that another one hid comes into sight again when that one ends": Case(
+        [Row(10, "base"), Row(20, "offer", to=30)], {15: ("base", 5), 25: ("offer", 5), 35: ("base", 25)}
+    ),
+    "of several that go on the best is taken": Case(
+        [Row(10, "first"), Row(15, "second", to=50), Row(20, "third", to=30), Row(22, "fourth", to=40)],
+        {25: ("fourth", 3), 35: ("fourth", 13), 45: ("second", 30), 55: ("first", 45)},
+    ),
+    "a row that ended while it was hidden does not come back": Case(
+        [Row(10, "first", to=25), Row(20, "second", to=30)], {27: ("second", 7), 35: None}
+    ),
+    "an end of which nobody knew is not seen": Case([Row(10, "v", to=20, closed=30)], {25: ("v", 15), 30: None}),
+    "an end that was known before it came is seen when it comes": Case(
+        [Row(10, "v", to=20, closed=12)], {15: ("v", 5), 20 + MICRO: None}
+    ),
+    "a newer row wins though the end of the old one is not yet known": Case(
+        [Row(10, "old", to=20, closed=30), Row(20, "new")], {25: ("new", 5), 35: ("new", 15)}
+    ),
+    "and where it ends first, the old one is believed again": Case(
+        [Row(10, "old", to=20, closed=30), Row(20, "new", to=25)], {22: ("new", 2), 27: ("old", 17), 31: None}
+    ),
+    "a row that is known late is seen for the rest of its time": Case(
+        [Row(10, "v", to=20, known=15)], {12: None, 15: ("v", 5), 25: None}
+    ),
+    "one that is known when it is over is never seen": Case([Row(10, "v", to=20, known=25)], {22: None, 26: None}),
+    "a late correction that ends sooner gives way to what it corrects": Case(
+        [Row(10, "first"), Row(10, "corrected", known=15, to=20)],
+        {12: ("first", 2), 17: ("corrected", 7), 25: ("first", 15)},
+    ),
+    "of rows of equal times the sequence decides, as long as they last": Case(
+        [Row(10, "a", sequence=1), Row(10, "b", sequence=2, to=20)], {15: ("b", 5), 25: ("a", 15)}
+    ),
+    "a tombstone lasts as long as it is true": Case(
+        [Row(10, "v"), Row(20, "x", to=30, gone=True)], {15: ("v", 5), 25: None, 35: ("v", 25)}
+    ),
+    "exact duplicates are one row": Case([Row(10, "v", to=20), Row(10, "v", to=20)], {15: ("v", 5), 25: None}),
+    "a row past its ttl is no match, and hides older ones no less": Case(
+        [Row(-2000, "older"), Row(-1435, "old")], {4: ("old", 1439), 6: None}
+    ),
+}
+
+INCLUSIVE = {
+    "a row is seen from its first instant on, and not at its last": Case(
+        [Row(10, "a", to=20), Row(20, "b", to=30)], {10: ("a", 0), 20: ("b", 0), 30: None}
+    ),
+}
+
+
+def stamp(minutes: float) -> str:
+    return (START + timedelta(microseconds=round(minutes * 60e6))).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def impressions(frame: Frame, rows: Sequence[tuple[int, float, str | None]]) -> DataFrame:
+    flat = frame("id bigint, time timestamp, user string", [(n, stamp(at), user) for n, at, user in rows])
+    shown = F.struct(F.col("id").alias("impression_id"), F.col("time").alias("impression_time"), "user")
+    return flat.select(shown.alias("impression"), F.lit(7).alias("label"))
+
+
+FEATURES = (
+    "key string, event_time timestamp, available_time timestamp, valid_to timestamp, closed_available timestamp, "
+    "sequence bigint, gone boolean, value string"
+)
+
+
+def features(frame: Frame, rows: Sequence[tuple[str, Row]]) -> DataFrame:
+    def written(minutes: int | None) -> str | None:
+        return None if minutes is None else stamp(minutes)
+
+    def values(row: Row) -> tuple[Any, ...]:
+        times = (row.at, row.at if row.known is None else row.known, row.to, row.closed)
+        return (*map(written, times), row.sequence, row.gone, row.value)
+
+    flat = frame(FEATURES, [(key, *values(row)) for key, row in rows])
+    return flat.select(*flat.columns[:-1], F.struct("value").alias("payload"))
+
+
+def found(joined: DataFrame) -> dict[int, tuple[Any, Any, bool]]:
+    """Impression id -> (value, age in seconds, matched); no impression may come out twice."""
+    rows = joined.collect()
+    assert joined.columns[:2] == ["impression", "label"]
+    result = {r.impression.impression_id: (r.profile.value, r.profile.age_s, r.profile.matched) for r in rows}
+    assert len(result) == len(rows), "an impression came out twice"
+    return result
+
+
+def check(frame: Frame, cases: dict[str, Case], how: AsOf, method: str) -> None:
+    """All cases in one join, each with a key of its own."""
+    shown, known, expected = [], [], {}
+    for number, (name, one) in enumerate(cases.items()):
+        known += [(f"key{number:02}", row) for row in one.rows]
+        for at, value in one.found.items():
+            answer = NOTHING if value is None else (value[0], round(value[1] * 60, 6), True)
+            expected[len(shown)] = (name, at, answer)
+            shown.append((len(shown), at, f"key{number:02}"))
+    join = Join(how, cut(features(frame, known), how))
+    joined = METHODS[method](impressions(frame, shown), join)
+    assert joined.schema["profile"].dataType.simpleString() == view_type(join).simpleString()
+    result = found(joined)
+    assert {i: (name, at, result[i]) for i, (name, at, _) in expected.items()} == expected
+
+
+@EACH
+def test_each_method_sees_a_row_until_it_ends(frame: Frame, method: str) -> None:
+    check(frame, STRICT, HOW, method)
+
+
+@EACH
+def test_each_method_lets_rows_begin_and_end_at_the_instant_if_asked_to(frame: Frame, method: str) -> None:
+    check(frame, INCLUSIVE, replace(HOW, inclusive=True), method)
+
+
+def oracle(shown: Sequence[Any], known: Sequence[tuple[str, Row]], how: AsOf) -> dict[int, tuple[Any, Any, bool]]:
+    """The definition, read aloud in plain Python; times are minutes."""
+
+    def passed(clock: int, at: int) -> bool:
+        return clock <= at if how.inclusive else clock < at
+
+    def visible(row: Row, at: int) -> bool:
+        begun = passed(row.at, at) and (row.at if row.known is None else row.known) <= at
+        ended = row.to is not None and passed(row.to, at) and (row.closed is None or row.closed <= at)
+        return begun and not ended
+
+    def rank(row: Row) -> tuple[int, int, int]:
+        return row.at, row.at if row.known is None else row.known, -1 if row.sequence is None else row.sequence
+
+    result: dict[int, tuple[Any, Any, bool]] = {}
+    for number, at, user in shown:
+        mine = [row for key, row in known if key == user and visible(row, at)]
+        best = max(mine, key=rank, default=None)
+        young = best is not None and (how.ttl is None or at - best.at <= how.ttl / timedelta(minutes=1))
+        result[number] = (best.value, (at - best.at) * 60.0, True) if best and young and not best.gone else NOTHING
+    return result
+
+
+def random_rows(rng: random.Random, keys: Sequence[str], late: bool) -> list[tuple[str, Row]]:
+    """A coarse clock, so that equal times, gaps, overlaps and boundaries are common; every row differs in its rank."""
+    rows: dict[Any, tuple[str, Row]] = {}
+    for n in range(400):
+        key, at, sequence = rng.choice(keys), rng.randrange(-40, 60), rng.choice([None, 1, 2, 3])
+        known = at + (rng.randrange(25) if late else 4)
+        to = rng.choice([None, at + rng.randrange(1, 30), at + rng.randrange(1, 5)])
+        closed = rng.choice([None, to + rng.randrange(-5, 15)]) if late and to is not None else None
+        row = Row(at, f"v{n}", to, known, closed, sequence, rng.random() < 0.1)
+        rows[key, at, known, sequence] = (key, row)
+    return list(rows.values())
+
+
+@EACH
+@pytest.mark.parametrize("inclusive", [False, True])
+@pytest.mark.parametrize("late", [False, True])
+def test_random_tables_with_ends_agree_with_the_definition(
+    frame: Frame, method: str, inclusive: bool, late: bool
+) -> None:
+    rng = random.Random(f"{inclusive} {late}")
+    keys = [f"key{i:02}" for i in range(9)]
+    shown = [(n, rng.randrange(-5, 60), rng.choice([*keys, "nobody", None])) for n in range(500)]
+    known = random_rows(rng, keys, late)
+    how = replace(HOW, ttl=timedelta(minutes=25), inclusive=inclusive)
+    join = Join(how, cut(features(frame, known), how))
+    assert found(METHODS[method](impressions(frame, shown), join)) == oracle(shown, known, how)
+
+
+def test_rows_that_meet_no_other_take_no_way_round_by_python(frame: Frame) -> None:
+    known = [("a", Row(0, "1", to=10)), ("a", Row(10, "2", to=20)), ("b", Row(0, "3")), ("c", Row(0, "4", to=9))]
+    known += [("c", Row(8, "5"))]
+    rows = in_sight(features(frame, known), HOW)
+    assert sorted(r.key for r in rows.where("_meets").select("key").collect()) == ["c", "c"]
+    assert [r.key for r in rows.where("overlaps").collect()] == ["c"]
+
+
+def test_pieces_are_cut_where_the_answer_changes() -> None:
+    rows = [("a", 0, 9, 1, "low"), ("a", 2, 4, 3, "high"), ("a", 3, 6, 2, "middle"), ("b", 1, 2, 1, "other")]
+    assert list(pieces_of(iter(rows))) == [
+        ("low", 0, 2),
+        ("high", 2, 3),
+        ("high", 3, 4),
+        ("middle", 4, 6),
+        ("low", 6, 9),
+        ("other", 1, 2),
+    ]
+
+
+def test_many_pieces_go_through_in_batches(spark: SparkSession, frame: Frame) -> None:
+    base = features(frame, [("a", Row(0, "base"))])
+    offers = spark.range(30_000).select(
+        F.lit("a").alias("key"),
+        F.timestamp_micros(F.lit(1_559_700_000_000_000) + F.col("id") * 4).alias("event_time"),
+        F.timestamp_micros(F.lit(1_559_700_000_000_000) + F.col("id") * 4).alias("available_time"),
+        F.timestamp_micros(F.lit(1_559_700_000_000_002) + F.col("id") * 4).alias("valid_to"),
+        F.lit(None).cast("timestamp").alias("closed_available"),
+        F.lit(None).cast("bigint").alias("sequence"),
+        F.lit(False).alias("gone"),
+        F.struct(F.lit("offer").alias("value")).alias("payload"),
+    )
+    counts = cut(base.unionByName(offers), HOW).groupBy("payload.value").count().collect()
+    assert {r.value: r["count"] for r in counts} == {"base": 30_001, "offer": 30_000}
+
+
+VIEW = EventView(source="t", entity="user", key="user_id", event_time="since", valid_to="until", ttl="unbounded")
+DAY = Day.of(date(2019, 6, 5), "UTC")
+
+
+def ends(frame: Frame, kind: str, *written: str | None) -> list[str | None]:
+    table = frame(f"user_id int, since timestamp, until {kind}", [(1, "2019-06-01 00:00:00", end) for end in written])
+    rows = view_rows(table, "v", VIEW, [])
+    return [r.until for r in rows.select(F.date_format("valid_to", "yyyy-MM-dd HH:mm").alias("until")).collect()]
+
+
+def test_an_end_is_open_if_it_is_null_or_lies_in_the_year_9999_or_later(frame: Frame) -> None:
+    open_ends = (None, "9999-12-31 00:00:00", "9999-01-01 00:00:00", "9999-12-31 23:59:59.999999")
+    for kind in ("timestamp", "string"):
+        assert ends(frame, kind, *open_ends, "2999-12-31 00:00:00") == [None] * 4 + ["2999-12-31 00:00"]
+    assert ends(frame, "date", "9999-12-31", None) == [None, None]
+
+
+def test_a_date_as_an_end_is_the_first_moment_of_its_day(frame: Frame) -> None:
+    assert ends(frame, "date", "2019-06-04") == ["2019-06-04 00:00"]
+
+
+def test_text_that_is_no_time_is_not_taken_for_a_row_that_never_ends(frame: Frame) -> None:
+    assert ends(frame, "string", "soon", "", "2019-06-04", None) == ["2019-06-04 00:00", None]
+
+
+@pytest.mark.parametrize(
+    ("until", "closed", "kept"),
+    [
+        (None, None, True),
+        ("2019-06-04 23:59:59.999999", None, False),
+        ("2019-06-05 00:00:00", None, True),
+        ("2019-06-04 00:00:00", "2019-06-05 01:00:00", True),
+        ("2019-06-04 00:00:00", "2019-06-04 01:00:00", False),
+        ("2019-06-01 00:00:00", "2019-06-05 01:00:00", False),
+    ],
+)
+def test_rows_that_had_ended_before_the_day_and_rows_that_were_never_true_are_left_out(
+    frame: Frame, until: str | None, closed: str | None, kept: bool
+) -> None:
+    view = VIEW.model_copy(update={"closed_available": "closed"})
+    table = frame(
+        "user_id int, since timestamp, until timestamp, closed timestamp", [(1, "2019-06-01 00:00:00", until, closed)]
+    )
+    assert lasting(usable(view_rows(table, "v", view, [])), DAY).count() == kept
+
+
+@EACH
+def test_a_payload_with_maps_lists_and_structs_is_cut_too(frame: Frame, method: str) -> None:
+    left = impressions(frame, [(1, 35, "u1")])
+    flat = frame(
+        "since timestamp, until timestamp, tags map<string, double>, ids array<bigint>, place struct<city: string>",
+        [(stamp(10), None, {"a": 0.5}, [1, 2], ("Lund",)), (stamp(20), stamp(30), {"b": 0.5}, [3], ("Oslo",))],
+    )
+    right = flat.select(
+        F.lit("u1").alias("key"),
+        F.col("since").alias("event_time"),
+        F.col("since").alias("available_time"),
+        F.col("until").alias("valid_to"),
+        F.lit(None).cast("timestamp").alias("closed_available"),
+        F.struct("tags", "ids", "place").alias("payload"),
+    )
+    row = METHODS[method](left, Join(HOW, cut(right, HOW))).first()
+    assert row is not None
+    assert (row.profile.tags, row.profile.ids, row.profile.place.city) == ({"a": 0.5}, [1, 2], "Lund")
+
+
+CONFIG = """
+name: ends
+timezone: UTC
+sources: {log: {format: parquet, path: log}, prices: {format: parquet, path: prices}}
+impressions: {source: log, time: at, user: user, article: article}
+labels: {clicked: {source: log, where: "false", window: 1m}}
+views:
+  price:
+    {source: prices, entity: article, key: item, event_time: since, valid_to: until, closed_available: closed, ttl: 30d}
+features: {price: {from: price.price, dtype: int64, default: -1}}
+output: {path: out}
+"""
+PRICES = [
+    ("a", "2019-06-01", None, None, 10),
+    ("a", "2019-06-05 10:00:00", "2019-06-05 12:00:00", None, 8),
+    ("b", "2019-06-01", "2019-06-05 10:00:00", "2019-06-05 11:00:00", 20),
+    ("b", "2019-06-05 12:00:00", "2019-06-05 12:00:00", None, 21),
+    ("b", "2019-06-03", "2019-06-02", None, 22),
+    ("c", "2019-06-01", "soon", None, 30),
+    ("c", "2019-06-01", "1970-01-02", None, 31),
+]
+SHOWN = {
+    ("a", "09:00"): 10,
+    ("a", "11:00"): 8,
+    ("a", "13:00"): 10,
+    ("b", "10:30"): 20,
+    ("b", "11:00"): -1,
+    ("b", "13:00"): -1,
+    ("c", "11:00"): -1,
+}
+
+
+@pytest.fixture
+def inputs(frame: Frame, tmp_path: Path) -> Inputs:
+    """A day of prices of which one overlaps, two were never true, and one has an end that cannot be read."""
+    (tmp_path / "ends.yaml").write_text(CONFIG)
+    shown = [("u", article, f"2019-06-05 {at}:00") for article, at in SHOWN]
+    frames = {
+        "log": frame("user string, article string, at timestamp", shown),
+        "prices": frame("item string, since timestamp, until string, closed timestamp, price int", PRICES),
+    }
+    config = load_config(tmp_path / "ends.yaml").config
+    sources = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
+    return Inputs(config, DAY, sources, Watches.of(config, DAY))
+
+
+def test_a_day_counts_the_rows_that_overlap_those_that_were_never_true_and_those_that_cannot_be_used(
+    inputs: Inputs,
+) -> None:
+    samples = SampleBuilder(inputs).build().samples.collect()
+    assert sorted(row.price for row in samples) == sorted(SHOWN.values())
+    assert inputs.watches.ends.result() == {"price": {"empty": 3, "overlaps": 1}}
+    assert counts_of_view(inputs.watches.clocks.result(), "price") == {"unusable": 1, "implausible": 1}
+
+
+@pytest.mark.slow
+def test_an_explanation_of_rows_that_end_agrees_with_the_samples(inputs: Inputs) -> None:
+    gatherer = Gatherer(Inputs(inputs.config, DAY, inputs.sources, Watches.of(inputs.config, DAY, active=False)))
+    for (article, at), price in SHOWN.items():
+        when = datetime.fromisoformat(f"2019-06-05 {at}:00+00:00")
+        evidence = gatherer.gather(Sought(user="u", article=article, at=when))
+        view = evidence.views["price"]
+        assert view.rules is not None
+        taken = [v.what.values["price"] for v in judge_rows(when, view.rows, view.rules) if v.taken]
+        assert (taken or [-1]) == [price]
