@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
 import typer
 from rich.markup import escape
 
-from ctr_samples.cli.generate import ConfigPath, Day, Overrides, spark_for
+from ctr_samples.cli.generate import ConfigPath, Day, Overrides, instant, spark_for
 from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.config import load_config
 from ctr_samples.errors import UsageError
@@ -58,7 +58,7 @@ def explain(
             raise UsageError("Give `--impression-id`, or the keys: `--user` and `--article`, or `--key` for each.")
         loaded = load_config(config, set_ or ())
         zone = ZoneInfo(loaded.config.timezone)
-        when = None if at is None else _instant(at, zone)
+        when = None if at is None else instant("--at", at, zone)
         with spark_for(loaded.config, "ctr-samples explain", console) as (spark, progress):
             from ctr_samples.explain.gather import Sought, evidence_of
 
@@ -75,15 +75,6 @@ def _keys(given: Sequence[str]) -> dict[str, str]:
         if not equals:
             raise UsageError(f"`--key` is {name!r}; expected a name and a value, such as `--key item=12`.")
     return {name: value for name, _, value in pairs}
-
-
-def _instant(text: str, zone: ZoneInfo) -> datetime:
-    """A time of the command line in UTC; one without an offset is local."""
-    try:
-        time = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"`--at` is {text!r}; expected a time such as '2019-06-05 10:00:00'.") from None
-    return (time if time.tzinfo else time.replace(tzinfo=zone)).astimezone(UTC)
 
 
 def report(evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:

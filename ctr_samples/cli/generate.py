@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
 from rich.console import Console
@@ -39,6 +41,15 @@ def spark_for(config: JobConfig, name: str, console: Console) -> Iterator[tuple[
             yield spark, progress
 
 
+def instant(option: str, text: str, zone: ZoneInfo) -> datetime:
+    """A time of the command line in UTC; one without an offset is local."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"`{option}` is {text!r}; expected a time such as '2019-06-05 10:00:00'.") from None
+    return (time if time.tzinfo else time.replace(tzinfo=zone)).astimezone(UTC)
+
+
 def generate(
     config: ConfigPath,
     date: Annotated[
@@ -56,6 +67,16 @@ def generate(
         bool, typer.Option("--keep-going", help="Go on after a day that failed or was refused.")
     ] = False,
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="How many of the days to make at once.")] = 1,
+    known_by: Annotated[
+        str | None,
+        typer.Option(
+            "--known-by", help="The samples as of this time, as if the job had run then: '2019-06-06 02:00:00'."
+        ),
+    ] = None,
+    as_of_generation: Annotated[
+        int | None,
+        typer.Option("--as-of-generation", help="Read the inputs that this generation of the day was made from."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Make and publish the samples of a day, or of several days. Prints the path of each manifest."""
@@ -63,10 +84,13 @@ def generate(
     with errors_in_words(console, debug):
         loaded = load_config(config, set_ or ())
         days = _periods(loaded.config, date, first, last)
+        known = None if known_by is None else instant("--known-by", known_by, ZoneInfo(loaded.config.timezone))
         if first is None:
-            _generate_day(loaded, days[0], force, accept or (), console)
+            _generate_day(loaded, days[0], force, accept or (), known, as_of_generation, console)
+        elif as_of_generation is not None:
+            raise UsageError("`--as-of-generation` is for one `--date`: each day has generations of its own.")
         else:
-            _generate_days(loaded, days, force, accept or (), keep_going, parallel, console, debug)
+            _generate_days(loaded, days, force, accept or (), known, keep_going, parallel, console, debug)
 
 
 def _periods(config: JobConfig, date: str | None, first: str | None, last: str | None) -> Sequence[Period]:
@@ -84,11 +108,28 @@ def _periods(config: JobConfig, date: str | None, first: str | None, last: str |
     return periods
 
 
-def _generate_day(loaded: LoadedConfig, day: Period, force: bool, accept: Sequence[str], console: Console) -> None:
+def _generate_day(
+    loaded: LoadedConfig,
+    day: Period,
+    force: bool,
+    accept: Sequence[str],
+    known_by: datetime | None,
+    as_of_generation: int | None,
+    console: Console,
+) -> None:
     with spark_for(loaded.config, f"ctr-samples {loaded.config.name} {day}", console) as (spark, progress):
         from ctr_samples.job import run as job
 
-        result = job.run(spark, loaded, day, force=force, accept=accept, reporter=progress)
+        result = job.run(
+            spark,
+            loaded,
+            day,
+            force=force,
+            accept=accept,
+            known_by=known_by,
+            as_of_generation=as_of_generation,
+            reporter=progress,
+        )
 
     from ctr_samples.job.summary import run_summary
     from ctr_samples.shards import open_storage
@@ -103,6 +144,7 @@ def _generate_days(
     days: Sequence[Period],
     force: bool,
     accept: Sequence[str],
+    known_by: datetime | None,
     keep_going: bool,
     parallel: int,
     console: Console,
@@ -118,7 +160,7 @@ def _generate_days(
     try:
         name = f"ctr-samples {loaded.config.name} {days[0]} to {days[-1]}"
         with spark_for(loaded.config, name, console) as (spark, progress):
-            backfill = Backfill(spark, loaded, days, force, accept, keep_going, parallel, progress.of_day)
+            backfill = Backfill(spark, loaded, days, force, accept, keep_going, parallel, progress.of_day, known_by)
             for outcome in backfill.outcomes():
                 outcomes.append(outcome)
                 progress.stage(f"{len(outcomes)} of {len(days)} days")

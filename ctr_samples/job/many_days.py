@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Literal
 
@@ -69,6 +70,7 @@ class Backfill:
     keep_going: bool = False
     parallel: int = 1
     reporter_of: Callable[[Period], AbstractContextManager[Reporter]] = lambda day: nullcontext(Silent())
+    known_by: datetime | None = None
     _stopped: threading.Event = field(init=False, default_factory=threading.Event)
     _tag: str = field(init=False, default_factory=lambda: f"ctr-samples-{secrets.token_hex(4)}")
 
@@ -112,6 +114,7 @@ class Backfill:
                     day,
                     force=self.force,
                     accept=self.accept,
+                    known_by=self.known_by,
                     reporter=reporter,
                     before_verdict=partial(self._await_turn, before, reporter),
                 )

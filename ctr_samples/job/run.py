@@ -21,6 +21,7 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.job.accounting import Accounting
 from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.gate import check_accepted, judge, wanted_of
+from ctr_samples.job.looking_back import NOW, LookBack
 from ctr_samples.job.manifest_facts import descriptions, label_facts, view_facts
 from ctr_samples.job.refusals import balanced
 from ctr_samples.job.reporting import Reporter, Silent
@@ -31,11 +32,12 @@ from ctr_samples.samples.builder import SampleBuilder, SamplePlan
 from ctr_samples.samples.features import HOUR, USER, contract_of
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.period import Day
 from ctr_samples.samples.sampling import sampling_facts
 from ctr_samples.samples.sink import SinkPlan, in_final_order, write_shards
 from ctr_samples.samples.views.as_of import described
 from ctr_samples.samples.watches.leak_canary import check_canaries
-from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, open_storage
+from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, open_storage, require_generation
 from ctr_samples.shards.clean import Retention
 from ctr_samples.sparksql.releases import without_call_sites
 from ctr_samples.sparksql.session import make_active, run_session
@@ -59,20 +61,24 @@ def run(
     *,
     force: bool = False,
     accept: Sequence[str] = (),
+    known_by: datetime | None = None,
+    as_of_generation: int | None = None,
     reporter: Reporter | None = None,
     before_verdict: Callable[[], None] = lambda: None,
 ) -> RunResult:
     """Make and publish the samples of a day. Runs on the driver; one Spark action does all the work.
 
     A day that is already published from the same inputs, configuration and code is left as it is, unless ``force``. ``accept``
-    names checks of the quality gate that may fail this time. ``before_verdict`` is called when all is written, right before the
-    day is compared with those before it: of several days at once, each waits in it. Raises the errors of
-    :mod:`ctr_samples.errors`; when it raises, nothing was published (but see PublishUnknown).
+    names checks of the quality gate that may fail this time. With ``known_by``, the samples are those that a run would have
+    made then; ``as_of_generation`` reads the inputs that this generation of the day was made from. ``before_verdict`` is called
+    when all is written, right before the day is compared with those before it: of several days at once, each waits in it.
+    Raises the errors of :mod:`ctr_samples.errors`; when it raises, nothing was published (but see PublishUnknown).
     """
     check_accepted(accept)
     warn_of_event_log(spark, loaded, reporter or Silent())
     with planning(spark, loaded):
-        return _run(spark, loaded, run_date, force, accept, reporter or Silent(), before_verdict)
+        back = look_back(loaded.config, run_date, known_by, as_of_generation)
+        return _run(spark, loaded, run_date, force, accept, back, reporter or Silent(), before_verdict)
 
 
 @contextmanager
@@ -91,6 +97,7 @@ def _run(
     run_date: Period,
     force: bool,
     accept: Sequence[str],
+    back: LookBack,
     reporter: Reporter,
     before_verdict: Callable[[], None],
 ) -> RunResult:
@@ -99,7 +106,7 @@ def _run(
 
     reporter.stage("checking the inputs")
     storage = open_storage(config.output.path)
-    prepared = Prepared.of(spark, loaded, run_date, reporter)
+    prepared = Prepared.of(spark, loaded, run_date, reporter, back)
     output = DayOutput.open(storage, run_date, config.name, retention_of(config), reporter.warn)
     if not force and (manifest := output.published(prepared.fingerprint)):
         return RunResult(manifest, published=False)
@@ -136,13 +143,16 @@ class Prepared:
     """See :func:`run_fingerprint`."""
 
     @classmethod
-    def of(cls, spark: SparkSession, loaded: LoadedConfig, run_date: Period, reporter: Reporter) -> Self:
+    def of(
+        cls, spark: SparkSession, loaded: LoadedConfig, run_date: Period, reporter: Reporter, back: LookBack = NOW
+    ) -> Self:
         """Check the inputs. Raises the errors of the inputs, of the fitted state and of the features."""
         config = loaded.config
-        inputs = read_inputs(spark, config, run_date, reporter)
+        inputs = read_inputs(spark, config, run_date, reporter, back=back)
+        back.check_inputs(inputs)
         state = state_of_run(config, run_date)
         contract = contract_of(config, state)
-        mature = labels_are_mature(inputs, run_date, datetime.now(UTC))
+        mature = labels_are_mature(inputs, run_date, back.known_by or datetime.now(UTC))
         fingerprint = run_fingerprint(inputs, run_date, contract, mature)
         return cls(loaded, inputs, state, contract, mature, fingerprint)
 
@@ -193,6 +203,7 @@ class Prepared:
             seconds=round(seconds, 3),
             plan=tuple(described(plan.steps)),
             sampling=sampling_facts(config, watches.sampling.result()),
+            known_by=self.inputs.day.known_by and self.inputs.day.known_by.astimezone(UTC).isoformat(),
         )
 
     def judged(
@@ -215,14 +226,31 @@ class Prepared:
 
 
 def read_inputs(
-    spark: SparkSession, config: JobConfig, run_date: Period, reporter: Reporter, *, watched: bool = True
+    spark: SparkSession,
+    config: JobConfig,
+    run_date: Period,
+    reporter: Reporter,
+    *,
+    watched: bool = True,
+    back: LookBack = NOW,
 ) -> Inputs:
     """The inputs of a day, in a session of their own; warns of each optional source that is absent: its path may be wrong."""
     check_period(run_date, config.grain, config.timezone)
-    inputs = Inputs.read(run_session(spark, config.timezone), config, run_date, watched=watched)
+    session = run_session(spark, config.timezone)
+    inputs = Inputs.read(session, config, run_date, watched=watched, known_by=back.known_by, pinned=back.pinned)
     for name, place in inputs.absent():
         reporter.warn(f"sources.{name}: there is no {place}; the source is optional and is read as empty.")
     return inputs
+
+
+def look_back(config: JobConfig, run_date: Period, known_by: datetime | None, as_of_generation: int | None) -> LookBack:
+    """What a run looks back at. UsageError for a time that cannot be, InputError for a generation that is not there."""
+    earlier = None
+    if as_of_generation is not None:
+        earlier = require_generation(open_storage(config.output.path), run_date, as_of_generation)
+    back = LookBack(known_by, earlier)
+    back.check_time(Day.of(run_date, config.timezone), datetime.now(UTC))
+    return back
 
 
 def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, reporter: Reporter) -> None:
@@ -265,4 +293,6 @@ def run_fingerprint(inputs: Inputs, run_date: Period, contract: ExampleContract,
     config["output"] = {key: value for key, value in config["output"].items() if key not in NOT_IN_THE_BYTES}
     fitted = contract.state and contract.state["fingerprint"]
     parts = [config, run_date.isoformat(), contract.fingerprint, fitted, files, mature, __version__]
+    if inputs.day.known_by is not None:
+        parts.append(inputs.day.known_by.astimezone(UTC).isoformat())
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

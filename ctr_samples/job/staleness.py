@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from ctr_samples import __version__
 from ctr_samples.config import LoadedConfig
 from ctr_samples.errors import InputError
+from ctr_samples.job.looking_back import LookBack
 from ctr_samples.job.reporting import Silent
 from ctr_samples.job.run import NOT_IN_THE_BYTES, Prepared, planning
 from ctr_samples.shards import Manifest
@@ -22,7 +24,8 @@ def why_stale(spark: SparkSession, loaded: LoadedConfig, manifest: Manifest) -> 
     """
     with planning(spark, loaded):
         try:
-            now = Prepared.of(spark, loaded, manifest.day, Silent())
+            known_by = None if manifest.known_by is None else datetime.fromisoformat(manifest.known_by)
+            now = Prepared.of(spark, loaded, manifest.day, Silent(), LookBack(known_by))
         except InputError as error:
             return (f"a run would be refused: {error}",)
     if not now.fingerprint:

@@ -118,6 +118,8 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
             )
         if source.get("missing_days"):
             yield Text(f"  {name} had no data for {_some(source['missing_days'])}.")
+    if manifest.known_by:
+        yield Text(f"  All is as of {manifest.known_by}: what became known later is left out.")
     if not manifest.label_mature:
         sentence = "The labels are not final: a label window is still open, or reaches into a day without data."
         yield Text(f"  {sentence}", style="yellow")

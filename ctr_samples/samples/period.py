@@ -1,4 +1,4 @@
-"""The period of a run as two instants, in the zone of the configuration."""
+"""The period of a run as two instants, in the zone of the configuration, and the instant at which the run looks back at it."""
 
 from __future__ import annotations
 
@@ -14,24 +14,32 @@ from ctr_samples.periods import Period, span_of
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """``[start, end)`` of a day, which is 23 or 25 hours long when the clocks change, or of an hour; both None for all time."""
+    """``[start, end)`` of a day, which is 23 or 25 hours long when the clocks change, or of an hour; both None for all time.
+
+    What was not known at ``known_by`` does not exist.
+    """
 
     start: datetime | None
     end: datetime | None
+    known_by: datetime | None = None
 
     @classmethod
-    def of(cls, period: Period, timezone: str) -> Self:
+    def of(cls, period: Period, timezone: str, known_by: datetime | None = None) -> Self:
         """Midnight to midnight of local time, or while the clocks show an hour. UsageError for one that they skip."""
         start, end = span_of(period, timezone) or (None, None)
-        return cls(start, end)
+        return cls(start, end, known_by)
 
     def contains(self, when: Column) -> Column:
         """Whether an instant lies in the period."""
         return self.reaches(when, timedelta(), timedelta())
 
     def reaches(self, when: Column, before: timedelta, after: timedelta) -> Column:
-        """Whether an instant lies in the period or so little before or after it."""
-        return self.goes_back(when, before) & self.is_before_end(when, after)
+        """Whether an instant lies in the period or so little before or after it, and what happened then was known."""
+        return self.knows(when, self.goes_back(when, before) & self.is_before_end(when, after))
+
+    def knows(self, when: Column, rows: Column) -> Column:
+        """Those of some rows that were known; ``when`` is the time at which each became so."""
+        return rows if self.known_by is None else rows & (when <= F.lit(self.known_by))
 
     def goes_back(self, when: Column, before: timedelta) -> Column:
         """Whether an instant lies at most so long before the start, or later."""

@@ -29,6 +29,7 @@ from ctr_samples.shards.publish import (
     publish,
     published_days,
     read_manifest,
+    require_generation,
     require_manifest,
 )
 from ctr_samples.shards.storage import NameTaken, Storage, StoredFile, open_storage
@@ -63,5 +64,6 @@ __all__ = [
     "publish",
     "published_days",
     "read_manifest",
+    "require_generation",
     "require_manifest",
 ]

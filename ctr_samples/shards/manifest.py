@@ -84,6 +84,14 @@ class _Label(TypedDict, total=False):
     flips: _Flips
 
 
+class _Snapshot(TypedDict):
+    """In which version a lake table was read."""
+
+    format: str
+    version: str
+    table: str
+
+
 class _Input(TypedDict, total=False):
     """What a manifest says about a source, as far as this package reads it back."""
 
@@ -92,6 +100,8 @@ class _Input(TypedDict, total=False):
     lines: int
     malformed: int
     missing_days: tuple[str, ...]
+    fingerprint: str | None
+    snapshot: _Snapshot
 
 
 class _Sampling(TypedDict, total=False):
@@ -123,8 +133,9 @@ class Manifest:
     ``accounting`` maps ``impressions``, ``samples`` and each drop reason to a count; ``fingerprint`` is equal for two
     runs that must give the same samples (config, code, inputs, contract), or empty where inputs cannot be told apart.
     ``rollback`` means that the samples are those of an earlier generation; ``run_id`` and ``created_at`` are then those of the
-    rollback, and all else is as that generation has it. ``checksum`` is the one that was read, empty where an older release
-    wrote none; :meth:`to_json` makes it anew.
+    rollback, and all else is as that generation has it. ``known_by`` is the time as of which the run looked at its inputs, None
+    if it took what was known when it ran. ``checksum`` is the one that was read, empty where an older release wrote none;
+    :meth:`to_json` makes it anew.
     """
 
     name: Annotated[str, _SAMPLE_SET]
@@ -149,6 +160,7 @@ class Manifest:
     sampling: Annotated[Mapping[str, Any], Like(_Sampling)] = field(default_factory=dict)
     quality: Annotated[Mapping[str, Any], Like(_Verdict)] = field(default_factory=dict)
     rollback: Rollback | None = None
+    known_by: Instant | None = None
     format: int = MANIFEST_FORMAT
     checksum: str = field(default="", compare=False)
 

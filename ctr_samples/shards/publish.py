@@ -21,6 +21,10 @@ _REQUESTS = 16
 """Requests to a store that may be in flight at once."""
 
 
+_SHOWN = 10
+"""Generations that an error names; the last ones."""
+
+
 def latest_manifest(storage: Storage, day: Period) -> Manifest | None:
     """The manifest that readers of a day see: the highest generation, or None before the first."""
     generation = generations.latest(storage, manifests_directory(day))
@@ -93,6 +97,17 @@ def require_manifest(storage: Storage, day: Period) -> Manifest:
         there = f"it has {days[0]} to {days[-1]} ({len(days)} day(s))" if days else "nothing is published there"
         raise InputError(f"{storage.url} has no samples of {day}; {there}. Run the job for that day first.")
     return manifest
+
+
+def require_generation(storage: Storage, day: Period, number: int) -> Manifest:
+    """One generation of a day; otherwise InputError, which names those that are there."""
+    numbers = generations.numbers(storage, manifests_directory(day))
+    if not numbers:
+        require_manifest(storage, day)  # raises, and says which days there are
+    if number not in numbers:
+        there = ", ".join(map(str, numbers[-_SHOWN:]))
+        raise InputError(f"{storage.url} has no generation {number} of {day}; it has {there}. Choose one of these.")
+    return read_manifest(storage, day, number)
 
 
 def check_directory(storage: Storage, day: Period) -> None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from ctr_samples.errors import DamagedFile, InputError, UsageError
+from ctr_samples.errors import DamagedFile, UsageError
 from ctr_samples.periods import Period
 from ctr_samples.shards import generations
 from ctr_samples.shards.manifest import Manifest, Rollback
 from ctr_samples.shards.naming import manifests_directory, run_id
-from ctr_samples.shards.publish import check_shards, publish, read_manifest, require_manifest
+from ctr_samples.shards.publish import check_shards, publish, read_manifest, require_generation
 from ctr_samples.shards.storage import Storage
-
-_SHOWN = 10
-"""Generations that an error names; the last ones."""
 
 
 def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) -> Manifest:
@@ -25,14 +22,9 @@ def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) 
     missing, and otherwise as :func:`ctr_samples.shards.publish.publish` does.
     """
     numbers = generations.numbers(storage, manifests_directory(day))
-    if not numbers:
-        require_manifest(storage, day)  # raises, and says which days there are
-    if to not in numbers:
-        there = ", ".join(map(str, numbers[-_SHOWN:]))
-        raise InputError(f"{storage.url} has no generation {to} of {day}; it has {there}. Choose one of these.")
-    if to == numbers[-1]:
+    if to in numbers[-1:]:
         raise UsageError(f"Readers already see generation {to} of {day}; choose an earlier one.")
-    earlier = read_manifest(storage, day, to)
+    earlier = require_generation(storage, day, to)
     remedy = f"so generation {to} cannot be restored. Choose another one, or run the day again"
     check_shards(storage, earlier.shards, remedy)
     number = generations.following(numbers[-1], storage.locate(manifests_directory(day)))

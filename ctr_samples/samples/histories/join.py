@@ -63,7 +63,8 @@ def actions_of_history(source: DataFrame, name: str, history: History, day: Day)
         request.cast("string").alias(REQUEST),
         *[_single(source, text, f"{where}.columns.{column}").alias(column) for column, text in history.columns.items()],
     )
-    near = rows.where(F.col(KEY).isNotNull() & F.col(ITEM).isNotNull() & day.is_before_end(F.col(TIME)))
+    seen = day.knows(later(F.col(TIME), history.delay), day.is_before_end(F.col(TIME)))
+    near = rows.where(F.col(KEY).isNotNull() & F.col(ITEM).isNotNull() & seen)
     if history.within is not None:
         near = near.where(day.goes_back(F.col(TIME), history.within))
     return near

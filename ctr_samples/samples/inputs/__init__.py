@@ -4,6 +4,7 @@ sources.py                    a source over the days that are needed, as a lazy 
 listing.py                    which files are there
 csv_lines.py, json_lines.py   lines of text as columns
 databases.py                  tables of databases, by JDBC
+lake_tables.py                Iceberg and Delta tables, and the versions in which they are read
 malformed.py                  malformed lines: counted, and what is wrong with them
 elements.py                   lists as rows, one for each element
 watched.py                    all sources of a run, with their watches

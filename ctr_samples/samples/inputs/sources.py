@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import reduce
 from typing import Any
@@ -22,6 +23,7 @@ from ctr_samples.periods import Hour, Period, Whole, calendar_day, hours_of, loc
 from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.samples.inputs.databases import open_database_table, place_of, without_secrets
 from ctr_samples.samples.inputs.json_lines import objects_of
+from ctr_samples.samples.inputs.lake_tables import TableVersion, current_version, rows_of_version
 from ctr_samples.samples.inputs.listing import InputFile, Listing, days_there, find_files
 from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.expressions import first_sentence
@@ -41,7 +43,7 @@ class SourceFrame:
 
     ``missing_days`` are days, or hours, around the run without data. ``files`` is None for tables, whose content the driver
     cannot identify by names. ``absent`` is the path or table of an optional source that does not exist: its frame has no rows.
-    ``csv`` describes the columns of a CSV line.
+    ``csv`` describes the columns of a CSV line. ``version`` is that of a lake table, in which it is read.
     """
 
     name: str
@@ -50,6 +52,7 @@ class SourceFrame:
     files: tuple[InputFile, ...] | None
     absent: str | None = None
     csv: CsvColumns | None = None
+    version: TableVersion | None = None
 
     @property
     def bytes(self) -> int | None:
@@ -58,10 +61,18 @@ class SourceFrame:
 
     @property
     def snapshot(self) -> dict[str, Any]:
-        """What the manifest keeps about the input: counts and a fingerprint of names, sizes and times."""
+        """What the manifest keeps about the input: counts, and a fingerprint of names, sizes and times, or of a version."""
         missing = [day.isoformat() for day in self.missing_days]
         if self.files is None:
-            return {"files": None, "bytes": None, "fingerprint": None, "missing_days": missing}
+            version = None if self.version is None else asdict(self.version)
+            text = json.dumps(version, sort_keys=True)
+            return {
+                "files": None,
+                "bytes": None,
+                "fingerprint": version and hashlib.sha256(text.encode()).hexdigest()[:16],
+                "missing_days": missing,
+                **({"snapshot": version} if version else {}),
+            }
         text = "\n".join(f"{f.path} {f.bytes} {f.modified_ms}" for f in sorted(self.files, key=lambda f: f.path))
         return {
             "files": len(self.files),
@@ -73,11 +84,17 @@ class SourceFrame:
 
 
 def read_source(
-    spark: SparkSession, name: str, source: Source, run_date: Period, forward: timedelta = timedelta()
+    spark: SparkSession,
+    name: str,
+    source: Source,
+    run_date: Period,
+    forward: timedelta = timedelta(),
+    pinned: TableVersion | None = None,
 ) -> SourceFrame:
     """A source over what the run needs. Runs on the driver; lists files, and reads at most a row per day of a table.
 
-    A run of an hour needs what comes up to ``forward`` after it. Raises InputError when the run date is missing or empty;
+    A run of an hour needs what comes up to ``forward`` after it. A lake table is read in the version that is ``pinned``, or
+    else in the one that is there now, whatever is written meanwhile. Raises InputError when the run date is missing or empty;
     other days may be missing and are reported. An optional source without any of its days has no rows.
     """
     if isinstance(source, DatabaseSource):
@@ -85,7 +102,7 @@ def read_source(
             frame = open_database_table(spark, name, source)
             return _of_days(name, frame, source, run_date, forward, place_of(source))
     if isinstance(source, CatalogSource):
-        return _read_table(spark, name, source, run_date, forward)
+        return _read_table(spark, name, source, run_date, forward, pinned)
     listings, missing = _find_periods(spark, name, source, run_date, forward)
     if not listings:
         return _absent(spark, name, source, source.path, missing)
@@ -150,10 +167,20 @@ def _absent(
 
 
 def _read_table(
-    spark: SparkSession, name: str, source: CatalogSource, run_date: Period, forward: timedelta
+    spark: SparkSession,
+    name: str,
+    source: CatalogSource,
+    run_date: Period,
+    forward: timedelta,
+    pinned: TableVersion | None,
 ) -> SourceFrame:
     try:
         frame = spark.read.table(source.table)
+        version = current_version(spark, source.table)
+        if version is not None and pinned is not None and version.table == pinned.table:
+            version = pinned
+        if version is not None:
+            frame = rows_of_version(spark, source.table, version)
     except (AnalysisException, ParseException) as error:
         unknown = error.getCondition() in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
         if unknown and source.optional:
@@ -164,7 +191,8 @@ def _read_table(
             f"sources.{name}: the table {source.table} cannot be read: {first_sentence(error)}{hint}"
         ) from None
     with input_errors(f"sources.{name}: the table {source.table} cannot be read"):
-        return _of_days(name, frame, source, run_date, forward, f"the table {source.table}")
+        days = _of_days(name, frame, source, run_date, forward, f"the table {source.table}")
+        return replace(days, version=version)
 
 
 def _of_days(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ctr_samples.config import JobConfig
 from ctr_samples.periods import Period
 from ctr_samples.samples.inputs.elements import exploded
+from ctr_samples.samples.inputs.lake_tables import TableVersion
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_source
 from ctr_samples.samples.labels import label_reach, plan_labels
 from ctr_samples.samples.period import Day
@@ -29,14 +30,24 @@ class Inputs:
     watches: Watches
 
     @classmethod
-    def read(cls, spark: SparkSession, config: JobConfig, run_date: Period, *, watched: bool = True) -> Self:
+    def read(
+        cls,
+        spark: SparkSession,
+        config: JobConfig,
+        run_date: Period,
+        *,
+        watched: bool = True,
+        known_by: datetime | None = None,
+        pinned: Mapping[str, TableVersion] | None = None,
+    ) -> Self:
         """Find the data; lists files, and reads at most a row per day of a table. Raises as :func:`read_source` does.
 
-        Unless it is ``watched``, nothing is counted: for plans that run only in part.
+        Unless it is ``watched``, nothing is counted: for plans that run only in part. What was not known at ``known_by`` is not
+        read. ``pinned`` are the versions in which lake tables are read, by source; others are read in their current one.
         """
-        day = Day.of(run_date, config.timezone)
+        day, pins = Day.of(run_date, config.timezone, known_by), pinned or {}
         sources = {
-            name: read_source(spark, name, source, run_date, forward_reach(config, name))
+            name: read_source(spark, name, source, run_date, forward_reach(config, name), pins.get(name))
             for name, source in config.sources.items()
         }
         return cls(config, day, sources, Watches.of(config, day, active=watched))

@@ -97,7 +97,7 @@ def within_reach(rows: DataFrame, day: Day, ttl: timedelta | None) -> DataFrame:
     """The rows that some impression of the day can see."""
     if EVENT_TIME not in rows.columns:
         return rows
-    reachable = rows.where(day.is_before_end(F.col(EVENT_TIME)))
+    reachable = rows.where(day.knows(F.col(AVAILABLE_TIME), day.is_before_end(F.col(EVENT_TIME))))
     return reachable if ttl is None else reachable.where(day.goes_back(F.col(EVENT_TIME), ttl))
 
 
@@ -109,7 +109,7 @@ def is_empty() -> Column:
 def lasting(rows: DataFrame, day: Day) -> DataFrame:
     """The rows with ends that some impression of the day can see before they end."""
     end = F.greatest(VALID_TO, CLOSED)
-    return rows.where(~is_empty() & (F.col(VALID_TO).isNull() | (end >= F.lit(day.start))))
+    return rows.where(~is_empty() & (F.col(VALID_TO).isNull() | day.goes_back(end, timedelta())))
 
 
 def _clocks(source: DataFrame, view: EventView, where: str) -> tuple[Column, Column]:

@@ -1,0 +1,68 @@
+"""Runs that look back: at what was known at a time, and at the inputs that an earlier generation was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ctr_samples.errors import InputError, UsageError
+from ctr_samples.samples.inputs.lake_tables import TableVersion
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.period import Day
+from ctr_samples.shards import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class LookBack:
+    """What was known at ``known_by``, or at any time, of the inputs of the generation ``earlier``, or of those of now."""
+
+    known_by: datetime | None = None
+    earlier: Manifest | None = None
+
+    @property
+    def pinned(self) -> dict[str, TableVersion]:
+        """The versions of lake tables that the generation was made from, by source."""
+        inputs = self.earlier.inputs if self.earlier else {}
+        return {name: TableVersion(**facts["snapshot"]) for name, facts in inputs.items() if "snapshot" in facts}
+
+    def check_time(self, day: Day, now: datetime) -> None:
+        """UsageError for a time that has not come, and for one at which nothing of the day was known."""
+        if self.known_by is None:
+            return
+        if self.known_by > now:
+            raise UsageError(
+                f"`--known-by` is {self.known_by}, which has not come yet; expected a time that is past, or none."
+            )
+        if day.start is not None and self.known_by < day.start:
+            raise UsageError(
+                f"`--known-by` is {self.known_by}, when the day had not begun ({day.start}); expected a time at which some of "
+                "its impressions were known."
+            )
+
+    def check_inputs(self, inputs: Inputs) -> None:
+        """InputError unless the inputs are those of the generation."""
+        if self.earlier is None:
+            return
+        for name, source in inputs.sources.items():
+            recorded = self.earlier.inputs.get(name, {})
+            if recorded.get("fingerprint") is None or recorded["fingerprint"] != source.snapshot["fingerprint"]:
+                raise InputError(
+                    f"sources.{name} cannot be read as generation {self.earlier.generation} read it: {_why(recorded)}. "
+                    "Run without `--as-of-generation`, or choose another generation."
+                )
+
+
+NOW = LookBack()
+"""For a run that takes its inputs as they are."""
+
+
+def _why(recorded: Mapping[str, Any]) -> str:
+    if not recorded:
+        return "it was no source then"
+    if recorded.get("fingerprint") is None:
+        return "it was a table whose versions cannot be told apart"
+    if "snapshot" in recorded:
+        return f"the table is another one now than that whose version {recorded['snapshot']['version']} it read"
+    return "its files are others now"
