@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "quality": LEAVES | {"codec", "config"},
     "sparksql": LEAVES | {"config"},
     "samples": LEAVES | {"codec", "config", "quality", "records", "shards", "sparksql"},
+    "dataframes": LEAVES | {"config", "samples", "sparksql"},
     "tfrecord": LEAVES | {"codec", "config", "records", "shards", "sparksql"},
     "converters": LEAVES | {"records", "shards", "sparksql", "tfrecord"},
     "readers": LEAVES | {"codec", "descriptions", "shards"},
@@ -46,7 +47,7 @@ MAY_IMPORT = {
 }
 
 LIBRARIES = {
-    "pyspark": {"converters", "explain", "job", "samples", "sparksql", "tfrecord"},
+    "pyspark": {"converters", "dataframes", "explain", "job", "samples", "sparksql", "tfrecord"},
     "py4j": {"sparksql"},
     "tensorflow": {"readers", "training", "codec/reference"},
     "keras": {"training"},

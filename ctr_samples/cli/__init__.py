@@ -4,6 +4,7 @@ app.py        all commands in one program
 generate.py   generate, config
 fit.py        fit
 explain.py    explain
+preview.py    preview
 status.py     status
 report.py     report, compare
 outputs.py    verify, show, paths, history, clean, rollback

@@ -8,6 +8,7 @@ from ctr_samples.cli.explain import explain
 from ctr_samples.cli.fit import fit
 from ctr_samples.cli.generate import config_command, generate
 from ctr_samples.cli.outputs import clean, history, paths, rollback, show, verify
+from ctr_samples.cli.preview import preview
 from ctr_samples.cli.report import compare, report
 from ctr_samples.cli.status import status
 
@@ -20,7 +21,7 @@ app = typer.Typer(
 app.command()(generate)
 app.command()(fit)
 app.command(name="config")(config_command)
-for command in (explain, status, report, compare, verify, show, paths, history, clean, rollback):
+for command in (preview, explain, status, report, compare, verify, show, paths, history, clean, rollback):
     app.command()(command)
 
 

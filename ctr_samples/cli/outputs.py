@@ -70,12 +70,16 @@ def show(
         from ctr_samples.records.read import first_examples
 
         contract = ExampleContract.from_dict(dict(published.contract))
-        rows = first_examples(storage, published.of_split(split), contract, count)
-        console = stdout_console()
-        table = _examples_table(rows)
-        fits = Measurement.get(console, console.options.update_width(_WIDEST), table).maximum <= console.width
-        for part in [table] if fits else _examples_below_each_other(rows):
-            console.print(part, soft_wrap=not fits)
+        print_examples(first_examples(storage, published.of_split(split), contract, count))
+
+
+def print_examples(rows: list[dict[str, Any]]) -> None:
+    """Print examples as a table with a column for each feature, or one below the other if that is too wide."""
+    console = stdout_console()
+    table = _examples_table(rows)
+    fits = Measurement.get(console, console.options.update_width(_WIDEST), table).maximum <= console.width
+    for part in [table] if fits else _examples_below_each_other(rows):
+        console.print(part, soft_wrap=not fits)
 
 
 def paths(output: OutputPath, date: LatestDay = None, split: SplitName = None, debug: Debug = False) -> None:

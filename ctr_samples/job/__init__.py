@@ -5,6 +5,7 @@ refusals.py         counts that keep a run from being published
 accounting.py       every impression is a sample or was dropped for a reason
 gate.py             from measures to a verdict
 manifest_facts.py   the facts in a manifest besides its shards
+preview.py          a few samples as a table, without writing
 looking_back.py     runs as of an earlier time, and from the inputs of an earlier generation
 flips.py            labels that changed since the generation before
 fit.py              the next version of vocabularies, moments and quantiles

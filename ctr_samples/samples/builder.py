@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -14,7 +14,7 @@ from pyspark.sql.types import StructField, StructType
 from ctr_samples.config import RowLabel
 from ctr_samples.config.references import inherited, measured_key
 from ctr_samples.samples.features import IMPRESSION, SampleColumns
-from ctr_samples.samples.histories.chunks import HistoryPlan
+from ctr_samples.samples.histories.chunks import KEY, HistoryPlan
 from ctr_samples.samples.histories.join import actions_of_history, history_type, join_history
 from ctr_samples.samples.impressions import DROPPED, cut_impressions, is_below, row_label
 from ctr_samples.samples.inputs.watched import Inputs
@@ -29,10 +29,15 @@ from ctr_samples.samples.labels import (
     row_values,
     rows_among,
 )
+from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.sampling import split_column, weight_column
 from ctr_samples.samples.views.as_of import JoinStep
-from ctr_samples.samples.views.joiner import ViewJoiner
+from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
+from ctr_samples.sparksql.columns import later, stable_hash
 from ctr_samples.vocabulary import FittedState
+
+_SPARE = 20
+"""How many times as many impressions as are wanted are chosen where some may be left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,40 +69,83 @@ class SampleBuilder:
         samples = columns.make(joined, split_column(config, day), weight_column(config, day), measured_key(config))
         return SamplePlan(samples, steps)
 
+    def build_few(self, limit: int) -> DataFrame:
+        """At most ``limit`` samples, chosen by a hash: the same columns as those of :meth:`build`, and the same values.
+
+        Runs a few small jobs that read the logs. Of all that is read, only what has the keys of the few is joined.
+        """
+        config, day = self.inputs.config, self.inputs.day
+        rows = self._few_labelled(limit).localCheckpoint()
+        joins = _Joins.of(self.inputs, rows, few=rows)
+        columns = SampleColumns.of(joins.blank(rows), config, self.state)
+        joined = joins.join(rows, joins.views.plan())
+        return columns.make(joined, split_column(config, day), weight_column(config, day), measured_key(config))
+
+    def _few_labelled(self, limit: int) -> DataFrame:
+        """A few of the day's labelled impressions that sampling keeps.
+
+        Which impression has an action may depend on all impressions that share keys with it, so all are looked at that have a
+        key of the few by which every action is matched; all of the day, where there is no such key or lists are cut.
+        """
+        config, day = self.inputs.config, self.inputs.day
+        # Of those that are chosen some may be left out once their labels are known.
+        spare = 1 if config.impressions.skip_above is None and config.sampling is None else _SPARE
+        by_chance = stable_hash("preview", [F.col("impression_id")])
+        kept = self._impressions().where(day.contains(F.col("impression_time")))
+        key = _key_of_all(plan_labels(config)) if config.impressions.skip_above is None else None
+        value = F.lit(None) if key is None else F.col(key)
+        chosen = kept.select("impression_id", value.cast("string")).orderBy(by_chance).limit(limit * spare).collect()
+        ids, values = ([row[column] for row in chosen] for column in (0, 1))
+        labelled = self.labelled_impressions(None if key is None else _Sharing(key, set(values)))
+        mine = labelled.where(F.col(f"{IMPRESSION}.impression_id").isin(ids))
+        return self.inputs.watches.sampling.on(mine).limit(limit)
+
     def joined(self) -> DataFrame:
         """The labelled impressions that sampling keeps, with a struct for each view and each history."""
         rows = self.inputs.watches.sampling.on(self.labelled_impressions())
         joins = _Joins.of(self.inputs, rows)
         return joins.join(rows, joins.views.plan())
 
-    def labelled_impressions(self) -> DataFrame:
-        """The day's impressions as a struct ``impression``, with a column for each label."""
+    def labelled_impressions(self, sharing: _Sharing | None = None) -> DataFrame:
+        """The day's impressions as a struct ``impression``, with a column for each label; or only those that share a key."""
         config, day, watches = self.inputs.config, self.inputs.day, self.inputs.watches
-        shown, plans, rows = config.impressions, plan_labels(config), rows_among(config.labels)
-        reach = max(label_reach(plans), shown.dedup or timedelta())
-        log = self.inputs.watched(shown.source, "impressions")
-        impressions = watches.impressions.on(cut_impressions(log, shown, day, reach, rows))
-        kept = impressions.where(F.col(DROPPED).isNull()).drop(DROPPED)
-        mine = watches.labels.on_rows(self._attributed(kept, plans).where(day.contains(F.col("impression_time"))))
+        shown, plans = config.impressions, plan_labels(config)
+        kept = _sharing(self._impressions(), sharing)
+        mine = watches.labels.on_rows(
+            self._attributed(kept, plans, sharing).where(day.contains(F.col("impression_time")))
+        )
         own = [F.col(c) for c in shown.column_names]
         labels = [column for name in config.labels for column in self._label(name)]
         seen = self._looked_at(mine.select(*own, *labels))
         return seen.select(F.struct(*own).alias(IMPRESSION), *label_columns(config.labels))
 
-    def _attributed(self, impressions: DataFrame, plans: Sequence[LabelPlan]) -> DataFrame:
+    def _attributed(
+        self, impressions: DataFrame, plans: Sequence[LabelPlan], sharing: _Sharing | None = None
+    ) -> DataFrame:
         """Impressions with the labels that actions give them; costs nothing where no label needs actions."""
         if not plans:
             return impressions
-        actions = actions_by_keys(plans, self.inputs.day, partial(self.inputs.watched, use="labels"))
+        every = actions_by_keys(plans, self.inputs.day, partial(self.inputs.watched, use="labels"))
+        actions = {tried: [_sharing(frame, sharing, key_of_action) for frame in some] for tried, some in every.items()}
         attributed = self.inputs.watches.labels.on(attribute(impressions, actions, plans))
         return attributed.where(~F.col(IS_ACTION))
 
     def _label(self, name: str) -> list[Column]:
-        """The columns of a label."""
+        """The columns of a label; what the row says of it only if that was known."""
         label = self.inputs.config.labels[name]
         if isinstance(label, RowLabel):
-            return row_values(name, label, F.col(f"`{row_label(name)}`"))
+            known = later(F.col("impression_time"), label.matures_after)
+            return row_values(name, label, self.inputs.day.if_known(known, F.col(f"`{row_label(name)}`")))
         return [F.col(c) for c in label_columns({name: label})]
+
+    def _impressions(self) -> DataFrame:
+        """The impressions of the day and of those around it that labels reach, without those that are dropped."""
+        shown, day, watches = self.inputs.config.impressions, self.inputs.day, self.inputs.watches
+        reach = max(label_reach(plan_labels(self.inputs.config)), shown.dedup or timedelta())
+        log = self.inputs.watched(shown.source, "impressions")
+        rows = rows_among(self.inputs.config.labels)
+        impressions = watches.impressions.on(cut_impressions(log, shown, day, reach, rows))
+        return impressions.where(F.col(DROPPED).isNull()).drop(DROPPED)
 
     def _looked_at(self, labelled: DataFrame) -> DataFrame:
         """Drops impressions below the last click of their list, where the configuration says so."""
@@ -125,9 +173,10 @@ class _Joins:
     histories: Sequence[_History]
 
     @classmethod
-    def of(cls, inputs: Inputs, rows: DataFrame) -> _Joins:
-        histories = [_history(inputs, name) for name in inputs.config.histories]
-        return cls(ViewJoiner(inputs, rows.sparkSession), histories)
+    def of(cls, inputs: Inputs, rows: DataFrame, few: DataFrame | None = None) -> _Joins:
+        """With ``few`` impressions, only what has their keys is joined."""
+        histories = [_history(inputs, name, few) for name in inputs.config.histories]
+        return cls(ViewJoiner(inputs, rows.sparkSession, few), histories)
 
     def join(self, rows: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
         rows = self.views.join(rows, steps)
@@ -143,11 +192,34 @@ class _Joins:
         return rows.sparkSession.createDataFrame([], StructType(fields))
 
 
-def _history(inputs: Inputs, name: str) -> _History:
+@dataclass(frozen=True, slots=True)
+class _Sharing:
+    """A key by its name, and some of its values as text; None among them for what has no such key."""
+
+    key: str
+    values: Collection[str | None]
+
+
+def _sharing(rows: DataFrame, few: _Sharing | None, column: Callable[[str], str] = str) -> DataFrame:
+    """The rows with one of some values of a key, which is in a ``column`` of its name; all rows where there are none."""
+    if few is None:
+        return rows
+    text = F.col(column(few.key)).cast("string")
+    own = text.isin([value for value in few.values if value is not None])
+    return rows.where(own | text.isNull() if None in few.values else own)
+
+
+def _key_of_all(plans: Sequence[LabelPlan]) -> str | None:
+    """A key by which each action is matched, whichever set of keys finds its impression."""
+    sets = [set(names) for plan in plans for names in plan.tried]
+    return min(set.intersection(*sets), default=None) if sets else None
+
+
+def _history(inputs: Inputs, name: str, few: DataFrame | None) -> _History:
     config = inputs.config
     history = inherited(config.histories[name], config.impressions)
     actions, again = (
-        actions_of_history(source, name, history, inputs.day)
+        with_keys_of(few, [history.on], actions_of_history(source, name, history, inputs.day), KEY)
         for source in (inputs.watched(history.source, "histories"), inputs.plain(history.source))
     )
     by_request = history.request is not None and config.impressions.request is not None

@@ -41,6 +41,10 @@ class Day:
         """Those of some rows that were known; ``when`` is the time at which each became so."""
         return rows if self.known_by is None else rows & (when <= F.lit(self.known_by))
 
+    def if_known(self, when: Column, value: Column) -> Column:
+        """A value that became known at an instant; null if that was too late."""
+        return value if self.known_by is None else F.when(when <= F.lit(self.known_by), value)
+
     def goes_back(self, when: Column, before: timedelta) -> Column:
         """Whether an instant lies at most so long before the start, or later."""
         return when.isNotNull() if self.start is None else when >= F.lit(self.start - before)

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ctr_samples.config import JobConfig, SnapshotView, StaticView, WindowView
+from ctr_samples.config import JobConfig, SnapshotView, StaticView, View, WindowView
 from ctr_samples.samples.features import IMPRESSION, view_columns
 from ctr_samples.samples.impressions import keys_shown
 from ctr_samples.samples.inputs.watched import Inputs
@@ -51,8 +51,9 @@ def _declared(config: JobConfig, name: str) -> ViewFacts:
 class ViewJoiner:
     """The views of a configuration, read and ready to be joined to the impressions of a day. Runs on the driver."""
 
-    def __init__(self, inputs: Inputs, spark: SparkSession) -> None:
-        self._inputs, self._views = inputs, inputs.config.views
+    def __init__(self, inputs: Inputs, spark: SparkSession, few: DataFrame | None = None) -> None:
+        """With ``few`` impressions, which are the only ones to be joined, only rows with their keys are."""
+        self._inputs, self._views, self._few = inputs, inputs.config.views, few
         needed = view_columns(spark, inputs.config)
         self._joins = {
             name: self._cut(self._join(name, needed[name], inputs.watched(view.source, "views")))
@@ -65,13 +66,15 @@ class ViewJoiner:
 
     def plan(self) -> tuple[JoinStep, ...]:
         """How the views will be joined. Looks at the keys of small views, with a short Spark job for each."""
+        if self._few is not None:
+            return plan_joins(declared_facts(self._inputs.config))
         return plan_joins([self._facts(name) for name in self._views])
 
     def join(self, impressions: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
         """Impressions with a struct for each view. Lazy, but for a count of keys where the log is large."""
         rows = impressions
         for step in steps:
-            hot = self._hot_keys(step) if step.method == "union" else None
+            hot = self._hot_keys(step) if step.method == "union" and self._few is None else None
             made = made_column(step.on)
             if made is not None and made not in rows.columns:
                 rows = rows.withColumn(made, self._made_key(rows, step))
@@ -96,7 +99,14 @@ class ViewJoiner:
         if isinstance(view, WindowView):
             source, back = in_reach(source, view, day, f"views.{name}"), reach(view)
         near = within_reach(usable(view_rows(source, name, view, columns)), day, back)
-        return Join(as_of(name, view, on_column(view.joined_on)), near)
+        return Join(as_of(name, view, on_column(view.joined_on)), self._of_few(view, near))
+
+    def _of_few(self, view: View, rows: DataFrame) -> DataFrame:
+        """The rows that the few impressions need, where that can be told: a key of another view is not yet known, and all rows
+        tell which snapshot is the latest."""
+        if self._few is None or view.looked_up_in or isinstance(view, SnapshotView):
+            return rows
+        return with_keys_of(self._few, view.joined_on, rows, KEY)
 
     def _cut(self, join: Join) -> Join:
         """The join with its rows cut, if they end."""
@@ -142,3 +152,12 @@ class ViewJoiner:
     def _sliced(self, keys: tuple[str, ...]) -> HotKeys | None:
         cut = self._inputs.day.slices(LIMITS.slices)
         return None if cut is None else HotKeys(keys, *cut, LIMITS.slices)
+
+
+def with_keys_of(few: DataFrame | None, on: Sequence[str], rows: DataFrame, key: str) -> DataFrame:
+    """The rows whose key is that of one of ``few`` impressions, which are collected; all of them where it is None."""
+    if few is None:
+        return rows
+    own = joint_key([F.col(f"{IMPRESSION}.{name}") for name in on]).cast("string")
+    keys = {row[0] for row in few.select(own).collect()}
+    return rows.where(F.col(key).cast("string").isin([one for one in keys if one is not None]))

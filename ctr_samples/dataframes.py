@@ -1,0 +1,259 @@
+"""The job's joins for any DataFrames: features as of each impression, labels, counts over windows, and histories.
+
+They are the code that the nightly job runs, in the caller's session: text is read as a time in the session's time zone. ``on``
+names the columns that make a key, in both frames; times, conditions and numbers are SQL expressions, as in the configuration.
+A key is text or an integer. Each function gives back the impressions, one row for each, with one more column. All are lazy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.config import ActionLabel, EventView, History, View, WindowView
+from ctr_samples.errors import InputError
+from ctr_samples.samples.histories import join as histories
+from ctr_samples.samples.histories.chunks import HistoryPlan
+from ctr_samples.samples.labels import IS_ACTION, LabelPlan, actions_of, attribute, label_columns
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.views.aggregates import filled
+from ctr_samples.samples.views.as_of import VALID_TO, Join, join_by
+from ctr_samples.samples.views.as_of.validity import cut
+from ctr_samples.samples.views.rows import as_of, is_empty, usable, view_rows
+from ctr_samples.sparksql.columns import content_hash, joint_key, key_column, quoted, time_column
+
+__all__ = ["as_of_join", "attribute_labels", "join_history", "windowed_aggregates"]
+
+Keys = str | Sequence[str]
+
+_SHOWN, _IMPRESSION, _KEY = "_shown", "impression", "_key"
+_ALWAYS = Day(None, None)
+
+
+def as_of_join(
+    impressions: DataFrame,
+    features: DataFrame,
+    *,
+    on: Keys,
+    time: str,
+    event_time: str,
+    name: str = "features",
+    columns: Sequence[str] | None = None,
+    method: Literal["union", "intervals"] = "union",
+    ttl: str = "unbounded",
+    **clocks: Any,
+) -> DataFrame:
+    """Impressions with the row of a table that was true before each of them and known by then, as a struct ``name``.
+
+    ``time`` is the impression's time and ``event_time`` when a row became true. The struct has ``columns`` (all but the keys,
+    unless told otherwise), ``age_s`` and ``matched``. ``intervals`` is for tables of some megabytes: they are broadcast. All
+    other keys are those of a view of events in docs/configuration.md: ``available_after``, ``available_time``, ``valid_to``,
+    ``closed_available``, ``inclusive``, ``sequence``, ``tombstone``, ``where``. InputError or ValidationError for a wrong one.
+
+    >>> shown = spark.sql("SELECT 'ann' AS user, timestamp'2019-06-05 10:00:00' AS at")
+    >>> plans = spark.sql('''
+    ...     SELECT 'ann' AS user, 'basic' AS plan, timestamp'2019-06-01 00:00:00' AS since
+    ...     UNION ALL SELECT 'ann', 'gold', timestamp'2019-06-05 09:30:00'
+    ... ''')
+    >>> joined = as_of_join(shown, plans, on="user", time="at", event_time="since", available_after="1h", ttl="30d")
+    >>> joined.select("user", "features.plan", "features.age_s", "features.matched").show()
+    +----+-----+--------+-------+
+    |user| plan|   age_s|matched|
+    +----+-----+--------+-------+
+    | ann|basic|381600.0|   true|
+    +----+-----+--------+-------+
+    <BLANKLINE>
+    """
+    view = EventView.model_validate(
+        {"source": "features", "entity": "user", "key": _KEY, "event_time": event_time, "ttl": ttl, **clocks}
+    )
+    keys = _names(on)
+    wanted = [c for c in features.columns if c not in keys] if columns is None else columns
+    return _viewed(impressions, features, name, view, keys, time, wanted, method)
+
+
+def windowed_aggregates(
+    impressions: DataFrame,
+    actions: DataFrame,
+    *,
+    on: Keys,
+    time: str,
+    event_time: str,
+    windows: Sequence[str],
+    name: str = "aggregates",
+    step: str = "1m",
+    available_after: str = "0s",
+    where: str | None = None,
+    **measures: Mapping[str, Any],
+) -> DataFrame:
+    """Impressions with what was counted of their key over windows that end just before each of them, as a struct ``name``.
+
+    ``measures`` are ``counts``, ``sums``, ``distinct`` and ``rates``, each a dict as under `aggregates` of a view in
+    docs/configuration.md. The struct has a column for each of them and each window, such as ``clicks_1h``: 0, or a rate's
+    prior, where nothing was counted. An action counts once its ``step`` is over and ``available_after`` has passed.
+
+    >>> shown = spark.sql("SELECT 7 AS item, timestamp'2019-06-05 10:00:00' AS at")
+    >>> log = spark.sql('''
+    ...     SELECT 7 AS item, true AS click, timestamp'2019-06-05 09:30:00' AS at
+    ...     UNION ALL SELECT 7, false, timestamp'2019-06-05 09:40:00' UNION ALL SELECT 7, true, timestamp'2019-06-04 21:00:00'
+    ... ''')
+    >>> counts = {"clicks": "click", "shown": "true"}
+    >>> counted = windowed_aggregates(shown, log, on="item", time="at", event_time="at", windows=["1h", "1d"], counts=counts)
+    >>> counted.select("aggregates.clicks_1h", "aggregates.clicks_1d", "aggregates.shown_1h").show()
+    +---------+---------+--------+
+    |clicks_1h|clicks_1d|shown_1h|
+    +---------+---------+--------+
+    |        1|        2|       2|
+    +---------+---------+--------+
+    <BLANKLINE>
+    """
+    view = WindowView.model_validate(
+        {
+            "source": "actions",
+            "entity": "user",
+            "key": _KEY,
+            "where": where,
+            "event_time": event_time,
+            "available_after": available_after,
+            "aggregates": {"windows": windows, "step": step, **measures},
+        }
+    )
+    joined = _viewed(impressions, actions, name, view, _names(on), time, view.aggregates.column_names, "union")
+    return joined.withColumn(name, filled(joined, name, view.aggregates))
+
+
+def attribute_labels(
+    impressions: DataFrame,
+    actions: DataFrame,
+    *,
+    on: Keys,
+    time: str,
+    action_time: str,
+    window: str,
+    name: str = "clicked",
+    **rules: Any,
+) -> DataFrame:
+    """Impressions with a label of the actions that belong to them: each to the last impression of its key before it.
+
+    ``rules`` are further keys of a label in docs/configuration.md: ``where``, ``skew``, ``value`` and ``reduce``. Without a
+    ``value`` the label is 1 where there is an action within the ``window``, else 0; with one there is also ``<name>__mask``.
+
+    >>> shown = spark.sql('''
+    ...     SELECT 1 AS id, 'ann' AS user, 'lamp' AS item, timestamp'2019-06-05 10:00:00' AS at
+    ...     UNION ALL SELECT 2, 'ann', 'lamp', timestamp'2019-06-05 10:10:00'
+    ... ''')
+    >>> clicks = spark.sql("SELECT 'ann' AS user, 'lamp' AS item, timestamp'2019-06-05 10:12:00' AS clicked_at")
+    >>> labelled = attribute_labels(shown, clicks, on=["user", "item"], time="at", action_time="clicked_at", window="30m")
+    >>> labelled.orderBy("id").select("id", "clicked").show()
+    +---+-------+
+    | id|clicked|
+    +---+-------+
+    |  1|      0|
+    |  2|      1|
+    +---+-------+
+    <BLANKLINE>
+    """
+    label = ActionLabel.model_validate({"source": "actions", "time": action_time, "window": window, **rules})
+    plan = LabelPlan(name, label, action_time, {"user": _KEY}, (("user",),))
+    shown = _packed(impressions, _names(on), time, name).select(_SHOWN, f"{_IMPRESSION}.*")
+    attributed = attribute(shown, {plan.first: [actions_of(_keyed(actions, _names(on)), [plan])]}, [plan])
+    mine = attributed.where(~F.col(IS_ACTION))
+    return mine.select(f"{_SHOWN}.*", *label_columns({name: label}))
+
+
+def join_history(
+    impressions: DataFrame,
+    actions: DataFrame,
+    *,
+    on: Keys,
+    time: str,
+    action_time: str,
+    item: str,
+    last: int,
+    name: str = "history",
+    **rules: Any,
+) -> DataFrame:
+    """Impressions with the ``last`` different items of their key before each of them, newest first, as a struct of lists.
+
+    ``rules`` are further keys of a history in docs/configuration.md: ``where``, ``within``, ``available_after`` and
+    ``columns``. The struct has ``items``, ``ages_s``, the ``columns``, ``length`` and ``matched``.
+
+    >>> shown = spark.sql("SELECT 'ann' AS user, timestamp'2019-06-05 10:00:00' AS at")
+    >>> log = spark.sql('''
+    ...     SELECT 'ann' AS user, 'lamp' AS item, timestamp'2019-06-05 09:00:00' AS at
+    ...     UNION ALL SELECT 'ann', 'desk', timestamp'2019-06-05 09:30:00'
+    ...     UNION ALL SELECT 'bob', 'bed', timestamp'2019-06-05 09:40:00'
+    ... ''')
+    >>> joined = join_history(shown, log, on="user", time="at", action_time="at", item="item", last=5)
+    >>> joined.select("user", "history.items", "history.ages_s").show()
+    +----+------------+----------------+
+    |user|       items|          ages_s|
+    +----+------------+----------------+
+    | ann|[desk, lamp]|[1800.0, 3600.0]|
+    +----+------------+----------------+
+    <BLANKLINE>
+    """
+    history = History.model_validate(
+        {
+            "source": "actions",
+            "user": _KEY,
+            "time": action_time,
+            "item": item,
+            "last": last,
+            "within": "unbounded",
+            **rules,
+        }
+    )
+    keys = _names(on)
+    known = histories.actions_of_history(_keyed(actions, keys), name, history, _ALWAYS)
+    plan = HistoryPlan(name, last, history.within, history.delay, columns=tuple(history.columns))
+    joined = histories.join_history(_packed(impressions, keys, time, name), known, plan, known)
+    return joined.select(f"{_SHOWN}.*", name)
+
+
+def _viewed(
+    impressions: DataFrame,
+    source: DataFrame,
+    name: str,
+    view: View,
+    keys: Sequence[str],
+    time: str,
+    columns: Sequence[str],
+    method: Literal["union", "intervals"],
+) -> DataFrame:
+    how = as_of(name, view, f"{_IMPRESSION}.user")
+    rows = usable(view_rows(_keyed(source, keys), name, view, columns))
+    if VALID_TO in rows.columns:
+        rows = cut(rows.where(~is_empty()), how)
+    joined = join_by(method, _packed(impressions, keys, time, name), [Join(how, rows)])
+    return joined.select(f"{_SHOWN}.*", name)
+
+
+def _packed(impressions: DataFrame, keys: Sequence[str], time: str, name: str) -> DataFrame:
+    """Each impression as it is, and what the joins need of it as they expect it from the job."""
+    if name.lower() in {column.lower() for column in impressions.columns}:
+        raise InputError(f"name: the impressions have a column {name!r} already; choose another name.")
+    # Equal rows may have one id: where the id decides, either may come first.
+    needed = {
+        "impression_id": content_hash(impressions),
+        "impression_time": time_column(impressions, time, "time"),
+        "user": _key(impressions, keys),
+    }
+    whole = F.struct(*[F.col(quoted(c)) for c in impressions.columns]).alias(_SHOWN)
+    return impressions.select(whole, F.struct(*[c.alias(n) for n, c in needed.items()]).alias(_IMPRESSION))
+
+
+def _keyed(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
+    return frame.withColumn(_KEY, _key(frame, keys))
+
+
+def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
+    """One key of one or several columns, null if any of them is."""
+    return joint_key([key_column(frame, quoted(key), "on") for key in keys])
+
+
+def _names(on: Keys) -> list[str]:
+    return [on] if isinstance(on, str) else list(on)

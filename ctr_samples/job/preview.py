@@ -1,0 +1,36 @@
+"""A few samples of a day as a table, without writing anything."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+
+from ctr_samples.config import LoadedConfig
+from ctr_samples.job.fit import state_of_run
+from ctr_samples.job.reporting import Reporter, Silent
+from ctr_samples.job.run import planning, read_inputs
+from ctr_samples.periods import Period, check_period
+from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.features import SPLIT, contract_of
+
+
+def preview(
+    spark: SparkSession, loaded: LoadedConfig, run_date: Period, limit: int = 10, *, reporter: Reporter | None = None
+) -> DataFrame:
+    """At most ``limit`` samples of a day as a run would make them, chosen by a hash: id, ``split``, labels and features.
+
+    Runs on the driver, with a few small Spark jobs that read the logs; writes nothing. The result is lazy. ``loaded`` is what
+    :func:`ctr_samples.config.load_config` gives. Raises the errors of :mod:`ctr_samples.errors`, as a run does.
+    """
+    config, reporter = loaded.config, reporter or Silent()
+    check_period(run_date, config.grain, config.timezone)
+    with planning(spark, loaded):
+        loaded.refuse_secrets()
+        reporter.stage("checking the inputs")
+        inputs = read_inputs(spark, config, run_date, reporter, watched=False)
+        state = state_of_run(config, run_date)
+        reporter.stage("choosing impressions")
+        samples = SampleBuilder(inputs, state).build_few(limit)
+        contract = contract_of(config, state)
+        first = ["impression_id", SPLIT, *contract.names("label", "mask")]
+        others = [feature.name for feature in contract.features if feature.name not in first]
+        return samples.select(*first, *others).withColumnRenamed(SPLIT, "split")

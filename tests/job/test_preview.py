@@ -1,0 +1,123 @@
+"""A few samples without a run: the values that a run would give them, and nothing written."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from typer.testing import CliRunner
+
+from ctr_samples.cli import app
+from ctr_samples.config import load_config
+from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.inputs.sources import SourceFrame
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.watches.all import Watches
+
+PROJECT = Path(__file__).parent.parent.parent
+DAY = date(2019, 6, 5)
+
+CONFIG = """
+name: few
+timezone: UTC
+sources: {log: {format: parquet, path: a}, rows: {format: parquet, path: b}, snapshots: {format: parquet, path: c}}
+impressions: {source: log, where: "kind = 'shown'", time: at, user: user, article: item, request: id}
+labels: {clicked: {source: log, where: "kind = 'click'", window: 2h}}
+sampling: {negatives: 0.5}
+views:
+  profile: {source: rows, entity: user, key: user, event_time: at, valid_to: until, ttl: unbounded}
+  pair: {source: rows, entity: user_article, key: user, article_key: item, event_time: at, ttl: 1d}
+  item: {source: rows, entity: article, key: item, static: true}
+  daily: {source: snapshots, entity: article, key: item, snapshot: day, ttl: 3d}
+  clicks:
+    source: log
+    where: kind = 'click'
+    entity: article
+    key: item
+    event_time: at
+    aggregates: {windows: [3h], step: 10m, counts: {n: "true"}}
+histories:
+  recent: {source: log, where: "kind = 'click'", last: 3, within: 6h}
+features:
+  profile: {from: profile.n, dtype: int64}
+  pair: {from: pair.n, dtype: int64}
+  item: {from: item.n, dtype: int64}
+  daily: {from: daily.n, dtype: int64}
+  clicks: {from: clicks.n_3h, dtype: int64}
+  recent: {expr: "array_join(recent.items, ',')", dtype: string}
+split: {by: user, eval: 0.3}
+output: {path: out}
+"""
+
+
+def stamp(minutes: int) -> str:
+    return (datetime(2019, 6, 5) + timedelta(minutes=minutes, seconds=minutes % 60)).strftime("%Y-%m-%d %H:%M:%S")
+
+
+@pytest.fixture(params=["", "skip_above: clicked, position: second(at)"])
+def builder(request: pytest.FixtureRequest, frame: Callable[..., DataFrame], tmp_path: Path) -> SampleBuilder:
+    """A random day; with lists of which what lies below the last click is left out, and without."""
+    rng = random.Random(3)
+    users, items = [f"u{n}" for n in range(6)], ["a", "b", "c", "d"]
+    log = [
+        (n % 150, rng.choice(users), rng.choice(items), rng.choice(["shown", "click"]), stamp(rng.randrange(1440)))
+        for n in range(600)
+    ]
+    begun = [rng.randrange(-600, 1440) for _ in range(80)]
+    rows = [
+        (rng.choice(users), rng.choice(items), stamp(at), stamp(at + rng.randrange(1, 300)), n)
+        for n, at in enumerate(begun)
+    ]
+    snapshots = [("a", "2019-06-03", 1), ("b", "2019-06-03", 2), ("b", "2019-06-04", 3)]
+    frames = {
+        "log": frame("id bigint, user string, item string, kind string, at timestamp", log),
+        "rows": frame("user string, item string, at timestamp, until timestamp, n bigint", rows),
+        "snapshots": frame("item string, day date, n bigint", snapshots),
+    }
+    (tmp_path / "few.yaml").write_text(CONFIG.replace("request: id}", f"request: id, {request.param}}}"))
+    config, day = load_config(tmp_path / "few.yaml").config, Day.of(DAY, "UTC")
+    sources = {name: SourceFrame(name, table, (), None) for name, table in frames.items()}
+    return SampleBuilder(Inputs(config, day, sources, Watches.of(config, day, active=False)))
+
+
+def test_a_few_samples_are_those_that_a_run_makes(builder: SampleBuilder) -> None:
+    few = builder.build_few(7).collect()
+    every = {row.impression_id: row for row in builder.build().samples.collect()}
+    assert len(few) == 7 < len(every)
+    assert few == [every[row.impression_id] for row in few]
+    assert len({(row.profile, row.pair, row.daily, row.recent) for row in few}) > 2
+    assert len(builder.build_few(10_000).collect()) == len(every)
+
+
+def open_bandit(output: Path) -> list[str]:
+    data = PROJECT / "data/open_bandit"
+    paths = {
+        "sources.log.path": data / "log.parquet",
+        "sources.items.path": data / "items.parquet",
+        "output.path": output,
+    }
+    return [part for key, value in paths.items() for part in ("--set", f"{key}={value}")]
+
+
+def call(output: Path, *more: str) -> Any:
+    config = str(PROJECT / "conf/open_bandit.yaml")
+    return CliRunner().invoke(app, ["preview", "-c", config, "-d", "2019-11-26", *open_bandit(output), *more])
+
+
+@pytest.mark.slow
+def test_the_command_prints_samples_and_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    lines = call(tmp_path / "out", "--limit", "3", "--json").stdout.splitlines()
+    samples = [json.loads(line) for line in lines]
+    assert [list(sample)[:4] for sample in samples] == [["impression_id", "split", "clicked", "position"]] * 3
+    table = call(tmp_path / "out", "--limit", "2")
+    assert table.exit_code == 0, table.stderr
+    assert "item_click_rate" in table.stdout
+    assert str(samples[0]["impression_id"]) in call(tmp_path / "out", "--limit", "3").stdout
+    assert not (tmp_path / "out").exists()

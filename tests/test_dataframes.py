@@ -1,0 +1,109 @@
+"""The joins as public functions: their examples are programs, and keys, times and names may be any."""
+
+from __future__ import annotations
+
+import doctest
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import ctr_samples
+from ctr_samples import dataframes
+from ctr_samples.errors import InputError
+
+Frame = Callable[..., DataFrame]
+
+
+@pytest.mark.parametrize("name", dataframes.__all__)
+def test_an_example_prints_what_it_says(spark: SparkSession, name: str) -> None:
+    function = getattr(ctr_samples, name)
+    (test,) = doctest.DocTestFinder(recurse=False).find(function, name, globs={"spark": spark, name: function})
+    assert test.examples
+    results = doctest.DocTestRunner(optionflags=doctest.FAIL_FAST).run(test)
+    assert results.failed == 0
+
+
+@pytest.fixture
+def shown(frame: Frame) -> DataFrame:
+    """Three keys of two columns, one of them null; the names are those that the job uses itself."""
+    return frame(
+        "user string, article int, impression timestamp, label string",
+        [
+            ("a", 1, "2019-06-05 10:00:00", "x"),
+            ("a", 11, "2019-06-05 10:00:00", "y"),
+            (None, 1, "2019-06-05 10:00:00", "z"),
+        ],
+    )
+
+
+def test_several_columns_make_one_key_and_a_null_in_it_matches_nothing(frame: Frame, shown: DataFrame) -> None:
+    features = frame(
+        "user string, article int, since timestamp, until timestamp, price int",
+        [
+            ("a", 1, "2019-06-05 08:00:00", None, 10),
+            ("a", 1, "2019-06-05 09:00:00", "2019-06-05 09:30:00", 8),
+            ("a", 11, "2019-06-05 08:00:00", "2019-06-05 09:00:00", 20),
+            (None, 1, "2019-06-05 08:00:00", None, 30),
+        ],
+    )
+    for method in ("union", "intervals"):
+        joined = ctr_samples.as_of_join(
+            shown,
+            features,
+            on=["user", "article"],
+            time="impression",
+            event_time="since",
+            valid_to="until",
+            columns=["price"],
+            method=method,
+        )
+        assert joined.columns == [*shown.columns, "features"]
+        found = {row.label: (row.features.price, row.features.matched) for row in joined.collect()}
+        assert found == {"x": (10, True), "y": (None, False), "z": (None, False)}
+
+
+def test_labels_counts_and_histories_keep_each_impression_once(frame: Frame, shown: DataFrame) -> None:
+    log = frame(
+        "user string, article int, at timestamp, seconds int",
+        [("a", 1, "2019-06-05 10:05:00", 30), ("a", 1, "2019-06-05 10:06:00", 12), ("a", 11, "2019-06-05 09:00:00", 7)],
+    )
+    keys = ["user", "article"]
+    labelled = ctr_samples.attribute_labels(
+        shown,
+        log,
+        on=keys,
+        time="impression",
+        action_time="at",
+        window="1h",
+        value="seconds",
+        reduce="sum",
+        name="dwell",
+    )
+    counted = ctr_samples.windowed_aggregates(
+        labelled, log, on=keys, time="impression", event_time="at", windows=["2h"], sums={"spent": "seconds"}
+    )
+    whole = ctr_samples.join_history(
+        counted,
+        log,
+        on="user",
+        time="impression",
+        action_time="at",
+        item="article",
+        last=2,
+        columns={"took": "seconds"},
+    )
+    rows = {
+        r.label: (r.dwell, r.dwell__mask, r.aggregates.spent_2h, r.history["items"], r.history.took)
+        for r in whole.collect()
+    }
+    assert rows == {
+        "x": (42.0, 1, 0.0, [11], [7]),
+        "y": (0.0, 0, 7.0, [11], [7]),
+        "z": (0.0, 0, 0.0, [], []),
+    }
+
+
+def test_a_name_that_the_impressions_have_is_refused(shown: DataFrame) -> None:
+    with pytest.raises(InputError, match="name: the impressions have a column 'Label' already; choose another name."):
+        ctr_samples.as_of_join(shown, shown, on="user", time="impression", event_time="impression", name="Label")
