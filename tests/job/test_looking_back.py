@@ -15,8 +15,10 @@ import pytest
 from jsonschema import validate
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from typer.testing import CliRunner
 
-from ctr_samples.config import JobConfig, load_config
+from ctr_samples.cli import app
+from ctr_samples.config import JobConfig, RowLabel, load_config
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job import run as job
 from ctr_samples.job.looking_back import LookBack
@@ -131,6 +133,27 @@ def test_samples_as_of_a_time_are_those_of_inputs_without_what_became_known_late
     assert len(looked_back) > 50
     assert len(now) > len(looked_back)
     assert any(now[i].clicked > row.clicked for i, row in looked_back.items()), "a click came after noon"
+
+
+def test_what_a_row_says_later_is_not_yet_its_label(config: JobConfig, frames: Frames) -> None:
+    label = RowLabel.model_validate({"expr": "id >= 0", "known_after": "1h"})
+    labelled = config.model_copy(update={"labels": {**config.labels, "seen": label}})
+    day = Day.of(DAY, "UTC", NOON)
+    read = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
+    inputs = Inputs(labelled, day, read, Watches.of(labelled, day, active=False))
+    shown = F.col("impression.impression_time")
+    rows = (
+        SampleBuilder(inputs).labelled_impressions().select("seen", F.date_format(shown, "HH:mm").alias("at")).collect()
+    )
+    assert {row.seen for row in rows if row.at <= "11:00"} == {1}
+    assert {row.seen for row in rows if row.at > "11:00"} == {0}
+
+
+def test_a_time_of_the_command_line_must_be_one(tmp_path: Path, config: JobConfig) -> None:
+    given = ["generate", "--config", f"{tmp_path}/back.yaml", "--date", "2019-06-05", "--known-by", "noon"]
+    result = CliRunner().invoke(app, given)
+    assert result.exit_code == 2
+    assert "`--known-by` is 'noon'; expected a time such as '2019-06-05 10:00:00'." in result.stderr
 
 
 def test_a_time_that_has_not_come_and_one_before_the_day_are_refused() -> None:

@@ -29,12 +29,15 @@ name: few
 timezone: UTC
 sources: {log: {format: parquet, path: a}, rows: {format: parquet, path: b}, snapshots: {format: parquet, path: c}}
 impressions: {source: log, where: "kind = 'shown'", time: at, user: user, article: item, request: id}
-labels: {clicked: {source: log, where: "kind = 'click'", window: 2h}}
+labels:
+  clicked: {source: log, where: "kind = 'click'", window: 2h}
+  even: {expr: id % 2 = 0}
 sampling: {negatives: 0.5}
 views:
   profile: {source: rows, entity: user, key: user, event_time: at, valid_to: until, ttl: unbounded}
   pair: {source: rows, entity: user_article, key: user, article_key: item, event_time: at, ttl: 1d}
   item: {source: rows, entity: article, key: item, static: true}
+  chain: {source: rows, on: item.n, key: n, static: true}
   daily: {source: snapshots, entity: article, key: item, snapshot: day, ttl: 3d}
   clicks:
     source: log
@@ -49,6 +52,7 @@ features:
   profile: {from: profile.n, dtype: int64}
   pair: {from: pair.n, dtype: int64}
   item: {from: item.n, dtype: int64}
+  chain: {from: chain.item, dtype: string}
   daily: {from: daily.n, dtype: int64}
   clicks: {from: clicks.n_3h, dtype: int64}
   recent: {expr: "array_join(recent.items, ',')", dtype: string}
@@ -92,7 +96,7 @@ def test_a_few_samples_are_those_that_a_run_makes(builder: SampleBuilder) -> Non
     every = {row.impression_id: row for row in builder.build().samples.collect()}
     assert len(few) == 7 < len(every)
     assert few == [every[row.impression_id] for row in few]
-    assert len({(row.profile, row.pair, row.daily, row.recent) for row in few}) > 2
+    assert len({(row.profile, row.pair, row.chain, row.daily, row.recent) for row in few}) > 2
     assert len(builder.build_few(10_000).collect()) == len(every)
 
 
