@@ -193,8 +193,8 @@ class EventView(AgingView, TimedView):
     )
     closed_available: Expression | None = Field(
         None,
-        description="With `valid_to`: when it was known that a row ceased to be true. Default, also for rows where it is null: "
-        "as soon as it did.",
+        description="With `valid_to`: when it was known that a row ceased to be true. Default, also with "
+        "`available_after` and for rows where it is null: as soon as it did.",
     )
     inclusive: bool = Field(False, description=_INCLUSIVE)
     sequence: Expression | None = Field(None, description=_SEQUENCE)

@@ -156,6 +156,15 @@ def test_a_time_of_the_command_line_must_be_one(tmp_path: Path, config: JobConfi
     assert "`--known-by` is 'noon'; expected a time such as '2019-06-05 10:00:00'." in result.stderr
 
 
+def test_a_generation_is_one_of_a_single_day(tmp_path: Path, config: JobConfig) -> None:
+    given = ["generate", "--config", f"{tmp_path}/back.yaml", "--from", "2019-06-05", "--to", "2019-06-06"]
+    result = CliRunner().invoke(app, [*given, "--as-of-generation", "1"])
+    assert (result.exit_code, result.stderr.strip()) == (
+        2,
+        "error: `--as-of-generation` is for one `--date`: each day has generations of its own.",
+    )
+
+
 def test_a_time_that_has_not_come_and_one_before_the_day_are_refused() -> None:
     day = Day.of(DAY, "UTC")
     with pytest.raises(
