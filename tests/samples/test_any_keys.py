@@ -29,7 +29,10 @@ name: keys
 timezone: UTC
 sources:
   log: {format: json, path: log.json, schema: "at BIGINT, u STRING, i BIGINT, a STRING, q STRING, clicked BOOLEAN"}
-  items: {format: json, path: items.json, schema: "i BIGINT, category BIGINT, brand STRING, v INT, at BIGINT, known BIGINT"}
+  items:
+    format: json
+    path: items.json
+    schema: "i BIGINT, category BIGINT, brand STRING, v INT, at BIGINT, known BIGINT, until BIGINT"
   categories: {format: json, path: categories.json, schema: "c BIGINT, parent STRING, v INT, at BIGINT"}
   parents: {format: json, path: parents.json, schema: "p STRING, v INT, ds STRING"}
   pairs: {format: json, path: pairs.json, schema: "u STRING, a STRING, v INT, at BIGINT"}
@@ -51,6 +54,7 @@ views:
     key: i
     event_time: timestamp_seconds(at)
     available_time: timestamp_seconds(known)
+    valid_to: timestamp_seconds(until)
     ttl: unbounded
     method: METHOD
   pair:
@@ -101,6 +105,7 @@ def random_tables(rng: random.Random) -> dict[str, list[dict[str, Any]]]:
         at = instant()
         items.append({"i": rng.randint(1, 3), "category": one_of(7, 8), "brand": one_of("x", "y"), "v": n, "at": at})
         items[-1]["known"] = at + 600 * rng.randint(-3, 30)
+        items[-1]["until"] = rng.choice((None, at + 600 * rng.randint(-2, 90)))
     categories = [{"c": rng.randint(7, 8), "parent": one_of("p", "o"), "v": n, "at": instant()} for n in range(30)]
     pairs = [{"u": rng.choice("uv"), "a": rng.choice("ab"), "v": n, "at": instant()} for n in range(40)]
     brands = [{"q": q, "b": b, "v": n} for n, (q, b) in enumerate([("q", "x"), ("r", "x"), ("r", "y")])]
@@ -127,7 +132,7 @@ def last_row(
     ttl: float | None = None,
     inclusive: bool = False,
 ) -> Mapping[str, Any]:
-    """The row with the greatest event time, then available time, that was true before ``at`` and known by then."""
+    """The row with the greatest event time, then available time, that was true before ``at``, known by then and not ended."""
     if None in key.values():
         return {}
     seen = [
@@ -136,6 +141,7 @@ def last_row(
         if all(row[name] == value for name, value in key.items())
         and (row["at"] <= at if inclusive else row["at"] < at)
         and row.get("known", row["at"]) <= at
+        and (row.get("until") is None or row["at"] < row["until"] >= at)
     ]
     best = max(seen, key=lambda row: (row["at"], row.get("known", 0)), default={})
     return {} if best and ttl is not None and best["at"] < at - ttl * 3600 else best
