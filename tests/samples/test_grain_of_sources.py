@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from datetime import date, timedelta
+from functools import reduce
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 
 from ctr_samples.config.source import ColumnarSource, JsonSource
 from ctr_samples.errors import InputError
-from ctr_samples.periods import WHOLE, Hour
+from ctr_samples.periods import WHOLE, Hour, hours_of
 from ctr_samples.samples.inputs.sources import days_needed, periods_needed, read_source
+from ctr_samples.samples.period import Day
 from ctr_samples.sparksql.session import run_session
 
 WEDNESDAY = date(2019, 6, 5)
@@ -95,3 +98,28 @@ def test_the_whole_log_without_a_day_is_refused_unless_it_is_optional(spark: Spa
     )
     found = read_source(run_session(spark, "UTC"), "log", absent, WHOLE)
     assert (found.frame.collect(), found.absent, found.missing_days) == ([], f"{tmp_path}/{{date}}", ())
+
+
+@pytest.mark.parametrize(
+    ("day", "zone"),
+    [
+        (date(2019, 10, 27), "Europe/Berlin"),
+        (date(2019, 3, 31), "Europe/Berlin"),
+        (date(2019, 4, 7), "Australia/Lord_Howe"),
+        (WEDNESDAY, "UTC"),
+    ],
+)
+def test_each_instant_of_a_day_lies_in_one_of_its_hours_and_in_all_time(
+    spark: SparkSession, day: date, zone: str
+) -> None:
+    own, hours = Day.of(day, zone), [Day.of(hour, zone) for hour in hours_of(day, zone)]
+    assert own.start is not None
+    assert own.end is not None
+    first = int(own.start.timestamp()) - 7200
+    moments = spark.range(first, first + 30 * 3600, 300).select(F.timestamp_seconds("id").alias("at"))
+    when = F.col("at")
+    of_hours = reduce(Column.__add__, [hour.contains(when).cast("int") for hour in hours])
+    counted = moments.select(own.contains(when).cast("int").alias("day"), of_hours.alias("hours"))
+    assert counted.where("day <> hours").count() == 0
+    assert counted.where("hours = 1").count() == 12 * (own.end - own.start).total_seconds() / 3600
+    assert moments.where(Day.of(WHOLE, zone).contains(when)).count() == moments.count()
