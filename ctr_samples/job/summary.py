@@ -110,7 +110,8 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
         elif without:
             rows.append((name, f"{without:,}", "impressions without a value in their own row"))
         rows += _flips(counts.get("flips"))
-    yield _grid("Labels", rows)
+    if rows:
+        yield _grid("Labels", rows)
     for name, source in manifest.inputs.items():
         if source.get("malformed"):
             yield Text(
