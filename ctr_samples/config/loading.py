@@ -120,7 +120,9 @@ def _parse(path: Path) -> CommentedMap:
         raise ConfigError(f"{path}:{line}: the key {key[1] if key else '?'!r} appears twice; keep one.") from None
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
-        raise ConfigError(f"{path}:{line}: this is not YAML: {error.problem}.") from None
+        here = text.splitlines()[error.problem_mark.line : error.problem_mark.line + 1] if error.problem_mark else []
+        hint = "; inside braces a value with `${NAME}` needs quotes" if any("${" in one for one in here) else ""
+        raise ConfigError(f"{path}:{line}: this is not YAML: {error.problem}{hint}.") from None
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise ConfigError(f"{path}:{line}: found the control character {chr(error.character)!r}; remove it.") from None

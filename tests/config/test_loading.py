@@ -396,6 +396,11 @@ def test_text_that_is_not_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
     assert problem(tmp_path, MINIMAL + "x: [1, 2\n").startswith("c.yaml:16: this is not YAML")
 
 
+def test_a_template_without_quotes_inside_braces_is_told(tmp_path: Path) -> None:
+    said = problem(tmp_path, MINIMAL.replace("{path: out}", "{path: ${HOME}/out}"))
+    assert said.endswith("inside braces a value with `${NAME}` needs quotes.")
+
+
 def test_an_empty_file_and_a_missing_file_are_told_apart(tmp_path: Path) -> None:
     assert problem(tmp_path, "") == "c.yaml: found an empty file, expected keys such as `name:` and `sources:`."
     with pytest.raises(ConfigError, match=r"There is no configuration file .*nowhere\.yaml"):
