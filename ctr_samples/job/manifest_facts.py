@@ -23,6 +23,7 @@ def view_facts(watches: Watches, canaries: Mapping[str, Mapping[str, int]]) -> d
         name: {
             "matched": view.matched,
             "match_rate": round(view.matched / joined.samples, 6) if joined.samples else 0.0,
+            "without_key": view.without_key,
             **view.ages,
             **counts_of_view(clocks, name),
             **ends.get(name, {}),

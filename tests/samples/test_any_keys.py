@@ -20,6 +20,7 @@ from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.training_rows import only_fitted
 from ctr_samples.samples.views.as_of import plan_joins
+from ctr_samples.samples.views.counts import JoinsWatch
 from ctr_samples.samples.views.joiner import declared_facts
 
 DAY = date(2019, 6, 5)
@@ -249,3 +250,18 @@ def test_fitting_reads_the_views_that_give_keys_to_those_it_needs(tmp_path: Path
     text = path.read_text().replace("  parent: {from: parent.v, dtype: float32}", scaled)
     path.write_text(text + "fitted: {path: fitted}\n")
     assert set(only_fitted(load_config(path).config).views) == {"parent", "category", "item"}
+
+
+def test_impressions_that_lack_a_key_of_a_view_are_counted(spark: SparkSession, tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, "union", random_tables(random.Random(4)))).config
+    watch = JoinsWatch(config)
+    rows = watch.on(SampleBuilder(Inputs.read(spark, config, DAY, watched=False)).joined()).collect()
+    counted = {name: counts.without_key for name, counts in watch.result().views.items()}
+    assert counted == {
+        "item": 0,
+        "pair": sum(None in (row.impression.user, row.impression.ad) for row in rows),
+        "brand": sum(None in (row.impression["query"], row.item.brand) for row in rows),
+        "category": sum(row.item.category is None for row in rows),
+        "parent": sum(row.category.parent is None for row in rows),
+    }
+    assert 0 < counted["pair"] < len(rows)

@@ -10,19 +10,24 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import EventView, JobConfig, StaticView, View
 from ctr_samples.samples.views.as_of.validity import OVERLAPS
+from ctr_samples.samples.views.keys import lacks_key
 from ctr_samples.samples.views.rows import is_empty
 from ctr_samples.sparksql.observations import Observations
 
-_SAMPLES, _MATCHED, _EMPTY = "samples", "matched", "empty"
+_SAMPLES, _MATCHED, _WITHOUT_KEY, _EMPTY = "samples", "matched", "without_key", "empty"
 _ACCURACY = 100
 """Of percentiles: their rank is right within 1 / 100."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewCounts:
-    """The samples that found a row of a view; ``ages`` are quantiles of the age of those rows in whole seconds, by name."""
+    """The samples that found a row of a view; ``ages`` are quantiles of the age of those rows in whole seconds, by name.
+
+    ``without_key`` are the samples that lack a key of the view, and so cannot find any.
+    """
 
     matched: int = 0
+    without_key: int = 0
     ages: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -56,7 +61,11 @@ class JoinsWatch:
 
 
 def _counts_of(name: str, view: View) -> dict[str, Column]:
-    return {_MATCHED: F.count_if(F.col(f"{name}.matched")), **_ages(F.col(f"{name}.age_s"), view)}
+    return {
+        _MATCHED: F.count_if(F.col(f"{name}.matched")),
+        _WITHOUT_KEY: F.count_if(lacks_key(view)),
+        **_ages(F.col(f"{name}.age_s"), view),
+    }
 
 
 def _ages(age: Column, view: View) -> dict[str, Column]:
@@ -75,8 +84,8 @@ def _ages(age: Column, view: View) -> dict[str, Column]:
 
 def _read_back(counts: Mapping[str, int], name: str) -> ViewCounts:
     own = {key.removeprefix(f"{name}."): value for key, value in counts.items() if key.startswith(f"{name}.")}
-    matched = own.pop(_MATCHED, 0)
-    return ViewCounts(matched, own if matched else {})
+    matched, without_key = own.pop(_MATCHED, 0), own.pop(_WITHOUT_KEY, 0)
+    return ViewCounts(matched, without_key, own if matched else {})
 
 
 class EndsWatch:

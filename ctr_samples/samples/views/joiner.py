@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -29,9 +29,9 @@ from ctr_samples.samples.views.as_of import (
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
 from ctr_samples.samples.views.as_of.intervals import most_rows_of_a_key
 from ctr_samples.samples.views.as_of.validity import disjoint, in_sight
-from ctr_samples.samples.views.keys import level_of, made_column, on_column
+from ctr_samples.samples.views.keys import level_of, made_column, made_key, on_column
 from ctr_samples.samples.views.rows import as_of, lasting, usable, view_rows, within_reach
-from ctr_samples.sparksql.columns import joint_key, key_column, quoted
+from ctr_samples.sparksql.columns import joint_key
 
 LIMITS = JoinLimits()
 
@@ -77,21 +77,13 @@ class ViewJoiner:
             hot = self._hot_keys(step) if step.method == "union" and self._few is None else None
             made = made_column(step.on)
             if made is not None and made not in rows.columns:
-                rows = rows.withColumn(made, self._made_key(rows, step))
+                rows = rows.withColumn(made, made_key(rows, step.on, f"views.{step.views[0]}.on"))
             rows = join_by(step.method, rows, [self._joins[name] for name in step.views], hot)
             for name in step.views:
                 view = self._views[name]
                 if isinstance(view, WindowView):
                     rows = rows.withColumn(name, filled(rows, name, view.aggregates))
         return rows.select(*impressions.columns, *self._views)
-
-    def _made_key(self, rows: DataFrame, step: JoinStep) -> Column:
-        """The key of a join as a column of the rows: of several keys together, or of a column that another view gave."""
-        where = f"views.{step.views[0]}.on"
-        parts = [part if "." in part else f"{IMPRESSION}.{part}" for part in step.on]
-        return joint_key(
-            [key_column(rows, ".".join(quoted(name) for name in part.split(".")), where) for part in parts]
-        )
 
     def _join(self, name: str, columns: Sequence[str], source: DataFrame) -> Join:
         view, day = self._views[name], self._inputs.day

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig, View
 from ctr_samples.samples.features import IMPRESSION
-from ctr_samples.sparksql.columns import key_column, quoted
+from ctr_samples.sparksql.columns import joint_key, key_column, quoted
 
 _ON = "_on of "
 """Begins the column with a key that is no column of the impressions, while views are joined on it."""
@@ -29,6 +31,22 @@ def on_column(joined_on: Sequence[str]) -> str:
     """The path of the column of the impressions that views are joined on."""
     made = made_column(joined_on)
     return f"{IMPRESSION}.{joined_on[0]}" if made is None else quoted(made)
+
+
+def lacks_key(view: View) -> Column:
+    """Whether an impression with its views has not all that a view is joined on."""
+    return reduce(Column.__or__, [F.col(_path(part)).isNull() for part in view.joined_on])
+
+
+def made_key(rows: DataFrame, joined_on: Sequence[str], where: str) -> Column:
+    """The key of a join as a column of the rows: of several keys together, or of a column that another view gave."""
+    return joint_key([key_column(rows, _path(part), where) for part in joined_on])
+
+
+def _path(part: str) -> str:
+    """The column of an impression with its views that a part of a key is."""
+    names = part.split(".") if "." in part else (IMPRESSION, part)
+    return ".".join(quoted(name) for name in names)
 
 
 def key_columns(source: DataFrame, view: View, where: str) -> list[Column]:
