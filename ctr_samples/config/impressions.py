@@ -91,7 +91,7 @@ class Impressions(Model):
             raise ValueError(
                 "needs `user`, another key or `request`, to tell impressions apart; with `identity: row` each row is one"
             )
-        if self.explode and self.article is None:
+        if self.explode and "article" not in self.entities:
             raise ValueError("`explode: article` needs `article`, the column that holds the list")
         if self.explode and self.position is not None:
             raise ValueError("`explode` gives the position; remove `position`")

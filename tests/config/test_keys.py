@@ -192,3 +192,9 @@ def test_a_short_form_and_its_long_form_are_one_thing() -> None:
     ]
     assert [view.views["pair"].joined_on for view in both] == [("user", "article")] * 2
     assert [view.views["pair"].keys for view in both] == [("u", "a")] * 2
+
+
+def test_a_list_of_articles_may_be_named_either_way() -> None:
+    for shown in ({"user": "u", "article": "a"}, {"keys": {"user": "u", "article": "a"}}):
+        loaded = config(impressions={"source": "log", "time": "t", "explode": "article", **shown}, views__item=None)
+        assert loaded.impressions.entities == {"user": "u", "article": "a"}
