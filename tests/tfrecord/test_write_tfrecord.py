@@ -129,7 +129,8 @@ def test_arguments_that_cannot_be_used_are_refused_at_once(
 
 def test_the_public_names_are_there_without_importing_them_and_no_others() -> None:
     assert callable(ctr_samples.register)
-    assert ctr_samples.__all__ == ["__version__", "register", "write_tfrecord"]
+    joins = ["as_of_join", "attribute_labels", "join_history", "windowed_aggregates"]
+    assert sorted(ctr_samples.__all__) == sorted(["__version__", "preview", "register", "write_tfrecord", *joins])
     with pytest.raises(AttributeError, match="module 'ctr_samples' has no attribute 'registr'"):
         _ = ctr_samples.registr
 
