@@ -117,6 +117,7 @@ def samples(config: JobConfig, frames: Frames, known_by: datetime | None = None)
     return {row.impression_id: row for row in SampleBuilder(inputs).build().samples.select(columns).collect()}
 
 
+@pytest.mark.slow
 def test_samples_as_of_a_time_are_those_of_inputs_without_what_became_known_later(
     config: JobConfig, frames: Frames
 ) -> None:

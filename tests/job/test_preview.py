@@ -91,6 +91,7 @@ def builder(request: pytest.FixtureRequest, frame: Callable[..., DataFrame], tmp
     return SampleBuilder(Inputs(config, day, sources, Watches.of(config, day, active=False)))
 
 
+@pytest.mark.slow
 def test_a_few_samples_are_those_that_a_run_makes(builder: SampleBuilder) -> None:
     few = builder.build_few(7).collect()
     every = {row.impression_id: row for row in builder.build().samples.collect()}

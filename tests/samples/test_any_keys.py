@@ -176,7 +176,7 @@ def joined(spark: SparkSession, config: Path) -> list[Row]:
 
 
 @pytest.mark.parametrize("method", ["union", "intervals"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_random_chains_of_views_agree_with_the_definition(
     spark: SparkSession, tmp_path: Path, method: str, seed: int
 ) -> None:
@@ -225,6 +225,7 @@ def test_a_key_from_another_view_must_be_one_value(spark: SparkSession, tmp_path
         joined(spark, config)
 
 
+@pytest.mark.slow
 def test_an_explanation_follows_the_chain_to_the_rows_that_a_run_joins(spark: SparkSession, tmp_path: Path) -> None:
     config = load_config(written(tmp_path, "union", random_tables(random.Random(3)))).config
     inputs = Inputs.read(spark, config, DAY, watched=False)
