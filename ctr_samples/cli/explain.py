@@ -103,7 +103,7 @@ def _label(name: str, label: LabelEvidence, evidence: Evidence, zone: ZoneInfo) 
     taken = sum(verdict.taken for verdict in verdicts)
     yield f"\n[bold]Label {name}[/bold]: {taken} of {len(verdicts)} action(s) with the same keys count"
     if label.others:
-        yield f"  {len(label.others)} more impression(s) around this day share keys with it or with one of them."
+        yield f"  {len(label.others)} more impression(s) around this day share keys with it or these actions."
     for verdict in verdicts:
         yield f"  {_mark(verdict)} {_time(verdict.what.time, zone)}: {escape(verdict.why)}"
 

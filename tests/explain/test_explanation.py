@@ -135,14 +135,14 @@ def test_an_explanation_says_what_was_taken_and_why_all_else_was_not(gatherer: G
   request: None
   position: 0
 
-[bold]Label clicked[/bold]: 1 of 5 action(s) with the same key and article count
-  The article was shown 1 more time(s) around this day.
+[bold]Label clicked[/bold]: 1 of 5 action(s) with the same keys count
+  1 more impression(s) around this day share keys with it or these actions.
   [dim]✗[/dim] 2019-06-05 09:10:00+02:00: it came 50m 0s before the impression; the limit is 0s
   [dim]✗[/dim] 2019-06-05 09:59:00+02:00: it came 1m 0s before the impression; the limit is 0s
-  [green]✓[/green] 2019-06-05 10:10:00+02:00: it came 10m 0s after the impression, within 30m 0s (by user)
+  [green]✓[/green] 2019-06-05 10:10:00+02:00: it came 10m 0s after the impression, within 30m 0s (by user and article)
   [dim]✗[/dim] 2019-06-05 10:40:00+02:00: it came 40m 0s after the impression; the limit is 30m 0s
-  [dim]✗[/dim] 2019-06-05 11:01:00+02:00: it belongs to impression {other(made, first[0])} by user, the last before \
-it (2019-06-05 11:00:00+02:00)
+  [dim]✗[/dim] 2019-06-05 11:01:00+02:00: it belongs to impression {other(made, first[0])} by user and article, the last \
+before it (2019-06-05 11:00:00+02:00)
 
 [bold]View profile[/bold], key 'u1': 4 row(s)
   [dim]✗[/dim] 2019-06-05 10:05:00+02:00, known 2019-06-05 10:15:00+02:00: it became true 5m 0s after the impression
@@ -275,5 +275,5 @@ def test_the_command_needs_an_id_or_keys(tmp_path: Path, keys: list[str]) -> Non
     result = CliRunner().invoke(app, ["explain", "--config", "nowhere.yaml", "--date", "2019-06-05", *keys])
     assert (result.exit_code, result.stderr.strip()) == (
         2,
-        "error: Give `--impression-id`, or `--user` and `--article`.",
+        "error: Give `--impression-id`, or the keys: `--user` and `--article`, or `--key` for each.",
     )

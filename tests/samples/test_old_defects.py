@@ -274,5 +274,5 @@ def test_a_date_is_never_arithmetic(frame: Frame, spark: SparkSession, tmp_path:
     for wrong in ("2019-4-10", "20190410", "2005", "2019-04-31"):
         with pytest.raises(UsageError, match="The date is"):
             parse_day(wrong)
-    with pytest.raises(ConfigError, match="the only template in a path is {date}"):
+    with pytest.raises(ConfigError, match="the only templates in a path are {date} and {hour}"):
         loaded(tmp_path, "sources.log.path='log/dt={2019-04-10}'")

@@ -400,7 +400,7 @@ def test_an_explanation_of_rows_that_end_agrees_with_the_samples(inputs: Inputs)
     gatherer = Gatherer(Inputs(inputs.config, DAY, inputs.sources, Watches.of(inputs.config, DAY, active=False)))
     for (article, at), price in SHOWN.items():
         when = datetime.fromisoformat(f"2019-06-05 {at}:00+00:00")
-        evidence = gatherer.gather(Sought(user="u", article=article, at=when))
+        evidence = gatherer.gather(Sought(keys={"user": "u", "article": article}, at=when))
         view = evidence.views["price"]
         assert view.rules is not None
         taken = [v.what.values["price"] for v in judge_rows(when, view.rows, view.rules) if v.taken]
