@@ -44,8 +44,8 @@ class Output(Model):
     retention: Retention = Field(Retention(), description="What is kept of earlier runs of a day.")
     ids: Literal["pseudonyms", "raw"] = Field(
         "pseudonyms",
-        description="How users and requests are named on the page, in its numbers and in the manifest. The samples "
-        "stay as they are.",
+        description="How users, requests and all other keys but what was shown are named on the page, in its numbers and "
+        "in the manifest. The samples stay as they are.",
     )
     ids_salt: str | None = Field(
         None,
