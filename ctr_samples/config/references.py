@@ -190,9 +190,8 @@ def _impressions(config: JobConfig) -> Iterator[Problem]:
     shown = config.impressions
     for name in shown.keys:
         if name in (*OWN_COLUMNS, "impression", "time"):
-            yield Problem(
-                ("impressions", "keys", name), f"{name!r} is a name that every impression has; rename the key"
-            )
+            hint = "give it as `impressions.request`" if name == "request" else "rename the key"
+            yield Problem(("impressions", "keys", name), f"{name!r} is a name that every impression has; {hint}")
     for name in shown.columns:
         if name in (*OWN_COLUMNS, *shown.entities):
             yield Problem(("impressions", "columns", name), f"{name!r} is a name that every impression has; rename it")

@@ -119,6 +119,10 @@ def test_views_may_be_joined_on_any_key_and_on_columns_of_other_views() -> None:
             {"impressions__keys": {"session": "s", "item": "i", "query": "q", "position": "p"}},
             "impressions.keys.position: 'position' is a name that every impression has; rename the key",
         ),
+        (
+            {"impressions__keys": {"session": "s", "item": "i", "query": "q", "request": "r"}},
+            "impressions.keys.request: 'request' is a name that every impression has; give it as `impressions.request`",
+        ),
     ],
 )
 def test_a_key_that_does_not_fit_is_refused(changed: dict[str, Any], message: str) -> None:
