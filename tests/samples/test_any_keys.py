@@ -66,7 +66,10 @@ views:
     ttl: 6h
     inclusive: true
     method: METHOD
+histories:
+  recent: {source: log, on: ad, where: clicked, last: 3, within: 12h}
 features:
+  recent: {from: recent.items, dtype: int64, ragged: true}
   brand: {from: brand.v, dtype: float32}
   parent: {from: parent.v, dtype: float32}
   category: {from: category.v, dtype: float32}
@@ -148,6 +151,13 @@ def last_row(
     return {} if best and ttl is not None and best["at"] < at - ttl * 3600 else best
 
 
+def last_items(log: Sequence[Mapping[str, Any]], at: int, ad: str | None) -> list[int]:
+    """The three newest different items that were clicked with an ad in the twelve hours before ``at``, newest first."""
+    mine = [row for row in log if row["clicked"] and row["i"] is not None and row["a"] == ad is not None]
+    before = sorted(((row["at"], row["i"]) for row in mine if at - 12 * 3600 <= row["at"] < at), reverse=True)
+    return list(dict.fromkeys(item for _, item in before))[:3]
+
+
 def expected(tables: Mapping[str, Sequence[Mapping[str, Any]]], shown: Mapping[str, Any]) -> dict[str, Any]:
     at, query = shown["at"], shown["q"] and shown["q"].lower()
     item = last_row(tables["items"], at, {"i": shown["i"]})
@@ -166,6 +176,7 @@ def expected(tables: Mapping[str, Sequence[Mapping[str, Any]]], shown: Mapping[s
         "pair": pair.get("v"),
         "brand": brands[0]["v"] if brands else None,
         "parent": parents[0]["v"] if parents else None,
+        "recent": last_items(tables["log"], at, shown["a"]),
         "clicked": int(bool(shown["clicked"])),
     }
 
@@ -192,6 +203,7 @@ def test_random_chains_of_views_agree_with_the_definition(
             key(int(r.impression.impression_time.timestamp()), r.impression),
             *[str(r[v].v) for v in views],
             str(r.clicked),
+            str(r.recent["items"]),
         )
         for r in rows
     )
@@ -200,7 +212,9 @@ def test_random_chains_of_views_agree_with_the_definition(
     for shown in kept:
         names = {"user": shown["u"], "item": shown["i"], "ad": shown["a"], "query": shown["q"] and shown["q"].lower()}
         values = expected(tables, shown)
-        theirs.append((key(shown["at"], names), *[str(values[v]) for v in views], str(values["clicked"])))
+        theirs.append(
+            (key(shown["at"], names), *[str(values[v]) for v in views], str(values["clicked"]), str(values["recent"]))
+        )
     assert ours == sorted(theirs)
     assert len({r.impression.impression_id for r in rows}) == len(kept), "equal rows are told apart"
 
