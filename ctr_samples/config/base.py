@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -43,6 +44,13 @@ class Model(BaseModel):
     """A part of the configuration: unknown keys fail, and nothing changes it once it is read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, protected_namespaces=())
+
+
+def check_said_once(model: Model, keys: Iterable[str]) -> None:
+    """ValueError where `user` or `article`, which are short for entries of `keys`, stand beside them."""
+    for name in ("user", "article"):
+        if getattr(model, name) is not None and name in keys:
+            raise ValueError(f"found both `{name}` and `keys.{name}`, which are the same; remove one")
 
 
 def hint(text: str) -> dict[str, Any]:

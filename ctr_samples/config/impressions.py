@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from ctr_samples.config.base import Expression, Model, Name
+from ctr_samples.config.base import Expression, Model, Name, check_said_once
 from ctr_samples.config.names import OWN_COLUMNS
 from ctr_samples.config.units import Duration
 
@@ -65,6 +65,11 @@ class Impressions(Model):
         return first | {name: text for name, text in self.keys.items() if name not in first}
 
     @property
+    def keys_and_request(self) -> dict[str, str]:
+        """All that views may be joined on and actions matched by: the keys, and last the request where there is one."""
+        return self.entities | ({} if self.request is None else {"request": self.request})
+
+    @property
     def shown_key(self) -> str | None:
         """The key that names what was shown; None where none does."""
         return self.shown or next((name for name in _SHOWN if name in self.entities), None)
@@ -77,9 +82,7 @@ class Impressions(Model):
 
     @model_validator(mode="after")
     def _keys_are_said_once(self) -> Impressions:
-        for name in ("user", "article"):
-            if getattr(self, name) is not None and name in self.keys:
-                raise ValueError(f"found both `{name}` and `keys.{name}`, which are the same; remove one")
+        check_said_once(self, self.keys)
         if self.shown is not None and self.shown not in self.entities:
             raise ValueError(f"`shown: {self.shown}` is none of the keys; expected one of {', '.join(self.entities)}")
         return self

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from ctr_samples.config.base import Expression, Name, OneOrMore, hint
+from ctr_samples.config.base import Expression, Name, OneOrMore, check_said_once, hint
 from ctr_samples.config.kinds import Kind, kinds_of, without_absent
 from ctr_samples.config.units import Duration
 
@@ -139,9 +139,7 @@ class ActionLabel(LabelKind):
 
     @model_validator(mode="after")
     def _keys_are_said_once(self) -> ActionLabel:
-        for name in ("user", "article"):
-            if getattr(self, name) is not None and name in self.keys:
-                raise ValueError(f"found both `{name}` and `keys.{name}`, which are the same; remove one")
+        check_said_once(self, self.keys)
         if "request" in self.keys:
             raise ValueError("found `keys.request`; give the request's id as `request`, beside `keys`")
         return self

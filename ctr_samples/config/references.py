@@ -26,11 +26,11 @@ from ctr_samples.config.view import AgingView, DailyCountView, SnapshotView, Vie
 
 
 def action_keys(label: ActionLabel, shown: Impressions) -> dict[str, str]:
-    """The keys that an action shares with impressions, with its expressions: what was shown first, the request last.
+    """The keys that an action shares with impressions, with its expressions, the request last.
 
     A label inherits keys from ``impressions`` where both are cut out of one log.
     """
-    there = {**shown.entities, **({"request": shown.request} if shown.request is not None else {})}
+    there = shown.keys_and_request
     given = {"user": label.user, "article": label.article, "request": label.request, **label.keys}
     own = {name: text for name, text in given.items() if text is not None}
     inherited_keys = there if label.source == shown.source else {}
@@ -247,7 +247,7 @@ def _matching(where: tuple[str, ...], label: ActionLabel, shown: Impressions) ->
                 "needs `request`, `user` or another key, set here and under `impressions`, to find its impression",
             )
         return
-    there = [*shown.entities, *(["request"] if shown.request is not None else [])]
+    there = shown.keys_and_request
     for name in dict.fromkeys(name for names in label.match for name in names):
         if name not in there:
             yield Problem((*where, "match"), f"impressions have no key {name!r}{nearest(name, there)}")
@@ -286,8 +286,7 @@ def _views(config: JobConfig) -> Iterator[Problem]:
 
 def _joined_on(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
     """Keys that impressions have, and columns of other views."""
-    shown = config.impressions
-    there = [*shown.entities, *(["request"] if shown.request is not None else [])]
+    there = config.impressions.keys_and_request
     for part in view.joined_on:
         other, dot, column = part.partition(".")
         if view.entity is not None and part not in there:

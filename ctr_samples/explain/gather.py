@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -246,9 +246,8 @@ class Gatherer:
         """The evidence of each view; those that give another one its key come first."""
         needed = view_columns(spark, self.config)
         found: dict[str, ViewEvidence] = {}
-        for level in range(len(self.config.views)):
-            for name in [name for name in self.config.views if level_of(self.config, name) == level]:
-                found[name] = self._view(name, needed[name], impression, found)
+        for name in sorted(self.config.views, key=partial(level_of, self.config)):
+            found[name] = self._view(name, needed[name], impression, found)
         return {name: found[name] for name in self.config.views}
 
     def _view(

@@ -8,7 +8,7 @@ from ctr_samples.config import LoadedConfig
 from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.job.run import planning, read_inputs
-from ctr_samples.periods import Period, check_period
+from ctr_samples.periods import Period
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features import SPLIT, contract_of
 
@@ -22,7 +22,6 @@ def preview(
     :func:`ctr_samples.config.load_config` gives. Raises the errors of :mod:`ctr_samples.errors`, as a run does.
     """
     config, reporter = loaded.config, reporter or Silent()
-    check_period(run_date, config.grain, config.timezone)
     with planning(spark, loaded):
         loaded.refuse_secrets()
         reporter.stage("checking the inputs")

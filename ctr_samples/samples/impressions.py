@@ -139,8 +139,10 @@ def check_impressions(config: JobConfig, counts: ImpressionCounts, run_date: Per
     broken = {reason: counts.dropped.get(reason, 0) for reason in unreadable(impressions)}
     allowed = config.sources[impressions.source].bad_records.max_rate
     if sum(broken.values()) > allowed * counts.impressions:
-        time, *item = [f"{count:,} {{}}no readable {reason.removeprefix('no_')}" for reason, count in broken.items()]
-        missing = " and ".join([time.format("have "), *[text.format("") for text in item]])
+        missing = f"{broken.pop(NO_TIME):,} have no readable time"
+        missing += "".join(
+            f" and {count:,} no readable {reason.removeprefix('no_')}" for reason, count in broken.items()
+        )
         expressions = " and ".join(f"`impressions.{key}`" for key in _expressions(impressions))
         raise InputError(
             f"{which}; {missing}, more than its `bad_records.max_rate: {allowed:g}` allows. Check the log, {expressions}, or "
