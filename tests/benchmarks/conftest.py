@@ -1,4 +1,4 @@
-"""A session with room for the rows of a benchmark: two cores, 6 GB."""
+"""A session with room for the rows of a benchmark, two cores and 6 GB; and the table of all figures at the end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,27 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from figures import PROJECT, Figure, Figures, table, this_run, write
 from pyspark.sql import SparkSession
+
+MEASURED = pytest.StashKey[list[Figure]]()
+JSON = PROJECT / "build/bench.json"
+
+
+@pytest.fixture
+def figures(request: pytest.FixtureRequest) -> Iterator[Figures]:
+    """Takes the figures of one benchmark; at the end all are printed, and written to ``build/bench.json``."""
+    collected = Figures(request.path.stem.removeprefix("test_"))
+    yield collected
+    request.config.stash.setdefault(MEASURED, []).extend(collected.calibrated())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table, also of a run that was interrupted."""
+    if measured := terminalreporter.config.stash.get(MEASURED, []):
+        run = this_run(measured)
+        write(run, JSON)
+        terminalreporter.write_line(f"\n{table(run)}\n\nwritten to {JSON.relative_to(PROJECT)}")
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """The codec against TensorFlow's own tools: ratios measured in one run, on one thread.
 
-``pytest tests/benchmarks/test_codec.py -s`` prints one line for each. As tests they only check that both sides give
-the same; how fast a machine is, is not a matter of right or wrong.
+As tests they only check that both sides give the same; how fast a machine is, is not a matter of right or wrong.
 """
 
 from __future__ import annotations
@@ -9,17 +8,17 @@ from __future__ import annotations
 import importlib
 import io
 import itertools
+import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from figures import Figures, Goal, at_least, in_turns, size
 
 from ctr_samples.codec import ExampleDecoder, ExampleEncoder, RecordReader, RecordWriter, frame_offsets, machine_code
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -28,25 +27,9 @@ tf = pytest.importorskip("tensorflow")
 
 ROWS = 4096
 SLOW_ROWS = 512  # for what is a hundred times slower
+ROUNDS = size("ROUNDS", 5, quick=2)
 
 Sample = tuple[ExampleContract, pa.RecordBatch]
-
-
-def best(action: Callable[[], Any], rounds: int) -> float:
-    """Seconds of the quickest of some rounds: the one that other processes disturbed least."""
-    action()
-    seconds = []
-    for _ in range(rounds):
-        began = time.perf_counter()
-        action()
-        seconds.append(time.perf_counter() - began)
-    return min(seconds)
-
-
-def report(what: str, ours: float, theirs: float, target: float | None, detail: str) -> None:
-    """Print one measured ratio, ``ours`` and ``theirs`` being seconds for the same work."""
-    goal = "" if target is None else f" (goal {target:g}x)"
-    print(f"\n{what}: {theirs / ours:.1f}x{goal}; {detail}")
 
 
 def lists(values: np.ndarray, lengths: np.ndarray) -> pa.Array:
@@ -146,8 +129,10 @@ def python_loop(contract: ExampleContract, rows: list[dict[str, Any]], path: Pat
             writer.write(message.SerializeToString(deterministic=True))
 
 
-@pytest.mark.parametrize(("name", "target"), [("dense", 45), ("wide", 27), ("text", None), ("sequence", None)])
-def test_encoding_against_a_loop_over_examples(name: str, target: float | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "goal"), [("dense", at_least(45)), ("wide", at_least(27)), ("text", None), ("sequence", None)]
+)
+def test_encoding_against_a_loop_over_examples(figures: Figures, name: str, goal: Goal | None, tmp_path: Path) -> None:
     contract, batch = SAMPLES[name](ROWS)
     encoder = ExampleEncoder(contract)
     encoded = encoder.encode(batch)
@@ -156,17 +141,22 @@ def test_encoding_against_a_loop_over_examples(name: str, target: float | None, 
         {n: v.encode() if isinstance(v, str) else [w.encode() for w in v] if n == "words" else v for n, v in r.items()}
         for r in few.to_pylist()
     ]
-    ours = best(lambda: encoder.encode(batch), 30) / ROWS
-    theirs = best(lambda: python_loop(contract, few_as_python, tmp_path / "loop"), 3) / SLOW_ROWS
-    assert (tmp_path / "loop").read_bytes() == encoded.records(0, SLOW_ROWS).tobytes()
-    speed = encoded.buffer.size / ROWS / ours / 1e9
-    report(
-        f"encode {name} / loop over tf.train.Example", ours, theirs, target, f"{ours * 1e9:.0f} ns, {speed:.2f} GB/s"
+    seconds = in_turns(
+        {
+            "ours": lambda: encoder.encode(batch),
+            "loop": lambda: python_loop(contract, few_as_python, tmp_path / "loop"),
+        },
+        ROUNDS,
     )
+    assert (tmp_path / "loop").read_bytes() == encoded.records(0, SLOW_ROWS).tobytes()
+    ours, loop = seconds["ours"] / ROWS, seconds["loop"] / SLOW_ROWS
+    figures.add(f"encode {name}, speed vs. a loop over tf.train.Example", loop / ours, "x", goal)
+    figures.add(f"encode {name}, a record", ours * 1e9, "ns")
+    figures.add(f"encode {name}, throughput", encoded.buffer.size / ROWS / ours / 1e9, "GB/s")
 
 
-@pytest.mark.parametrize(("name", "target"), [("dense", 3.5), ("wide", 7), ("text", None)])
-def test_encoding_against_tfx_bsl(name: str, target: float | None) -> None:
+@pytest.mark.parametrize(("name", "goal"), [("dense", at_least(3.5)), ("wide", at_least(7)), ("text", None)])
+def test_encoding_against_tfx_bsl(figures: Figures, name: str, goal: Goal | None) -> None:
     try:
         coder = importlib.import_module("tfx_bsl.coders.example_coder")
     except ImportError:
@@ -174,10 +164,11 @@ def test_encoding_against_tfx_bsl(name: str, target: float | None) -> None:
     contract, batch = SAMPLES[name](ROWS)
     encoder, other = ExampleEncoder(contract), coder.RecordBatchToExamplesEncoder()
     as_lists = pa.RecordBatch.from_arrays([_as_list(column) for column in batch.columns], names=batch.schema.names)
-    ours, theirs = best(lambda: encoder.encode(batch), 30), best(lambda: other.encode(as_lists), 10)
     parsed = tf.train.Example.FromString(other.encode(as_lists)[7])
     assert parsed == tf.train.Example.FromString(encoder.encode(batch).records(7, 8)[12:-4].tobytes())
-    report(f"encode {name} / tfx_bsl, which does not frame", ours, theirs, target, f"{ours / ROWS * 1e9:.0f} ns")
+    seconds = in_turns({"ours": lambda: encoder.encode(batch), "tfx_bsl": lambda: other.encode(as_lists)}, ROUNDS)
+    ratio = seconds["tfx_bsl"] / seconds["ours"]
+    figures.add(f"encode {name}, speed vs. tfx_bsl, which does not frame", ratio, "x", goal)
 
 
 def _as_list(column: pa.Array) -> pa.Array:
@@ -191,10 +182,10 @@ def _as_list(column: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(np.arange(len(column) + 1, dtype=np.int32) * size), values)
 
 
-@pytest.mark.parametrize(("name", "target"), [("dense", 2), ("wide", 2), ("text", None)])
-def test_decoding_against_parse_example(name: str, target: float | None) -> None:
+@pytest.mark.parametrize(("name", "goal"), [("dense", at_least(2)), ("wide", at_least(2)), ("text", None)])
+def test_decoding_against_parse_example(figures: Figures, name: str, goal: Goal | None) -> None:
     """In a process of its own, since TensorFlow's number of threads is set once for each process."""
-    program = f"import tensorflow as tf; import test_codec; test_codec.compare_decoding({name!r}, {target!r})"
+    program = f"import json, test_codec; print(json.dumps(test_codec.compare_decoding({name!r})))"
     paths = [str(Path(__file__).parent), *sys.path]
     run = subprocess.run(
         [sys.executable, "-c", program],
@@ -204,11 +195,13 @@ def test_decoding_against_parse_example(name: str, target: float | None) -> None
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    print(run.stdout)
+    ours, theirs = np.array(json.loads(run.stdout))
+    figures.add(f"decode {name}, speed vs. tf.io.parse_example", theirs / ours, "x", goal)
+    figures.add(f"decode {name}", ROWS / ours / 1e6, "M records/s")
 
 
-def compare_decoding(name: str, target: float | None) -> None:
-    """Our decoder, checksums and Arrow included, against tf.io.parse_example alone, both on one thread."""
+def compare_decoding(name: str) -> list[list[float]]:
+    """Seconds of our decoder, checksums and Arrow included, and of tf.io.parse_example alone, both on one thread."""
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
     contract, batch = SAMPLES[name](ROWS)
@@ -226,12 +219,12 @@ def compare_decoding(name: str, target: float | None) -> None:
     parse = tf.function(lambda m: tf.io.parse_example(m, wanted))
     scalar = next(f.name for f in contract.features if f.shape == ())
     assert decoder.decode(encoded.buffer)[scalar].to_pylist() == parse(messages)[scalar].numpy().tolist()
-    ours, theirs = best(lambda: decoder.decode(encoded.buffer), 60), best(lambda: parse(messages), 60)
-    report(f"decode {name} / tf.io.parse_example", ours, theirs, target, f"{ROWS / ours / 1e6:.2f} M records/s")
+    seconds = in_turns({"ours": lambda: decoder.decode(encoded.buffer), "theirs": lambda: parse(messages)}, ROUNDS)
+    return [seconds["ours"].tolist(), seconds["theirs"].tolist()]
 
 
 @pytest.mark.parametrize("name", ["dense", "wide"])
-def test_writing_gzip_against_tensorflows_writer(name: str, tmp_path: Path) -> None:
+def test_writing_gzip_against_tensorflows_writer(figures: Figures, name: str, tmp_path: Path) -> None:
     contract, batch = SAMPLES[name](ROWS)
     encoded = ExampleEncoder(contract).encode(batch)
     messages = [bytes(m) for m in RecordReader(io.BytesIO(encoded.buffer)).messages()]
@@ -246,24 +239,25 @@ def test_writing_gzip_against_tensorflows_writer(name: str, tmp_path: Path) -> N
         with (tmp_path / "ours").open("wb") as file, RecordWriter(file, "gzip") as writer:
             writer.write(encoded)
 
-    ours, theirs = best(write_ours, 5), best(write_theirs, 3)
+    seconds = in_turns({"ours": write_ours, "theirs": write_theirs}, ROUNDS)
     with (tmp_path / "ours").open("rb") as mine, (tmp_path / "theirs").open("rb") as other:
         assert [bytes(m) for m in RecordReader(mine, "gzip").messages()] == messages
         assert sum(len(chunk) for chunk in RecordReader(other, "gzip")) == ROWS
     sizes = (tmp_path / "ours").stat().st_size / (tmp_path / "theirs").stat().st_size
-    report(f"gzip {name} / TFRecordWriter at level 1", ours, theirs, 3, f"{sizes:.2f}x its size")
+    ratio = seconds["theirs"] / seconds["ours"]
+    figures.add(f"gzip {name}, speed vs. TFRecordWriter at level 1", ratio, "x", at_least(3))
+    figures.add(f"gzip {name}, size vs. TFRecordWriter", [sizes], "x")
 
 
-def test_checking_frames() -> None:
+def test_checking_frames(figures: Figures) -> None:
     contract, batch = dense_row(ROWS)
     encoded = ExampleEncoder(contract).encode(batch)
-    ours, theirs = best(lambda: frame_offsets(encoded.buffer), 30), best(encoded.buffer.copy, 30)
-    report(
-        "check all checksums / copying the bytes", ours, theirs, None, f"{encoded.buffer.size / ours / 1e9:.1f} GB/s"
-    )
+    seconds = in_turns({"check": lambda: frame_offsets(encoded.buffer), "copy": encoded.buffer.copy}, ROUNDS)
+    figures.add("check all checksums, speed vs. copying the bytes", seconds["copy"] / seconds["check"], "x")
+    figures.add("check all checksums", encoded.buffer.size / seconds["check"] / 1e9, "GB/s")
 
 
-def test_a_new_process_is_ready_at_once() -> None:
+def test_a_new_process_is_ready_at_once(figures: Figures) -> None:
     """From nothing to the first encoded batch, against importing pyarrow, which every Spark worker does anyway."""
     machine_code.machine_code()
     encode = (
@@ -275,5 +269,11 @@ def test_a_new_process_is_ready_at_once() -> None:
     def run(program: str) -> None:
         subprocess.run([sys.executable, "-c", program], check=True)
 
-    ours, theirs = best(lambda: run(encode), 5), best(lambda: run("import pyarrow.compute"), 5)
-    report("start Python, import pyarrow / the same and encode", ours, theirs, None, f"{ours - theirs:.2f} s more")
+    seconds = in_turns({"encode": lambda: run(encode), "import": lambda: run("import pyarrow.compute")}, ROUNDS)
+    figures.add("start Python, import pyarrow", seconds["import"], "s")
+    figures.add("start Python, import pyarrow and encode", seconds["encode"], "s")
+    figures.add(
+        "start Python, import pyarrow and encode, speed vs. the import alone",
+        seconds["import"] / seconds["encode"],
+        "x",
+    )

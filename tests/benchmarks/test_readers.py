@@ -1,23 +1,20 @@
 """Reading published samples for training, against TensorFlow's own pipeline: ratios measured in one run, on the same cores.
 
-``pytest tests/benchmarks/test_readers.py -s`` prints one line for each. As tests they only check that all sides give the same.
+As tests they only check that all sides give the same.
 """
 
 from __future__ import annotations
 
-import os
 import random
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from figures import Figures, at_least, at_most, in_turns, size
 from manifests import DAY, RUN, manifest
 from test_codec import SAMPLES
 
@@ -29,8 +26,8 @@ from ctr_samples.shards import open_storage, publish
 
 tf = pytest.importorskip("tensorflow")
 
-ROWS = int(os.environ.get("ROWS", str(1 << 18)))
-ROUNDS = int(os.environ.get("ROUNDS", "5"))
+ROWS = size("READ_ROWS", 1 << 18, quick=1 << 15)
+ROUNDS = size("ROUNDS", 5, quick=2)
 BATCH = 4096
 EPOCHS = 4
 """Passes over the files in one measurement, so that the start of a pipeline does not count."""
@@ -77,22 +74,8 @@ def drained(dataset: Any) -> int:
     return sum(1 for _ in dataset)
 
 
-def timed(action: Callable[[], Any]) -> float:
-    began = time.perf_counter()
-    action()
-    return time.perf_counter() - began
-
-
-def medians(*actions: Callable[[], Any], rounds: int = ROUNDS) -> list[float]:
-    """Seconds of each, taken in turns, so that what else goes on meets all of them."""
-    for action in actions:
-        action()
-    taken = [[timed(action) for action in actions] for _ in range(rounds)]
-    return [statistics.median(times) for times in zip(*taken, strict=True)]
-
-
 @pytest.mark.parametrize("name", ["dense", "wide"])
-def test_the_native_reader_against_tensorflows_pipelines(name: str, tmp_path: Path) -> None:
+def test_the_native_reader_against_tensorflows_pipelines(figures: Figures, name: str, tmp_path: Path) -> None:
     contract, files = publish_day(tmp_path, name)
     specs, alone = parsing_specs(contract), parsing_specs(contract, tf.io.VarLenFeature)
     reading: dict[str, Any] = {"date": DAY, "split": "train", "batch_size": BATCH, "epochs": EPOCHS}
@@ -103,20 +86,23 @@ def test_the_native_reader_against_tensorflows_pipelines(name: str, tmp_path: Pa
     for key, parsed in next(iter(theirs)).items():
         column = labels if key == "clicked" else features[key]
         assert tf.reduce_all(tf.equal(getattr(column, "flat_values", column), getattr(parsed, "flat_values", parsed)))
-    ours, mixed, numpy, batched = medians(
-        lambda: drained(mine),
-        lambda: drained(shuffled),
-        lambda: drained(iter_batches(str(tmp_path), **reading)),
-        lambda: drained(theirs),
+    seconds = in_turns(
+        {
+            "native": lambda: drained(mine),
+            "native, shuffled": lambda: drained(shuffled),
+            "iter_batches": lambda: drained(iter_batches(str(tmp_path), **reading)),
+            "batched": lambda: drained(theirs),
+        },
+        ROUNDS,
     )
-    (single,) = medians(lambda: drained(one_by_one(files, alone, SLOW_ROWS)), rounds=2)
-    single *= EPOCHS * ROWS / SLOW_ROWS
-    for what, seconds in (("native", ours), ("native, shuffled", mixed), ("iter_batches", numpy)):
-        print(
-            f"\n{name}, {what}: {EPOCHS * ROWS / seconds / 1e6:.2f} M records/s, "
-            f"{batched / seconds:.1f}x parse_example (goal 3x), "
-            f"{single / seconds:.0f}x parse_single_example (goal 50x)"
+    (single,) = in_turns({"single": lambda: drained(one_by_one(files, alone, SLOW_ROWS))}, ROUNDS).values()
+    records, batched = EPOCHS * ROWS, seconds.pop("batched")
+    for what, some in seconds.items():
+        figures.add(f"{name}, {what}, speed vs. parse_example", batched / some, "x", at_least(3))
+        figures.add(
+            f"{name}, {what}, speed vs. parse_single_example", single / SLOW_ROWS * records / some, "x", at_least(50)
         )
+        figures.add(f"{name}, {what}", records / some / 1e6, "M records/s")
 
 
 FIRST_BATCH = """
@@ -129,11 +115,11 @@ print(time.perf_counter() - began)
 """
 
 
-def test_the_first_batch_is_there_within_a_second_of_opening(tmp_path: Path) -> None:
+def test_the_first_batch_is_there_within_a_second_of_opening(figures: Figures, tmp_path: Path) -> None:
     publish_day(tmp_path, "wide")
     command = [sys.executable, "-c", FIRST_BATCH, str(tmp_path)]
-    seconds = [float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(3)]
-    print(f"\nfirst batch of wide rows: {statistics.median(seconds):.2f} s after import tensorflow (goal: below 1 s)")
+    seconds = [float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(ROUNDS)]
+    figures.add("wide, first batch after import tensorflow", seconds, "s", at_most(1))
 
 
 DRAIN = """
@@ -148,16 +134,15 @@ print(int(line.split()[1]) / 1024)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells a process its peak")
-def test_memory_does_not_grow_with_what_is_read(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_what_is_read(figures: Figures, tmp_path: Path) -> None:
     publish_day(tmp_path, "dense")
-    peaks = {}
+    size_mib = sum(file.stat().st_size for file in tmp_path.rglob("*.tfrecord")) / 2**20
     for epochs in (1, 5):
         command = [sys.executable, "-c", DRAIN, str(tmp_path), str(epochs)]
-        peaks[epochs] = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    size = sum(file.stat().st_size for file in tmp_path.rglob("*.tfrecord")) / 2**20
-    print(
-        f"\npeak memory: {peaks[1]:.0f} MiB after {size:.0f} MiB of records, {peaks[5]:.0f} MiB after five times that"
-    )
+        peaks = [
+            float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(ROUNDS)
+        ]
+        figures.add(f"peak memory after {epochs * size_mib:.0f} MiB of records", peaks, "MiB")
 
 
 def assembler_of(features: dict[str, Any], specs: list[FeatureSpec]) -> Assembler:
@@ -200,9 +185,9 @@ def served_rows(name: str) -> tuple[Assembler, dict[str, Any], dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["dense", "wide"])
-def test_an_example_is_assembled_online(name: str) -> None:
+def test_an_example_is_assembled_online(figures: Figures, name: str) -> None:
     assembler, impression, rows = served_rows(name)
-    (seconds,) = medians(lambda: [assembler.assemble(impression, rows) for _ in range(100)], rounds=20)
     message = tf.train.Example.FromString(assembler.assemble(impression, rows))
     assert len(message.features.feature) == len(assembler.contract.features)
-    print(f"\nassemble {name}: {seconds * 1e4:.0f} us an example (goal: below 100)")
+    (seconds,) = in_turns({"assemble": lambda: assembler.assemble(impression, rows)}, ROUNDS).values()
+    figures.add(f"assemble {name}, an example", seconds * 1e6, "µs", at_most(100))
