@@ -26,7 +26,7 @@ def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFram
     line = F.col("value")
     keys = [name for name in lines.columns if name != "value"]
     known = {key.lower() for key in keys}
-    rows = lines.where(F.trim(F.regexp_replace(line, "[\t\r]", " ")) != "").select(
+    rows = lines.where(F.startswith(line, F.lit("{")) | line.rlike(r"[^ \t\r]")).select(
         F.from_json(line, schema, options).alias("_object"), F.when(~_is_whole(line), line).alias("_glued"), *keys
     )
     fields = [
@@ -41,11 +41,11 @@ def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFram
 
 def _is_whole(line: Column) -> Column:
     """Whether a line that begins with an object ends with it."""
-    # Most lines have all their closing braces at the end, as many as they have opening ones. A string with braces may be
-    # miscounted, but only in such a way that no object is hidden behind another.
-    inside = F.rtrim(line, F.lit("} \t\r"))
-    opened = F.length(inside) - F.length(F.translate(inside, "{", ""))
-    closed = F.length(line) - F.length(F.translate(line, "}", ""))
-    simple = ~F.contains(inside, F.lit("}")) & (opened == closed) & F.endswith(F.rtrim(line), F.lit("}"))
+    # Most lines end with all their closing braces, as many as they have opening ones. A string with braces may be miscounted,
+    # but only in such a way that no object is hidden behind another. Bytes are counted, since Spark looks for characters.
+    inside = F.substring_index(line, "}", 1)
+    opened = F.octet_length(inside) - F.octet_length(F.replace(inside, F.lit("{"), F.lit("")))
+    closed = F.octet_length(line) - F.octet_length(inside)
+    simple = (opened > 0) & (opened == closed) & F.endswith(line, F.repeat(F.lit("}"), opened))
     marked = F.concat(F.lit("["), line, F.lit(",1" * _MARKS + "]"))
     return simple | F.coalesce(F.json_array_length(marked) == 1 + _MARKS, F.lit(False))
