@@ -34,7 +34,7 @@ from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.sampling import sampling_facts
-from ctr_samples.samples.sink import SinkPlan, in_final_order, write_shards
+from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.samples.views.as_of import described
 from ctr_samples.samples.watches.leak_canary import check_canaries
 from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, open_storage, require_generation
@@ -174,7 +174,7 @@ class Prepared:
             output.engine,
             self.wanted,
         )
-        return write_shards(in_final_order(plan.samples, output.partitions), sink, progress)
+        return write_shards(plan.samples, sink, progress)
 
     def manifest(
         self,

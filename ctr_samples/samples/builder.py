@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.config import RowLabel
 from ctr_samples.config.references import inherited, measured_key
-from ctr_samples.samples.features import IMPRESSION, SampleColumns
+from ctr_samples.samples.features import IMPRESSION, SampleColumns, in_final_order, with_place
 from ctr_samples.samples.histories.chunks import KEY, HistoryPlan
 from ctr_samples.samples.histories.join import actions_of_history, history_type, join_history
 from ctr_samples.samples.impressions import DROPPED, cut_impressions, is_below, row_label
@@ -31,7 +31,7 @@ from ctr_samples.samples.labels import (
 )
 from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.sampling import split_column, weight_column
-from ctr_samples.samples.views.as_of import JoinStep
+from ctr_samples.samples.views.as_of import JoinStep, before_order
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
 from ctr_samples.sparksql.columns import later, stable_hash
 from ctr_samples.vocabulary import FittedState
@@ -42,7 +42,7 @@ _SPARE = 20
 
 @dataclass(frozen=True, slots=True)
 class SamplePlan:
-    """The samples of a day, not yet computed, and the steps that join their views.
+    """The samples of a day in their final order, not yet computed, and the steps that join their views.
 
     ``samples`` has the columns of the contract, ``_split``, ``_shuffle``, ``_hour`` and ``_user``.
     """
@@ -62,12 +62,16 @@ class SampleBuilder:
         """Plan the samples. Whatever the schemas of the sources alone show to be wrong is refused before any data is read."""
         config, day, watches = self.inputs.config, self.inputs.day, self.inputs.watches
         rows = watches.canary.on(watches.sampling.on(self.labelled_impressions()))
+        rows = with_place(rows, split_column(config, day))
         joins = _Joins.of(self.inputs, rows)
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
         steps = joins.views.plan()
-        joined = watches.joins.on(joins.join(rows, steps))
-        samples = columns.make(joined, split_column(config, day), weight_column(config, day), measured_key(config))
-        return SamplePlan(samples, steps)
+        # Spread and sorted while they are narrow: the tasks that write join what is broadcast, and make the features.
+        moving = len(steps) if columns.moves_rows else before_order(steps)
+        moved = columns.with_large_ids(joins.join(rows, steps[:moving]))
+        ordered = in_final_order(moved, config.output.partitions)
+        joined = watches.joins.on(joins.views.join(ordered, steps[moving:]))
+        return SamplePlan(columns.make(joined, weight_column(config, day), measured_key(config)), steps)
 
     def build_few(self, limit: int) -> DataFrame:
         """At most ``limit`` samples, chosen by a hash: the same columns as those of :meth:`build`, and the same values.
@@ -78,8 +82,8 @@ class SampleBuilder:
         rows = self._few_labelled(limit).localCheckpoint()
         joins = _Joins.of(self.inputs, rows, few=rows)
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
-        joined = joins.join(rows, joins.views.plan())
-        return columns.make(joined, split_column(config, day), weight_column(config, day), measured_key(config))
+        joined = joins.join(with_place(rows, split_column(config, day)), joins.views.plan())
+        return columns.make(columns.with_large_ids(joined), weight_column(config, day), measured_key(config))
 
     def _few_labelled(self, limit: int) -> DataFrame:
         """A few of the day's labelled impressions that sampling keeps.

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.quality.measure.collecting import Collector, Wanted
@@ -36,17 +35,8 @@ class SinkPlan:
     """What to measure of the samples, if anything."""
 
 
-def in_final_order(samples: DataFrame, partitions: int) -> DataFrame:
-    """Samples spread over a fixed number of partitions and sorted, both by hash: the same order on every run.
-
-    So samples of one user or hour lie far apart, and a reader needs only a small shuffle buffer.
-    """
-    spread = samples.repartition(partitions, F.col(SHUFFLE))
-    return spread.sortWithinPartitions(SPLIT, SHUFFLE, "impression_id")
-
-
 def write_shards(samples: DataFrame, plan: SinkPlan, progress: Progress) -> list[Receipt]:
-    """Run the job's one action and return the receipts that reached the driver.
+    """Run the job's one action over samples in their final order, and return the receipts that reached the driver.
 
     The tasks run on executors, possibly more than once for a partition; Spark takes the result of one attempt of each. Files
     of the others stay behind, named in no receipt.
@@ -71,6 +61,7 @@ class _Task:
         assert context is not None
         names = plan.contract.names()
         collector = None if plan.wanted is None else Collector(plan.wanted, context.partitionId())
+        last = ("", -(2**63))
         with shard_writer(
             plan.storage,
             plan.directory,
@@ -83,6 +74,7 @@ class _Task:
         ) as writer:
             for batch in batches:
                 for split, rows in _by_split(batch):
+                    last = _in_order(split, rows, last)
                     writer.write(rows.select(names), split)
                     if collector is not None:
                         collector.observe(rows, split)
@@ -92,6 +84,19 @@ class _Task:
         self.progress.samples.add(sum(shard.records for shard in receipt.shards))
         self.progress.shards.add(len(receipt.shards))
         yield pa.RecordBatch.from_pydict({"receipt": [receipt.to_json()]})
+
+
+def _in_order(split: str, rows: pa.RecordBatch, last: tuple[str, int]) -> tuple[str, int]:
+    """The place of the last of some rows of one split; RuntimeError if they are not in their final order behind ``last``.
+
+    Spark keeps the order of rows through a broadcast join, but does not promise it.
+    """
+    places = rows.column(SHUFFLE).to_numpy()
+    if (split, places[0]) < last or (places[1:] < places[:-1]).any():
+        raise RuntimeError(
+            "Samples are not in their final order, so the shards would change from run to run; report it."
+        )
+    return split, places[-1]
 
 
 def _by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

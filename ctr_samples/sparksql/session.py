@@ -29,6 +29,8 @@ _SETTINGS = {
     # Replacing an empty stage by an empty relation drops the counts that were observed in it.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
+    # Samples are sorted before small tables are joined to them by broadcast, which keeps their order; Spark drops such sorts.
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.EliminateSorts",
     # Spark keeps two batches in a Python worker while one is written; wide rows must not make them large.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
     # Timestamps are instants; their local form exists only while text is parsed.

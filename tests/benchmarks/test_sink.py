@@ -26,7 +26,7 @@ import ctr_samples
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.records.read import damage_of
-from ctr_samples.samples.features import HOUR, SPLIT, USER
+from ctr_samples.samples.features import HOUR, SHUFFLE, SPLIT, USER
 from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.shards import Table, open_storage
 from ctr_samples.sparksql.session import run_session
@@ -64,7 +64,8 @@ def generated(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
         F.transform(F.sequence(F.lit(1), (F.col("id") % 20).cast("int")), lambda i: F.col("id") + i).alias("history"),
         (F.col("id") % 20 == 0).cast("long").alias("clicked"),
         # In each partition one split after the other, as the job sorts them.
-        F.when(F.col("id") % share < share * 9 // 10, "train").otherwise("eval").alias(SPLIT),
+        F.when(F.col("id") % share < share // 10, "eval").otherwise("train").alias(SPLIT),
+        F.col("id").alias(SHUFFLE),
     )
 
 
@@ -93,7 +94,7 @@ def with_tensorflow(directory: str) -> Callable[[Iterator[Any]], Iterator[int]]:
         count = 0
         with tf.io.TFRecordWriter(f"{directory}/{os.getpid()}-{time.time_ns()}.tfrecord") as writer:
             for row in rows:
-                features = {name: feature(value) for name, value in row.asDict().items() if name != SPLIT}
+                features = {name: feature(value) for name, value in row.asDict().items() if name in CONTRACT.names()}
                 writer.write(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
                 count += 1
         yield count
@@ -121,7 +122,7 @@ def test_the_sink_against_handing_over_the_same_rows(spark: SparkSession, tmp_pa
         assert all(receipt.measures for receipt in receipts)
 
     def data_source() -> None:
-        rows.drop(SPLIT).write.format("tfrecord").mode("append").save(str(out))
+        rows.drop(SPLIT, SHUFFLE).write.format("tfrecord").mode("append").save(str(out))
 
     def by_hand() -> None:
         out.mkdir()
@@ -161,7 +162,7 @@ def test_the_sink_against_handing_over_the_same_rows(spark: SparkSession, tmp_pa
 
 def test_what_the_data_source_wrote_is_whole(spark: SparkSession, tmp_path: Path) -> None:
     ctr_samples.register(spark)
-    rows = generated(spark, 10_000, 4).drop(SPLIT)
+    rows = generated(spark, 10_000, 4).drop(SPLIT, SHUFFLE)
     rows.write.format("tfrecord").mode("append").save(str(tmp_path / "out"))
     table = Table(open_storage(tmp_path / "out"))
     current = table.current()

@@ -225,8 +225,8 @@ def test_what_gives_a_key_is_joined_first(tmp_path: Path) -> None:
     assert steps == [
         (("item",), ("item",)),
         (("pair",), ("user", "ad")),
-        (("brand",), ("query", "item.brand")),
         (("category",), ("item.category",)),
+        (("brand",), ("query", "item.brand")),
         (("parent",), ("category.parent",)),
     ]
 

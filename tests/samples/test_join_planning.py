@@ -32,7 +32,7 @@ def test_size_and_kind_of_a_view_choose_its_method(view: ViewFacts, method: str)
     assert plan(view) == [(method, ("v",))]
 
 
-def test_views_of_one_entity_share_a_shuffle_and_small_ones_come_first() -> None:
+def test_views_of_one_entity_share_a_shuffle_and_small_ones_come_last() -> None:
     views = [
         ViewFacts("profile", ("user",)),
         ViewFacts("vector", ("article",)),
@@ -42,11 +42,11 @@ def test_views_of_one_entity_share_a_shuffle_and_small_ones_come_first() -> None
         ViewFacts("small", ("article",), bytes=1, rows_of_a_key=1),
     ]
     assert plan(*views) == [
-        ("intervals", ("small",)),
-        ("static", ("static",)),
-        ("snapshots", ("daily",)),
         ("union", ("vector",)),
         ("union", ("profile", "counts")),
+        ("snapshots", ("daily",)),
+        ("static", ("static",)),
+        ("intervals", ("small",)),
     ]
 
 

@@ -11,7 +11,17 @@ row.py         the whole row
 
 from ctr_samples.samples.features.contracts import contract_of
 from ctr_samples.samples.features.one_feature import feature_column
-from ctr_samples.samples.features.row import HOUR, IMPRESSION, SHUFFLE, SPLIT, USER, SampleColumns, view_columns
+from ctr_samples.samples.features.row import (
+    HOUR,
+    IMPRESSION,
+    SHUFFLE,
+    SPLIT,
+    USER,
+    SampleColumns,
+    in_final_order,
+    view_columns,
+    with_place,
+)
 
 __all__ = [
     "HOUR",
@@ -22,5 +32,7 @@ __all__ = [
     "SampleColumns",
     "contract_of",
     "feature_column",
+    "in_final_order",
     "view_columns",
+    "with_place",
 ]

@@ -60,6 +60,11 @@ class JoinedIds:
     token: Column
     vocabulary: Vocabulary
 
+    @property
+    def is_broadcast(self) -> bool:
+        """Whether the vocabulary goes to all tasks; a larger one is joined as Spark sees fit."""
+        return len(self.vocabulary.tokens) <= MOST_TOKENS_BROADCAST
+
 
 def joined_ids(frame: DataFrame, config: JobConfig, state: FittedState | None) -> list[JoinedIds]:
     """The features of a configuration that :func:`with_joined_ids` serves; ``frame`` is for the types of their sources."""
@@ -81,7 +86,7 @@ def with_joined_ids(frame: DataFrame, ids: Sequence[JoinedIds]) -> DataFrame:
         table = _table(frame, vocabulary).select(
             F.col("token").alias(f"_token_{name}"), F.col("id").alias(id_column(name))
         )
-        if len(vocabulary.tokens) <= MOST_TOKENS_BROADCAST:
+        if joined_id.is_broadcast:
             table = F.broadcast(table)
         with_token = frame.withColumn("_token", joined_id.token)
         joined = with_token.join(table, F.col("_token") == F.col(f"_token_{name}"), "left")

@@ -23,6 +23,8 @@ from ctr_samples.vocabulary import FittedState
 IMPRESSION = "impression"
 """Column that holds an impression as a struct while views are joined to it."""
 
+_ID = f"{IMPRESSION}.impression_id"
+
 SPLIT = "_split"
 SHUFFLE = "_shuffle"
 """Columns of a sample that are not in the record: its split, and its place in the order of the day."""
@@ -47,6 +49,23 @@ def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]
         if fields and fields[0] not in needed[view]:
             needed[view].append(fields[0])
     return needed
+
+
+def with_place(impressions: DataFrame, split: Column) -> DataFrame:
+    """Impressions with their ``split`` (text) and their place in the order of the day, which is a hash of their id."""
+    return impressions.withColumns({SPLIT: split, SHUFFLE: stable_hash("shuffle", [F.col(_ID)])})
+
+
+def in_final_order(impressions: DataFrame, partitions: int) -> DataFrame:
+    """Rows of :func:`with_place`, spread over a number of partitions and sorted, both by hash: the same order on every run.
+
+    So samples of one user or hour lie far apart, and a reader needs only a small shuffle buffer.
+    """
+    # By split, then by hash. One number decides nearly all comparisons, which Spark then makes without looking at the rows.
+    unsigned = F.col(SHUFFLE).bitwiseXOR(F.lit(-(2**63)))
+    number = F.when(F.col(SPLIT) == "eval", -1).when(F.col(SPLIT) == "test", 0).otherwise(1) * F.lit(2**62)
+    spread = impressions.repartition(partitions, F.col(SHUFFLE))
+    return spread.sortWithinPartitions(number + F.shiftrightunsigned(unsigned, 2), SHUFFLE, _ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +96,30 @@ class SampleColumns:
         record = layout_columns(typed.select(*features), contract, config.output.layout)
         return cls(contract, ids, features, record)
 
-    def make(
-        self, joined: DataFrame, split: Column, weight: Column | None = None, heavy: str | None = None
-    ) -> DataFrame:
-        """Columns of the contract in its order, then those beside the record. Column expressions and small joins only.
+    @property
+    def moves_rows(self) -> bool:
+        """Whether :meth:`with_large_ids` moves the rows."""
+        return not all(joined.is_broadcast for joined in self.ids)
 
-        ``heavy`` is the key of the impressions whose shares are measured.
+    def with_large_ids(self, joined: DataFrame) -> DataFrame:
+        """The rows with the ids of vocabularies that are too large to be broadcast."""
+        return with_joined_ids(joined, [joined for joined in self.ids if not joined.is_broadcast])
+
+    def make(self, joined: DataFrame, weight: Column | None = None, heavy: str | None = None) -> DataFrame:
+        """Columns of the contract in its order, then those beside the record. Column expressions and broadcasts only.
+
+        ``joined`` are rows of :meth:`with_large_ids` with all views and histories; ``heavy`` is the key of the impressions
+        whose shares are measured.
         """
         labels = [F.col(name) for name in self.contract.names("label", "mask")]
-        impression_id = F.col(f"{IMPRESSION}.impression_id")
-        rows = with_joined_ids(joined, self.ids).select(
+        small = [joined for joined in self.ids if joined.is_broadcast]
+        rows = with_joined_ids(joined, small).select(
             *self.features,
             *labels,
             *([] if weight is None else [weight.alias(SAMPLE_WEIGHT)]),
-            impression_id.alias("impression_id"),
-            split.alias(SPLIT),
-            stable_hash("shuffle", [impression_id]).alias(SHUFFLE),
+            F.col(_ID).alias("impression_id"),
+            SPLIT,
+            SHUFFLE,
             F.hour(f"{IMPRESSION}.impression_time").cast("tinyint").alias(HOUR),
             (F.lit(None) if heavy is None else F.col(f"{IMPRESSION}.{heavy}")).cast("string").alias(USER),
         )

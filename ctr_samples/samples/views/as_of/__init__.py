@@ -18,7 +18,14 @@ count. One row out for each impression in, always, whatever the method::
 """
 
 from ctr_samples.samples.views.as_of.methods import join_by
-from ctr_samples.samples.views.as_of.planning import JoinLimits, JoinStep, ViewFacts, described, plan_joins
+from ctr_samples.samples.views.as_of.planning import (
+    JoinLimits,
+    JoinStep,
+    ViewFacts,
+    before_order,
+    described,
+    plan_joins,
+)
 from ctr_samples.samples.views.as_of.ranked_rows import (
     AVAILABLE_TIME,
     CLOSED,
@@ -48,6 +55,7 @@ __all__ = [
     "JoinLimits",
     "JoinStep",
     "ViewFacts",
+    "before_order",
     "described",
     "join_by",
     "join_static",

@@ -54,17 +54,27 @@ class JoinStep:
     on: tuple[str, ...]
     reason: str
 
+    @property
+    def keeps_order(self) -> bool:
+        """Whether the impressions stay where they are, in the order in which they are."""
+        return self.method == "intervals"
+
 
 def plan_joins(views: Sequence[ViewFacts], limits: JoinLimits = JoinLimits()) -> tuple[JoinStep, ...]:
     """The steps in the order in which they run.
 
-    Level by level: what gives a key comes before what is joined on it. In each level first what needs no shuffle of the
-    impressions, then key by key.
+    Level by level: what gives a key comes before what is joined on it. In each level first what shuffles the impressions, key
+    by key, so that they do not carry the columns of what is broadcast through those shuffles.
     """
     steps: list[JoinStep] = []
     for level in range(1 + max((view.level for view in views), default=0)):
         steps += _one_level([view for view in views if view.level == level], limits)
     return tuple(steps)
+
+
+def before_order(steps: Sequence[JoinStep]) -> int:
+    """How many of the steps come before the last one that moves the impressions, and that one."""
+    return max((number for number, step in enumerate(steps, 1) if not step.keeps_order), default=0)
 
 
 def described(steps: Sequence[JoinStep]) -> Iterator[str]:
@@ -76,15 +86,15 @@ def described(steps: Sequence[JoinStep]) -> Iterator[str]:
 
 def _one_level(views: Sequence[ViewFacts], limits: JoinLimits) -> Iterator[JoinStep]:
     chosen = [(view, *_method(view, limits)) for view in views]
-    alone = [JoinStep(method, (view.name,), view.on, reason) for view, method, reason in chosen if method != "union"]
-    yield from sorted(alone, key=lambda step: _ORDER.index(step.method))
     together = sorted((view for view, method, _ in chosen if method == "union"), key=lambda view: view.on)
     for on, group in groupby(together, key=lambda view: view.on):
         names = tuple(view.name for view in group)
         yield JoinStep("union", names, on, _UNION if len(names) == 1 else _SHARED)
+    alone = [JoinStep(method, (view.name,), view.on, reason) for view, method, reason in chosen if method != "union"]
+    yield from sorted(alone, key=lambda step: _ORDER.index(step.method))
 
 
-_ORDER = ("intervals", "static", "snapshots", "union")
+_ORDER = ("snapshots", "static", "intervals")
 _WORDS: dict[Method, str] = {
     "static": "a join on the key",
     "intervals": "broadcast intervals",
