@@ -9,7 +9,7 @@ DAY    := 2019-11-26
 # HDFS is left out here, since its tests need a server (make test-storage).
 COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/records/read.py,ctr_samples/records/write.py
 
-.PHONY: help setup java demo simulate test test-oldest test-slow test-gate test-storage test-faults test-nightly coverage bench fuzz lint format docs lock clean
+.PHONY: help setup java demo simulate test test-oldest test-slow test-gate test-storage test-faults test-nightly coverage bench bench-compare fuzz lint format docs lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -66,8 +66,16 @@ coverage: setup  ## branches of publishing, storage and framing that no test tak
 	COVERAGE_FILE=build/.coverage $(BIN)/python -m coverage report --omit='*/storage/hdfs.py' --show-missing --skip-covered \
 	  --fail-under=100
 
-bench: setup $(VENV)/.bench  ## the benchmarks; each prints ratios measured in one run
-	$(BIN)/python -m pytest tests/benchmarks -s
+QUICK ?=
+BEFORE ?=
+AFTER ?= build/bench.json
+
+bench: setup $(VENV)/.bench  ## the benchmarks, as a table and build/bench.json; QUICK=1 takes small data, ONLY=codec takes some
+	CTR_SAMPLES_BENCH_QUICK=$(QUICK) $(BIN)/python -m pytest tests/benchmarks -p no:randomly -k "$(ONLY)"
+
+bench-compare: $(READY)  ## two runs of `make bench`: BEFORE=old.json, and AFTER=build/bench.json unless said otherwise
+	@test -n "$(BEFORE)" || { echo "usage: make bench-compare BEFORE=FILE [AFTER=FILE]" >&2; exit 2; }
+	@$(BIN)/python tests/benchmarks/figures.py "$(BEFORE)" "$(AFTER)"
 
 # What the codec is compared with; its own dependencies are old and not needed for its encoder.
 $(VENV)/.bench: $(READY)

@@ -82,14 +82,21 @@ def verdict(before: Figure, after: Figure) -> list[str]:
 
 
 def test_a_figure_moved_if_it_changed_by_more_than_its_rounds_vary() -> None:
-    assert verdict(DENSE, replace(DENSE, rounds=(112.0, 112.0, 112.0))) == ["1.12x", "10%", "moved"]
-    assert verdict(DENSE, replace(DENSE, rounds=(89.0, 89.0, 89.0))) == ["0.89x", "10%", "moved"]
-    assert verdict(DENSE, replace(DENSE, rounds=(108.0, 108.0, 108.0)))[1:] == ["1.08x", "10%"]
+    before = replace(DENSE, rounds=(90.0, 100.0, 110.0))
+    assert verdict(before, replace(DENSE, rounds=(125.0, 125.0, 125.0))) == ["1.25x", "20%", "moved"]
+    assert verdict(before, replace(DENSE, rounds=(80.0, 80.0, 80.0))) == ["0.80x", "20%", "moved"]
+    assert verdict(before, replace(DENSE, rounds=(118.0, 118.0, 118.0)))[1:] == ["1.18x", "20%"]
 
 
 def test_a_figure_moved_only_if_it_changed_by_more_than_the_machine_did() -> None:
     slower = replace(DENSE, rounds=(120.0, 120.0, 120.0), calibrations=(0.26, 0.26))
     assert verdict(DENSE, slower)[1:] == ["1.20x", "30%"]
+
+
+def test_a_change_of_less_than_a_tenth_is_noise_however_steady_the_rounds() -> None:
+    steady = replace(DENSE, rounds=(100.0,))
+    assert verdict(steady, replace(steady, rounds=(109.0,)))[1:] == ["1.09x", "10%"]
+    assert verdict(steady, replace(steady, rounds=(111.0,))) == ["1.11x", "10%", "moved"]
 
 
 def test_a_comparison_lists_what_only_one_run_has() -> None:

@@ -15,7 +15,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -32,6 +32,7 @@ PROJECT = Path(__file__).parent.parent.parent
 SETTINGS = "CTR_SAMPLES_BENCH_"
 QUICK = bool(os.environ.get(f"{SETTINGS}QUICK"))
 NOISY = 0.1
+"""A machine that moved by more is not quiet. Two runs of the same code differ by nearly as much on one that is."""
 SHORTEST_S = 0.1
 LIBRARIES = "pyspark pyarrow numpy numba isal tensorflow protobuf tfx-bsl".split()
 
@@ -153,8 +154,13 @@ class Figures:
         self._before = calibrate()
 
     def add(self, name: str, rounds: Iterable[float], unit: str, goal: Goal | None = None) -> None:
-        """Add a figure; to be called when the results were found right, since what is wrong has no speed."""
-        self._added.append((name, unit, tuple(float(value) for value in rounds), goal))
+        """Add a figure, with its value in each round, all above zero; ``name`` is the only one of this benchmark.
+
+        To be called when the results were found right, since what is wrong has no speed.
+        """
+        values = tuple(float(value) for value in rounds)
+        assert min(values) > 0, name
+        self._added.append((name, unit, values, goal))
 
     def calibrated(self) -> list[Figure]:
         """All that were added, with the calibrations."""
@@ -242,16 +248,17 @@ def table(run: Run) -> str:
         noise = f"{figure.noise:.0%}" + ("  noisy: repeat" if figure.noise > NOISY else "")
         rows.append((figure.benchmark, figure.name, goal, _text(figure), figure.verdict, spread, noise))
     quick = (
-        ["quick: small data, so these figures say nothing about goals"] if f"{SETTINGS}QUICK" in run.settings else []
+        "\nquick: small data, so these figures say nothing about goals" if f"{SETTINGS}QUICK" in run.settings else ""
     )
     heads = ("benchmark", "goal", "figure", "verdict", "spread", "noise")
-    return "\n".join([run.title, *quick, "", *_aligned(heads, rows)])
+    return "\n".join([run.title + quick, "", *_aligned(heads, rows)])
 
 
 def comparison(before: Run, after: Run) -> str:
-    """Each figure of both runs, by what factor it changed, and whether that is more than rounds and machine vary.
+    """Each figure of both runs, by what factor it changed, and whether that is more than noise.
 
-    Raises ValueError if the runs had different settings.
+    Noise is the most of: the spread of either run, how far the calibrations of both are apart, and a tenth. Raises ValueError
+    if the runs had different settings.
     """
     if before.settings != after.settings:
         raise ValueError(f"the runs had different settings: {before.settings} before, {after.settings} after")
@@ -263,7 +270,7 @@ def comparison(before: Run, after: Run) -> str:
             rows.append((now.benchmark, now.name, "", _text(now), "", "", "only after"))
             continue
         ratio = now.value / then.value
-        noise = max(then.spread, now.spread, moved([*then.calibrations, *now.calibrations]))
+        noise = max(NOISY, then.spread, now.spread, moved([*then.calibrations, *now.calibrations]))
         verdict = "moved" if max(ratio, 1 / ratio) - 1 > noise else ""
         rows.append((now.benchmark, now.name, _text(then), _text(now), f"{ratio:.2f}x", f"{noise:.0%}", verdict))
     rows += [(then.benchmark, then.name, _text(then), "", "", "", "only before") for then in earlier.values()]
@@ -273,11 +280,11 @@ def comparison(before: Run, after: Run) -> str:
 
 def _text(figure: Figure) -> str:
     """The value with three digits that count, and its unit."""
-    digits = max(0, 2 - math.floor(math.log10(abs(figure.value)))) if figure.value else 0
+    digits = max(0, 2 - math.floor(math.log10(figure.value)))
     return f"{figure.value:,.{digits}f} {figure.unit}"
 
 
-def _aligned(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def _aligned(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Lines of columns that are as wide as their widest cell. The first cell of a row is its benchmark, a line of its own."""
     cells = [heads, *[("  " + name, *rest) for _, name, *rest in rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

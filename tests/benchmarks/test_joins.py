@@ -1,24 +1,22 @@
-"""The as-of join against the best known other ways, and histories; measured in one run, each way in turn and several times.
+"""The as-of join against the best known other ways, and histories; measured in one run.
 
-``pytest tests/benchmarks/test_joins.py -s`` prints tables. The sizes come from the environment:
+The sizes come from the environment:
 
 - CTR_SAMPLES_BENCH_IMPRESSIONS (2,000,000) and CTR_SAMPLES_BENCH_FEATURES (600,000) rows are joined, with uniform keys and with
   one hot key that has 10 % of the impressions and 4 % of the rows;
-- CTR_SAMPLES_BENCH_SCALE (1000000,10000000): impressions for the cost of a row;
-- CTR_SAMPLES_BENCH_ACTIONS (10,000,000): actions for histories;
-- CTR_SAMPLES_BENCH_ROUNDS (3).
+- CTR_SAMPLES_BENCH_FEW (1,000,000) and CTR_SAMPLES_BENCH_MANY (10,000,000): impressions for the cost of a row;
+- CTR_SAMPLES_BENCH_ACTIONS (10,000,000): actions for histories.
 """
 
 from __future__ import annotations
 
-import os
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+import numpy as np
 import pytest
+from figures import Figures, at_least, at_most, in_turns, size
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -29,11 +27,12 @@ from ctr_samples.samples.views.as_of.hot_keys import HotKeys
 from ctr_samples.samples.views.as_of.intervals import join_by_intervals
 from ctr_samples.samples.views.as_of.union import join_by_union
 
-IMPRESSIONS = int(os.environ.get("CTR_SAMPLES_BENCH_IMPRESSIONS", "2000000"))
-FEATURES = int(os.environ.get("CTR_SAMPLES_BENCH_FEATURES", "600000"))
-SCALE = [int(n) for n in os.environ.get("CTR_SAMPLES_BENCH_SCALE", "1000000,10000000").split(",")]
-ACTIONS = int(os.environ.get("CTR_SAMPLES_BENCH_ACTIONS", "10000000"))
-ROUNDS = int(os.environ.get("CTR_SAMPLES_BENCH_ROUNDS", "3"))
+IMPRESSIONS = size("IMPRESSIONS", 2_000_000, quick=20_000)
+FEATURES = size("FEATURES", 600_000, quick=6000)
+FEW = size("FEW", 1_000_000, quick=10_000)
+MANY = size("MANY", 10_000_000, quick=100_000)
+ACTIONS = size("ACTIONS", 10_000_000, quick=100_000)
+ROUNDS = size("ROUNDS", 3, quick=2)
 
 START = datetime(2019, 6, 5, tzinfo=UTC)
 DAY_S = 86_400
@@ -184,27 +183,15 @@ def run(way: Way, left: DataFrame, right: DataFrame) -> None:
     noop(way(left, right))
 
 
-def seconds_of(ways: dict[str, Callable[[], None]], rounds: int = ROUNDS) -> dict[str, float]:
-    """The median of each way; the ways take turns, and the first turn warms up."""
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(rounds + 1):
-        for name, way in ways.items():
-            began = time.perf_counter()
-            way()
-            if turn:
-                seconds[name].append(time.perf_counter() - began)
-    return {name: statistics.median(some) for name, some in seconds.items()}
-
-
 def cached(frame: DataFrame) -> DataFrame:
     held = frame.persist()
     held.count()
     return held
 
 
-def test_the_as_of_join_keeps_up_with_the_best_way_known(spark: SparkSession) -> None:
+def test_the_as_of_join_keeps_up_with_the_best_way_known(figures: Figures, spark: SparkSession) -> None:
     users = FEATURES // 6
-    medians = {}
+    times = {}
     for shape, (of_shown, of_known) in {"uniform": (0.0, 0.0), "hot": (0.1, 0.04)}.items():
         left, right = (
             cached(shown(spark, IMPRESSIONS, users, of_shown)),
@@ -213,20 +200,25 @@ def test_the_as_of_join_keeps_up_with_the_best_way_known(spark: SparkSession) ->
         # These make a row of each pair that is visible, of a hot key in the full size two thousand million.
         left_out = {FEAST, "row_number()"} if IMPRESSIONS * of_shown * FEATURES * of_known > 1e8 else set()
         ways = {name: way for name, way in {**OURS, **OTHERS}.items() if name not in left_out}
-        median = medians[shape] = seconds_of({name: partial(run, way, left, right) for name, way in ways.items()})
-        print(f"\n{shape}: {IMPRESSIONS:,} impressions, {FEATURES:,} rows, {users:,} keys; median of {ROUNDS} rounds")
-        for name, seconds in median.items():
-            print(f"  {name:18} {seconds:7.2f} s")
-        own = min(median[name] for name in OURS)
-        best = min(seconds for name, seconds in median.items() if name in OTHERS and name != FEAST)
-        print(f"  the best of ours: {own / best:.2f}x of the best known (goal at most 1.2)")
-        print(f"  union, hot keys: {median['union, hot keys'] / best:.2f}x of the best known")
-        if FEAST in median:
-            print(f"  the best of ours: {median[FEAST] / own:.1f}x faster than {FEAST} (goal at least 8)")
+        seconds = times[shape] = in_turns({name: partial(run, way, left, right) for name, way in ways.items()}, ROUNDS)
+        what = f"{shape} keys"
+        for name, some in seconds.items():
+            figures.add(f"{what}, {IMPRESSIONS:,} impressions, {FEATURES:,} rows: {name}", some, "s")
+        best = seconds[quickest(seconds, [name for name in OTHERS if name != FEAST])]
+        own = seconds[quickest(seconds, OURS)]
+        figures.add(f"{what}, the best of ours, time vs. the best known", own / best, "x", at_most(1.2))
+        figures.add(f"{what}, union, hot keys, time vs. the best known", seconds["union, hot keys"] / best, "x")
+        if FEAST in seconds:
+            figures.add(f"{what}, the best of ours, speed vs. {FEAST}", seconds[FEAST] / own, "x", at_least(8))
         left.unpersist()
         right.unpersist()
-    hot, uniform = medians["hot"]["union, hot keys"], medians["uniform"]["union"]
-    print(f"union: hot {hot / uniform:.2f}x of uniform (goal at most 1.5)")
+    ratio = times["hot"]["union, hot keys"] / times["uniform"]["union"]
+    figures.add("union, time of hot keys vs. uniform keys", ratio, "x", at_most(1.5))
+
+
+def quickest(seconds: dict[str, np.ndarray], names: Iterable[str]) -> str:
+    """The name with the smallest median, of those that were measured."""
+    return min((name for name in names if name in seconds), key=lambda name: np.median(seconds[name]))
 
 
 def test_the_ways_agree_on_how_many_impressions_find_a_row(spark: SparkSession) -> None:
@@ -238,17 +230,17 @@ def test_the_ways_agree_on_how_many_impressions_find_a_row(spark: SparkSession) 
     assert len(set(found.values())) == 1, found
 
 
-def test_a_row_costs_the_same_at_any_size(spark: SparkSession) -> None:
-    print()
-    for rows in SCALE:
+def test_a_row_costs_the_same_at_any_size(figures: Figures, spark: SparkSession) -> None:
+    for rows in (FEW, MANY):
         users = rows // 20
         left, right = shown(spark, rows, users), known(spark, rows * 3 // 10, users)
-        (median,) = seconds_of({"union": partial(run, OURS["union"], left, right)}).values()
-        print(f"union, {rows:,} impressions: {median:.2f} s, {median / rows * 1e6:.2f} microseconds for each")
+        (seconds,) = in_turns({"union": partial(run, OURS["union"], left, right)}, ROUNDS).values()
+        figures.add(f"union, {rows:,} impressions", seconds, "s")
+        figures.add(f"union, {rows:,} impressions, for each", seconds / rows * 1e6, "µs")
 
 
-def test_views_on_several_keys(spark: SparkSession) -> None:
-    rows = min(SCALE)
+def test_views_on_several_keys(figures: Figures, spark: SparkSession) -> None:
+    rows = FEW
     keys = [f"key_{n}" for n in range(8)]
     wide = shown(spark, rows, rows // 20)
     made = [number(key, rows // 20).alias(key) for key in keys]
@@ -263,15 +255,15 @@ def test_views_on_several_keys(spark: SparkSession) -> None:
             joined = join_by_union(joined, [Join(how, right)])
         noop(joined)
 
-    median = seconds_of({str(count): partial(join, count) for count in (2, 4, 8)})
-    print(f"\n{rows:,} impressions, {rows // 10:,} rows of each view, each view on a key of its own")
-    for count, seconds in median.items():
-        print(f"  {count} views {seconds:7.2f} s, {seconds / int(count):.2f} s each")
+    for count, seconds in in_turns({str(count): partial(join, count) for count in (2, 4, 8)}, ROUNDS).items():
+        what = f"{rows:,} impressions, {count} views on keys of their own"
+        figures.add(what, seconds, "s")
+        figures.add(f"{what}, for each view", seconds / int(count), "s")
     left.unpersist()
 
 
 @pytest.mark.parametrize("hot_share", [0.0, 0.04])
-def test_histories(spark: SparkSession, hot_share: float) -> None:
+def test_histories(figures: Figures, spark: SparkSession, hot_share: float) -> None:
     users, rows = max(ACTIONS // 20, 1), ACTIONS // 5
     actions = cached(
         spark.range(0, ACTIONS, 1, 8).select(
@@ -296,11 +288,12 @@ def test_histories(spark: SparkSession, hot_share: float) -> None:
             .sortWithinPartitions(KEY, "time")
         ),
     }
-    medians = seconds_of(ways)
-    print(
-        f"\nthe last 20 of {ACTIONS:,} actions for {rows:,} impressions, {users:,} users, {hot_share:.0%} of one of them"
-    )
-    for name, median in medians.items():
-        print(f"  {name:30} {median:7.2f} s, {median / (ACTIONS + rows) * 1e6:.2f} microseconds a row")
+    seconds = in_turns(ways, ROUNDS)
+    what = f"the last 20 of {ACTIONS:,} actions, {hot_share:.0%} of one user"
+    for name, some in seconds.items():
+        figures.add(f"{what}: {name}", some, "s")
+        figures.add(f"{what}: {name}, a row", some / (ACTIONS + rows) * 1e6, "µs")
+    ratio = seconds["history"] / seconds["one shuffle and sort of both"]
+    figures.add(f"{what}, time vs. one shuffle and sort", ratio, "x")
     actions.unpersist()
     left.unpersist()

@@ -1,7 +1,7 @@
 """The sink and the ``tfrecord`` format against what else Spark could do with the same rows, measured in one run.
 
-``pytest tests/benchmarks/test_sink.py -s`` prints a table: a million rows of 650 bytes, from the memory of the JVM, each
-way in turn and several times over. CTR_SAMPLES_BENCH_ROWS and CTR_SAMPLES_BENCH_ROUNDS change the size.
+A million rows of 650 bytes, from the memory of the JVM. CTR_SAMPLES_BENCH_ROWS changes their number, and
+CTR_SAMPLES_BENCH_MIB the size of the partition of which a worker's memory is measured.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import resource
 import shutil
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from figures import Figures, at_least, at_most, in_turns, size
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import ctr_samples
+from ctr_samples.codec import machine_code
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.records.read import damage_of
@@ -34,9 +35,9 @@ from ctr_samples.sparksql.written import Progress
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
 
-ROWS = int(os.environ.get("CTR_SAMPLES_BENCH_ROWS", "1000000"))
-ROUNDS = int(os.environ.get("CTR_SAMPLES_BENCH_ROUNDS", "5"))
-GIB = float(os.environ.get("CTR_SAMPLES_BENCH_GIB", "10"))
+ROWS = size("ROWS", 1_000_000, quick=20_000)
+ROUNDS = size("ROUNDS", 5, quick=2)
+MIB = size("MIB", 10_240, quick=128)
 PARTITIONS = 8
 
 CONTRACT = ExampleContract(
@@ -102,7 +103,7 @@ def with_tensorflow(directory: str) -> Callable[[Iterator[Any]], Iterator[int]]:
     return write
 
 
-def test_the_sink_against_handing_over_the_same_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_sink_against_handing_over_the_same_rows(figures: Figures, spark: SparkSession, tmp_path: Path) -> None:
     ctr_samples.register(spark)
     with_more = generated(spark, ROWS, PARTITIONS).withColumns(
         {HOUR: (F.col("article_id") % 24).cast("tinyint"), USER: (F.col("user_id") % 50_000).cast("string")}
@@ -131,32 +132,27 @@ def test_the_sink_against_handing_over_the_same_rows(spark: SparkSession, tmp_pa
     ways: dict[str, Callable[[], object]] = {
         "dropped": lambda: rows.mapInArrow(drop, "receipt string").collect(),
         "sink": sink,
-        "measured": measured,
+        "sink that measures": measured,
         "data source": data_source,
-        "parquet": lambda: rows.write.parquet(str(out)),
+        "Parquet": lambda: rows.write.parquet(str(out)),
         "noop": lambda: rows.write.format("noop").mode("overwrite").save(),
-        "tensorflow": by_hand,
     }
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(ROUNDS + 1):
-        for name, way in ways.items():
-            if name == "tensorflow" and turn > 2:
-                continue  # half a minute each
-            shutil.rmtree(out, ignore_errors=True)
-            os.sync()
-            began = time.perf_counter()
-            way()
-            if turn:  # the first warms up
-                seconds[name].append(time.perf_counter() - began)
-    median = {name: statistics.median(some) for name, some in seconds.items()}
-    print(f"\n{ROWS:,} rows, {PARTITIONS} partitions, two cores; median of {ROUNDS} rounds")
-    for name, some in seconds.items():
-        print(f"  {name:12} {median[name]:6.2f} s   ({min(some):.2f} to {max(some):.2f})")
+
+    def without_files() -> None:
+        shutil.rmtree(out, ignore_errors=True)
+        os.sync()
+
+    slow = {"RDD and TensorFlow": by_hand, "sink": sink, "data source": data_source}
+    seconds = in_turns(ways, ROUNDS, without_files)
+    slowly = in_turns(slow, min(ROUNDS, 2), without_files)  # half a minute each
+    for name, some in [*seconds.items(), ("RDD and TensorFlow", slowly["RDD and TensorFlow"])]:
+        figures.add(f"{ROWS:,} rows: {name}", some, "s")
     for ours in ("sink", "data source"):
-        print(f"{ours}: {median[ours] / median['dropped']:.2f}x of handing over and dropping (goal at most 1.25)")
-        print(f"{ours}: {median[ours] / median['parquet']:.2f}x of Parquet (goal at most 0.5)")
-        print(f"{ours}: {median['tensorflow'] / median[ours]:.1f}x faster than RDD and TensorFlow (goal at least 9)")
-    print(f"measured: {median['measured'] / median['sink']:.2f}x of the sink alone (goal at most 1.1)")
+        figures.add(f"{ours}, time vs. dropping the rows", seconds[ours] / seconds["dropped"], "x", at_most(1.25))
+        figures.add(f"{ours}, time vs. Parquet", seconds[ours] / seconds["Parquet"], "x", at_most(0.5))
+        faster = slowly["RDD and TensorFlow"] / slowly[ours]
+        figures.add(f"{ours}, speed vs. RDD and TensorFlow", faster, "x", at_least(9))
+    figures.add("sink that measures, time vs. sink", seconds["sink that measures"] / seconds["sink"], "x", at_most(1.1))
     with_more.unpersist()
 
 
@@ -171,8 +167,10 @@ def test_what_the_data_source_wrote_is_whole(spark: SparkSession, tmp_path: Path
     assert list(damage_of(table.storage, current.shards)) == []
 
 
-def test_a_worker_stays_small_whatever_its_partition_holds(spark: SparkSession, tmp_path: Path) -> None:
-    rows = int(GIB * 2**30 / 650)
+def test_a_worker_stays_small_whatever_its_partition_holds(
+    figures: Figures, spark: SparkSession, tmp_path: Path
+) -> None:
+    machine_code.machine_code()  # compiled now, not in a worker
     task = write_shards.__globals__["_Task"](plan(tmp_path / "out"), Progress.of(spark))
 
     def peak(batches: Iterator[pa.RecordBatch], write: bool) -> Iterator[pa.RecordBatch]:
@@ -191,16 +189,19 @@ def test_a_worker_stays_small_whatever_its_partition_holds(spark: SparkSession, 
 
     limit = "spark.sql.execution.arrow.maxBytesPerBatch"
     of_the_job = int(run_session(spark, "UTC").conf.get(limit) or 0)
-    for size, name in ((of_the_job, "the job's"), (64 * 2**20, "Spark's largest")):
+    for bytes_, whose, goal in ((of_the_job, "the job's", at_most(256)), (64 * 2**20, "Spark's largest", None)):
         session = spark.newSession()
         session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 10**6)  # wide rows: only bytes limit a batch
-        session.conf.set(limit, size)
+        session.conf.set(limit, bytes_)
         for write in (False, True):
-            gib = GIB if write else min(GIB, 0.25)
-            some = generated(session, int(rows * gib / GIB), 1)
+            mib = MIB if write else min(MIB, 256)
+            # Other variables, another worker: the peak of one that is reused might be that of an earlier task.
+            session.sparkContext.environment["PEAK_OF"] = f"{whose}, {write}"
+            some = generated(session, mib * 2**20 // 650, 1)
             (found,) = some.mapInArrow(partial(peak, write=write), "peak long, batch long").collect()
-            print(
-                f"\n{name} batches, {found['batch'] / 2**20:.0f} MiB, {gib:g} GiB in one partition: a worker that "
-                f"{'writes them' if write else 'drops them'} peaks at {found['peak'] / 1024:.0f} MiB (goal at most 256)"
+            what = (
+                f"{mib:,} MiB in batches of {whose} size, peak of a worker that {'writes' if write else 'drops'} them"
             )
+            figures.add(what, [found["peak"] / 1024], "MiB", goal)
             shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        figures.add(f"batches of {whose} size, the largest", [found["batch"] / 2**20], "MiB")
