@@ -129,7 +129,12 @@ class Sought:
                         end_sentence(f"Impressions have no key {name!r}{nearest(name, impressions.columns)}")
                     )
             mine = reduce(Column.__and__, [_same(F.col(name), value) for name, value in self.keys.items()])
-        rows = impressions.where(mine & on_day(day)).orderBy("impression_time").limit(MOST).collect()
+        rows = (
+            impressions.where(mine & on_day(day, F.col("impression_time")))
+            .orderBy("impression_time")
+            .limit(MOST)
+            .collect()
+        )
         if not rows:
             within = (
                 "in the log"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -23,8 +22,11 @@ from ctr_samples.samples.labels import (
     LabelPlan,
     actions_by_keys,
     attribute,
+    attribute_rows,
+    events_of,
     label_columns,
     label_reach,
+    of_shown,
     plan_labels,
     row_values,
     rows_among,
@@ -33,6 +35,7 @@ from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.sampling import split_column, weight_column
 from ctr_samples.samples.views.as_of import JoinStep, before_order
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
+from ctr_samples.samples.watches.times import Use
 from ctr_samples.sparksql.columns import later, stable_hash
 from ctr_samples.vocabulary import FittedState
 
@@ -114,25 +117,43 @@ class SampleBuilder:
         """The day's impressions as a struct ``impression``, with a column for each label; or only those that share a key."""
         config, day, watches = self.inputs.config, self.inputs.day, self.inputs.watches
         shown, plans = config.impressions, plan_labels(config)
-        kept = _sharing(self._impressions(), sharing)
-        mine = watches.labels.on_rows(
-            self._attributed(kept, plans, sharing).where(day.contains(F.col("impression_time")))
-        )
+        mine = watches.labels.on_rows(self._attributed(plans, sharing).where(day.contains(F.col("impression_time"))))
         own = [F.col(c) for c in shown.column_names]
         labels = [column for name in config.labels for column in self._label(name)]
         seen = self._looked_at(mine.select(*own, *labels))
         return seen.select(F.struct(*own).alias(IMPRESSION), *label_columns(config.labels))
 
-    def _attributed(
-        self, impressions: DataFrame, plans: Sequence[LabelPlan], sharing: _Sharing | None = None
-    ) -> DataFrame:
-        """Impressions with the labels that actions give them; costs nothing where no label needs actions."""
+    def _attributed(self, plans: Sequence[LabelPlan], sharing: _Sharing | None) -> DataFrame:
+        """The impressions of :meth:`_impressions` with the labels that actions give them, where a label needs actions."""
+        inputs, shown = self.inputs, self.inputs.config.impressions
         if not plans:
-            return impressions
-        every = actions_by_keys(plans, self.inputs.day, partial(self.inputs.watched, use="labels"))
-        actions = {tried: [_sharing(frame, sharing, key_of_action) for frame in some] for tried, some in every.items()}
-        attributed = self.inputs.watches.labels.on(attribute(impressions, actions, plans))
-        return attributed.where(~F.col(IS_ACTION))
+            return _sharing(self._impressions(), sharing)
+        if shown.identity == "row":  # what tells equal rows apart costs a shuffle of its own, before their keys matter
+            every = actions_by_keys(plans, inputs.day, lambda source: inputs.watched(source, "labels"))
+            actions = {
+                tried: [_sharing(frame, sharing, key_of_action) for frame in some] for tried, some in every.items()
+            }
+            attributed = attribute(_sharing(self._impressions(), sharing), actions, plans)
+        else:
+            events = events_of(self._events_in, shown, rows_among(inputs.config.labels), plans, inputs.day, self._reach)
+            events = inputs.watches.impressions.on_rows(
+                _sharing(events, sharing, key_of_action), ~F.col(IS_ACTION), of_shown("impression_time")
+            )
+            attributed = attribute_rows(events.where(F.col(DROPPED).isNull()).drop(DROPPED), plans)
+        return inputs.watches.labels.on(attributed).where(~F.col(IS_ACTION))
+
+    def _events_in(self, source: str) -> DataFrame:
+        config = self.inputs.config
+        sources: dict[Use, set[str]] = {
+            "impressions": {config.impressions.source},
+            "labels": {plan.label.source for plan in plan_labels(config)},
+        }
+        return self.inputs.watched(source, *[use for use, of in sources.items() if source in of])
+
+    @property
+    def _reach(self) -> timedelta:
+        """How far from the day impressions still matter."""
+        return max(label_reach(plan_labels(self.inputs.config)), self.inputs.config.impressions.dedup or timedelta())
 
     def _label(self, name: str) -> list[Column]:
         """The columns of a label; what the row says of it only if that was known."""
@@ -145,10 +166,9 @@ class SampleBuilder:
     def _impressions(self) -> DataFrame:
         """The impressions of the day and of those around it that labels reach, without those that are dropped."""
         shown, day, watches = self.inputs.config.impressions, self.inputs.day, self.inputs.watches
-        reach = max(label_reach(plan_labels(self.inputs.config)), shown.dedup or timedelta())
         log = self.inputs.watched(shown.source, "impressions")
         rows = rows_among(self.inputs.config.labels)
-        impressions = watches.impressions.on(cut_impressions(log, shown, day, reach, rows))
+        impressions = watches.impressions.on(cut_impressions(log, shown, day, self._reach, rows))
         return impressions.where(F.col(DROPPED).isNull()).drop(DROPPED)
 
     def _looked_at(self, labelled: DataFrame) -> DataFrame:

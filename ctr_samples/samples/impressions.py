@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import reduce
@@ -27,6 +27,7 @@ from ctr_samples.sparksql.columns import (
     number_column,
     stable_hash,
     time_column,
+    without_parsed_times,
 )
 from ctr_samples.sparksql.expressions import compile_expression, typed_expression
 from ctr_samples.sparksql.observations import Observations
@@ -71,30 +72,38 @@ def cut_impressions(
     Columns: those of every impression, ``config.columns``, those of :func:`row_label`, and ``_dropped``. A row without a time
     belongs to no day; it is kept so that every run that reads it counts it as dropped.
     """
-    rows = _select(log, config, labels)
-    time = F.col("impression_time")
-    near = rows.where(day.reaches(time, reach, reach) | time.isNull())
+    rows = matching_rows(log, config.where, "impressions.where").select(*line_columns(log, config, labels))
+    near = rows.where(is_near(day, F.col("impression_time"), reach))
     exploded = _explode(near) if config.explode else near
     by_row = config.identity == "row"
-    repeated = F.lit(False) if by_row else _is_repeat(exploded, config)
-    reason = F.when(time.isNull(), NO_TIME)
-    if config.shown_key is not None:
-        reason = reason.when(F.col(config.shown_key).isNull(), f"no_{config.shown_key}")
-    identity = _identity_of_row() if by_row else _identity(config)
-    marked = exploded.withColumn(DROPPED, reason.when(repeated, REPEATED)).withColumn("impression_id", identity)
+    repeated = F.lit(False) if by_row else is_repeat(config, content_hash(exploded))
+    identity = _identity_of_row() if by_row else identity_of(config)
+    marked = exploded.withColumn(DROPPED, why_dropped(config, repeated)).withColumn("impression_id", identity)
     return marked.select(*config.column_names, *[F.col(f"`{row_label(name)}`") for name in labels], DROPPED)
+
+
+def is_near(day: Day, time: Column, reach: timedelta) -> Column:
+    """Whether an impression is of the day or of ``reach`` before or after it; one without a time is, to be counted."""
+    return day.reaches(time, reach, reach) | time.isNull()
+
+
+def why_dropped(config: Impressions, repeated: Column, at: Callable[[str], Column] = F.col) -> Column:
+    """The reason for dropping an impression, whose columns are found by ``at``; null for one that is kept."""
+    reason = F.when(at("impression_time").isNull(), NO_TIME)
+    if config.shown_key is not None:
+        reason = reason.when(at(config.shown_key).isNull(), f"no_{config.shown_key}")
+    return reason.when(repeated, REPEATED)
 
 
 def keys_shown(log: DataFrame, config: Impressions, day: Day, names: Sequence[str]) -> DataFrame:
     """The named keys of each impression of the day, repeats included, in columns of these names."""
-    rows = _select(log, config)
+    rows = matching_rows(log, config.where, "impressions.where").select(*line_columns(log, config))
     on = rows.where(day.contains(F.col("impression_time")))
     return (_explode(on) if config.explode else on).select(*names)
 
 
-def on_day(day: Day) -> Column:
-    """Whether an impression belongs to this run."""
-    time = F.col("impression_time")
+def on_day(day: Day, time: Column) -> Column:
+    """Whether an impression of some time belongs to this run."""
     return day.contains(time) | time.isNull()
 
 
@@ -115,9 +124,15 @@ class ImpressionsWatch:
 
     def on(self, impressions: DataFrame) -> DataFrame:
         """Impressions of :func:`cut_impressions`, counted."""
-        mine = on_day(self._day)
+        return self._counted(impressions, on_day(self._day, F.col("impression_time")))
+
+    def on_rows(self, rows: DataFrame, is_impression: Column, time: Column) -> DataFrame:
+        """Rows of which some are impressions, with their ``_dropped`` and a ``time``; these are counted."""
+        return self._counted(rows, is_impression & on_day(self._day, time))
+
+    def _counted(self, rows: DataFrame, mine: Column) -> DataFrame:
         reasons = {reason: F.count_if(mine & (F.col(DROPPED) == reason)) for reason in drop_reasons(self._config)}
-        return self._cut.on(impressions, {_IMPRESSIONS: F.count_if(mine), **reasons})
+        return self._cut.on(rows, {_IMPRESSIONS: F.count_if(mine), **reasons})
 
     def on_marked(self, labelled: DataFrame) -> DataFrame:
         """Labelled impressions, with those counted that ``_dropped`` marks as dropped by :func:`is_below`."""
@@ -156,7 +171,11 @@ def _expressions(config: Impressions) -> list[str]:
     return ["time", *([] if item is None else [f"keys.{item}" if item in config.keys else item])]
 
 
-def _select(log: DataFrame, config: Impressions, labels: Mapping[str, RowLabel] = MappingProxyType({})) -> DataFrame:
+def line_columns(
+    log: DataFrame, config: Impressions, labels: Mapping[str, RowLabel] = MappingProxyType({})
+) -> list[Column]:
+    """What a line of the log says of an impression; with ``explode`` one column is a list."""
+
     def key(name: str, text: str) -> Column:
         where = f"impressions.{name}" if name not in config.keys else f"impressions.keys.{name}"
         column = key_list_column if config.explode == name else key_column
@@ -173,10 +192,9 @@ def _select(log: DataFrame, config: Impressions, labels: Mapping[str, RowLabel] 
     ]
     columns += [compile_expression(log, e, f"impressions.columns.{n}").alias(n) for n, e in config.columns.items()]
     columns += [_value_of(log, name, label).alias(row_label(name)) for name, label in labels.items()]
-    rows = matching_rows(log, config.where, "impressions.where")
     if config.identity == "row":
-        columns.append(content_hash(log.drop(MALFORMED)).alias(_CONTENT))
-    return rows.select(*columns)
+        columns.append(content_hash(without_parsed_times(log).drop(MALFORMED)).alias(_CONTENT))
+    return columns
 
 
 def _value_of(log: DataFrame, name: str, label: RowLabel) -> Column:
@@ -204,28 +222,47 @@ def readable_rows(frame: DataFrame) -> DataFrame:
 
 def matching_rows(frame: DataFrame, condition: str | None, where: str) -> DataFrame:
     """The readable rows that a ``where`` selects."""
-    readable = readable_rows(frame)
-    return readable if condition is None else readable.where(boolean_column(frame, condition, where))
+    return frame.where(does_match(frame, condition, where))
+
+
+def does_match(frame: DataFrame, condition: str | None, where: str) -> Column:
+    """Whether a row is readable, and the ``where`` selects it; null counts as false."""
+    readable = F.col(MALFORMED).isNull() if MALFORMED in frame.columns else F.lit(True)
+    return readable if condition is None else readable & boolean_column(frame, condition, where)
+
+
+def shown_list(article: Column) -> Column:
+    """What a line has shown: an unreadable list is one impression of an unknown article, counted and dropped."""
+    return F.coalesce(article, F.array(F.lit(None)))
 
 
 def _explode(rows: DataFrame) -> DataFrame:
-    # An unreadable list is one impression of an unknown article, counted and dropped; an empty list showed nothing.
-    lists = F.coalesce(F.col("article"), F.array(F.lit(None)))
     others = [c for c in rows.columns if c not in ("article", "position")]
-    return rows.select(*others, F.posexplode(lists).alias("position", "article"))
+    return rows.select(*others, F.posexplode(shown_list(F.col("article"))).alias("position", "article"))
 
 
-def _is_repeat(rows: DataFrame, config: Impressions) -> Column:
-    """Whether the same thing was shown just before: in the same request, or with the same keys at most ``dedup`` earlier."""
+def keys_of_repeats(config: Impressions, at: Callable[[str], Column] = F.col) -> list[Column]:
+    """What an impression and its repeats have in common."""
     # Rows of unknown users are repeats only of the same moment; and a null key must not gather on one task.
-    who = [F.col(name).isNull() for name in config.entities if name != config.shown_key]
-    unknown = F.when(reduce(Column.__and__, who, F.col("request").isNull()), F.col("impression_time"))
-    order = [F.col("impression_time"), F.col("position"), content_hash(rows)]
-    in_request = Window.partitionBy("request", *config.entities, unknown).orderBy(*order)
-    micros = F.unix_micros("impression_time")
+    who = [at(name).isNull() for name in config.entities if name != config.shown_key]
+    unknown = F.when(reduce(Column.__and__, who, at("request").isNull()), at("impression_time"))
+    return [at("request"), *[at(name) for name in config.entities], unknown]
+
+
+def is_repeat(
+    config: Impressions, content: Column, at: Callable[[str], Column] = F.col, together: Sequence[Column] = ()
+) -> Column:
+    """Whether the same thing was shown just before: in the same request, or with the same keys at most ``dedup`` earlier.
+
+    The columns of an impression are found by ``at``, and ``content`` is a hash of them. Costs a shuffle, unless rows lie
+    together already by something that follows from their keys.
+    """
+    order = [at("impression_time"), at("position"), content]
+    in_request = Window.partitionBy(*together, *keys_of_repeats(config, at)).orderBy(*order)
+    micros = F.unix_micros(at("impression_time"))
     gap = micros - F.lag(micros).over(in_request)
     first = F.row_number().over(in_request) == 1
-    same_request = F.col("request").isNotNull()
+    same_request = at("request").isNotNull()
     return ~first & (same_request | (gap <= F.lit(micros_of(config.dedup or timedelta()))))
 
 
@@ -247,13 +284,13 @@ def is_below(label: str, config: Impressions) -> Column:
     return F.coalesce(F.col("position") > last, F.lit(False))
 
 
-def _identity(config: Impressions) -> Column:
+def identity_of(config: Impressions, at: Callable[[str], Column] = F.col) -> Column:
     """A hash of what makes an impression: its request and its keys, and its time where there is no request."""
     named = config.entities
-    user, article = (F.col(name) if name in named else F.lit(None) for name in ("user", "article"))
-    others = [F.col(name) for name in sorted(named) if name not in ("user", "article")]
-    moment = F.when(F.col("request").isNull(), F.unix_micros("impression_time"))
-    return stable_hash("impression", [F.col("request"), user, article, *others, moment])
+    user, article = (at(name) if name in named else F.lit(None) for name in ("user", "article"))
+    others = [at(name) for name in sorted(named) if name not in ("user", "article")]
+    moment = F.when(at("request").isNull(), F.unix_micros(at("impression_time")))
+    return stable_hash("impression", [at("request"), user, article, *others, moment])
 
 
 def _identity_of_row() -> Column:

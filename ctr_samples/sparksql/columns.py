@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from pyspark.sql import Column, DataFrame
@@ -53,6 +53,8 @@ def later(time: Column, span: timedelta) -> Column:
 
 def time_column(frame: DataFrame, text: str, where: str) -> Column:
     """An instant (timestamp). Text is parsed in the session's time zone; text without a time becomes null and is counted."""
+    if (parsed := _parsed_time(text)) in frame.columns:
+        return F.col(quoted(parsed))
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, StringType):
         # Without a date Spark would take today's, and a run would depend on when it runs.
@@ -63,6 +65,30 @@ def time_column(frame: DataFrame, text: str, where: str) -> Column:
     if isinstance(kind, INTEGERS):
         hint = f"; say its unit: timestamp_seconds({text}), timestamp_millis({text}) or timestamp_micros({text})"
     raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a time{hint}.")
+
+
+def with_parsed_times(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
+    """The frame with a column for each time that is text there, so that :func:`time_column` need not parse it at each place.
+
+    ``texts`` are expressions by their keys in the configuration.
+    """
+    parsed = {}
+    for where, text in texts.items():
+        if isinstance(typed_expression(frame, text, where)[1], StringType):
+            parsed[_parsed_time(text)] = time_column(frame, text, where)
+    return frame.withColumns(parsed) if parsed else frame
+
+
+def without_parsed_times(frame: DataFrame) -> DataFrame:
+    """The frame without the columns of :func:`with_parsed_times`."""
+    return frame.drop(*[name for name in frame.columns if name.startswith(_PARSED_TIME)])
+
+
+_PARSED_TIME = "_time of "
+
+
+def _parsed_time(text: str) -> str:
+    return f"{_PARSED_TIME}{text}"
 
 
 def boolean_column(frame: DataFrame, text: str, where: str) -> Column:

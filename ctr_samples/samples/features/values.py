@@ -111,7 +111,7 @@ def _best(value: Value, feature: Feature) -> Value:
         F.filter(entries, lambda e: e["value"].isNotNull() & ~F.isnan(e["value"].cast("double"))),
         lambda e: F.struct((e["value"].cast("double") * sign).alias("order"), e["key"], e["value"]),
     )
-    first = F.array_sort(ordered)
+    first = F.sort_array(ordered)  # array_sort would call a comparator for each pair
     if feature.top_k is not None:
         first = F.slice(first, 1, feature.top_k)
     wanted_field = "key" if feature.part == "keys" else "value"

@@ -17,7 +17,8 @@ from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_sour
 from ctr_samples.samples.labels import label_reach, plan_labels
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.all import Watches
-from ctr_samples.samples.watches.times import Use, clocks_of, of_interest
+from ctr_samples.samples.watches.times import Use, clocks_of, of_interest, texts_of_times
+from ctr_samples.sparksql.columns import with_parsed_times
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +57,13 @@ class Inputs:
         """The rows of a source, not counted: for quick looks while a run is planned."""
         return self._exploded(name, self.sources[name].frame)
 
-    def watched(self, name: str, use: Use) -> DataFrame:
-        """The rows of a source for one use, with its malformed lines and implausible times counted."""
+    def watched(self, name: str, *uses: Use) -> DataFrame:
+        """The rows of a source for some uses, with its malformed lines and implausible times counted."""
         frame = self.sources[name].frame
         is_text = MALFORMED in frame.columns  # all of its lines are counted; of others the files may be pruned
         rows = self._exploded(name, self.watches.lines[name].on(frame) if is_text else frame)
-        clocks = clocks_of(self.config, self.day, name, use, rows)
+        rows = with_parsed_times(rows, texts_of_times(self.config, name))
+        clocks = [clock for use in uses for clock in clocks_of(self.config, self.day, name, use, rows)]
         return self.watches.clocks.on(rows if is_text else rows.where(of_interest(clocks)), clocks)
 
     def facts(self) -> dict[str, dict[str, Any]]:

@@ -2,14 +2,16 @@
 
 actions.py       the actions in a log
 plans.py         labels with what they inherit filled in
+events.py        impressions and actions as rows of one frame
 attribution.py   the one impression of each action, or none
 reduction.py     from actions to a label
 counts.py        actions, orphans and delays, counted as they pass
 """
 
 from ctr_samples.samples.labels.actions import ACTION, actions_by_keys, actions_near, actions_of, key_of_action
-from ctr_samples.samples.labels.attribution import DELAY, IS_ACTION, ORPHAN, attribute
+from ctr_samples.samples.labels.attribution import DELAY, IS_ACTION, ORPHAN, attribute, attribute_rows
 from ctr_samples.samples.labels.counts import LabelsWatch, delay_ends
+from ctr_samples.samples.labels.events import events_of, of_shown
 from ctr_samples.samples.labels.plans import (
     LabelPlan,
     label_columns,
@@ -33,12 +35,15 @@ __all__ = [
     "actions_near",
     "actions_of",
     "attribute",
+    "attribute_rows",
     "delay_ends",
+    "events_of",
     "key_of_action",
     "label_columns",
     "label_reach",
     "longest_skew",
     "longest_window",
+    "of_shown",
     "plan_label",
     "plan_labels",
     "row_values",

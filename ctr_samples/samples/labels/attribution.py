@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import reduce
+from types import MappingProxyType
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -34,7 +35,11 @@ DELAY = "_delay"
 ACTION_KEYS = "_action_keys"
 """Columns of :func:`attribute`: what a row is, whether an action is an orphan, its delay in microseconds, its keys as text."""
 
-_SHOWN, _AT, _TIE = "_shown", "_at", "_tie"
+SHOWN, AT, TIE = "_shown", "_at", "_tie"
+"""Columns of the rows that are sorted by their keys: the impression as a struct, microseconds, what decides between ties."""
+
+TOGETHER = "_together"
+"""A further column of rows that lie together already: equal for all that share the keys that are tried first."""
 
 
 def attribute(
@@ -49,51 +54,63 @@ def attribute(
     names = list(dict.fromkeys(name for plan in plans for name in plan.keys))
     action_type = next(iter(actions.values()))[0].schema[ACTION].dataType
     shown = _shown_rows(impressions, names, action_type)
-    frames = {tried: [_action_rows(frame, names, shown) for frame in some] for tried, some in actions.items()}
+    frames = {tried: [action_rows(frame, names, shown) for frame in some] for tried, some in actions.items()}
     every = [shown, *[frame for some in frames.values() for frame in some]]
-    rows, *frames_in_order = _with_keys_of_one_type(every, names)
+    rows, *frames_in_order = with_keys_of_one_type(every, names)
     waiting = iter(frames_in_order)
-    arriving = {tried: [next(waiting) for _ in some] for tried, some in frames.items()}
+    return attribute_rows(rows, plans, {tried: [next(waiting) for _ in some] for tried, some in frames.items()})
+
+
+def attribute_rows(
+    rows: DataFrame,
+    plans: Sequence[LabelPlan],
+    arriving: Mapping[tuple[str, ...], Sequence[DataFrame]] = MappingProxyType({}),
+) -> DataFrame:
+    """What :func:`attribute` returns, of impressions and actions in one frame; ``arriving`` are actions that are not yet in it.
+
+    With a column ``_together`` the rows lie together by the keys that are tried first, and need not be shuffled for these.
+    """
+    names = list(dict.fromkeys(name for plan in plans for name in plan.keys))
     states: dict[str, list[Column]] = {plan.name: [] for plan in plans}
+    waiting = dict(arriving)
     for number, (tried, trying) in enumerate(rounds(plans)):
-        rows = reduce(
-            lambda one, other: one.unionByName(other, allowMissingColumns=True), arriving.pop(tried, []), rows
-        )
+        rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), waiting.pop(tried, []), rows)
         rows = _placed(rows, number, tried, trying)
         for plan in trying:
             states[plan.name].append(F.col(_state(number, plan)))
     labels = [column for plan in plans for column in label_values(plan, merged(plan, states[plan.name]))]
     orphan = (F.col(IS_ACTION) & F.col(DELAY).isNull()).alias(ORPHAN)
     keys = F.struct(*[F.col(key_of_action(name)).cast("string").alias(name) for name in names]).alias(ACTION_KEYS)
-    return rows.select(f"{_SHOWN}.*", IS_ACTION, orphan, DELAY, ACTION, keys, *labels)
+    return rows.select(f"{SHOWN}.*", IS_ACTION, orphan, DELAY, ACTION, keys, *labels)
 
 
 def _shown_rows(impressions: DataFrame, names: Sequence[str], action_type: DataType) -> DataFrame:
     return impressions.select(
         *[F.col(name).alias(key_of_action(name)) for name in names],
-        F.unix_micros("impression_time").alias(_AT),
-        F.col("impression_id").alias(_TIE),
+        F.unix_micros("impression_time").alias(AT),
+        F.col("impression_id").alias(TIE),
         F.lit(False).alias(IS_ACTION),
-        F.struct(*[F.col(f"`{c}`") for c in impressions.columns]).alias(_SHOWN),
+        F.struct(*[F.col(f"`{c}`") for c in impressions.columns]).alias(SHOWN),
         F.lit(None).cast(action_type).alias(ACTION),
         F.lit(None).cast("bigint").alias(DELAY),
     )
 
 
-def _action_rows(actions: DataFrame, names: Sequence[str], shown: DataFrame) -> DataFrame:
+def action_rows(actions: DataFrame, names: Sequence[str], shown: DataFrame) -> DataFrame:
+    """Actions of one log with the columns of a frame that has the impressions; keys that they lack are null."""
     keys = [key_of_action(name) for name in names]
     return actions.select(
         *[F.col(key) if key in actions.columns else F.lit(None).alias(key) for key in keys],
-        F.unix_micros(f"{ACTION}.time").alias(_AT),
-        F.lit(0).cast("bigint").alias(_TIE),
+        F.unix_micros(f"{ACTION}.time").alias(AT),
+        F.lit(0).cast("bigint").alias(TIE),
         F.lit(True).alias(IS_ACTION),
-        F.lit(None).cast(shown.schema[_SHOWN].dataType).alias(_SHOWN),
+        F.lit(None).cast(shown.schema[SHOWN].dataType).alias(SHOWN),
         F.col(ACTION),
         F.lit(None).cast("bigint").alias(DELAY),
     )
 
 
-def _with_keys_of_one_type(frames: Sequence[DataFrame], names: Sequence[str]) -> list[DataFrame]:
+def with_keys_of_one_type(frames: Sequence[DataFrame], names: Sequence[str]) -> list[DataFrame]:
     """Keys ready to compare: as they are where all logs agree, else as text."""
     keys = [key_of_action(name) for name in names]
     texts = [key for key in keys if len({frame.schema[key].dataType for frame in frames} - {NullType()}) > 1]
@@ -107,18 +124,18 @@ def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[
     # What cannot match, or has, gets a key of its own: null keys would all gather on one task.
     keys = [F.col(key_of_action(name)) for name in tried]
     waiting = reduce(Column.__and__, [key.isNotNull() for key in keys], F.col(DELAY).isNull())
-    own = F.when(F.col(IS_ACTION), F.coalesce(F.col(_AT), F.lit(0))).otherwise(F.col(_TIE))
+    own = F.when(F.col(IS_ACTION), F.coalesce(F.col(AT), F.lit(0))).otherwise(F.col(TIE))
     alone = F.when(~waiting, F.concat(F.col(IS_ACTION).cast("string"), own.cast("string")))
     by = {f"_by{i}": F.when(waiting, key) for i, key in enumerate(keys)}
-    keyed = rows.withColumns({**by, "_alone": alone, "_shown_at": F.when(~F.col(IS_ACTION), F.col(_AT))})
-    together = [*by, "_alone"]
-    order = [_AT, IS_ACTION, _TIE, f"{ACTION}.label", f"{ACTION}.value"]
+    keyed = rows.withColumns({**by, "_alone": alone, "_shown_at": F.when(~F.col(IS_ACTION), F.col(AT))})
+    together = [*([TOGETHER] if number == 0 and TOGETHER in rows.columns else []), *by, "_alone"]
+    order = [AT, IS_ACTION, TIE, f"{ACTION}.label", f"{ACTION}.value"]
     in_order = Window.partitionBy(*together).orderBy(*order)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     numbered = keyed.withColumns(
         {
             "_number": F.count("_shown_at").over(so_far),
-            "_since": F.col(_AT) - F.last("_shown_at", ignorenulls=True).over(so_far),
+            "_since": F.col(AT) - F.last("_shown_at", ignorenulls=True).over(so_far),
             "_until": _until_next(plans, together, order),
         }
     )
@@ -146,7 +163,7 @@ def _until_next(plans: Sequence[LabelPlan], together: Sequence[str], order: Sequ
         return F.lit(None).cast("bigint")
     # `lead` passes over the partition once; a frame that reaches its end would be read again for each row.
     window = f"partition by {', '.join(together)} order by {', '.join(order)}"
-    return F.expr(f"lead(_shown_at) ignore nulls over ({window})") - F.col(_AT)
+    return F.expr(f"lead(_shown_at) ignore nulls over ({window})") - F.col(AT)
 
 
 def _of_label(plans: Sequence[LabelPlan], spans: Mapping[str, timedelta]) -> Column:

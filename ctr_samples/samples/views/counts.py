@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
@@ -14,7 +14,8 @@ from ctr_samples.samples.views.keys import lacks_key
 from ctr_samples.samples.views.rows import is_empty
 from ctr_samples.sparksql.observations import Observations
 
-_SAMPLES, _MATCHED, _WITHOUT_KEY, _EMPTY = "samples", "matched", "without_key", "empty"
+_SAMPLES, _MATCHED, _WITHOUT_KEY, _EMPTY, _AGES = "samples", "matched", "without_key", "empty", "ages"
+_PERCENTILES = {"age_s_p10": 0.1, "age_s_median": 0.5, "age_s_p90": 0.9}
 _ACCURACY = 100
 """Of percentiles: their rank is right within 1 / 100."""
 
@@ -55,8 +56,8 @@ class JoinsWatch:
 
     def result(self) -> JoinCounts:
         """What was counted; call it after the action."""
-        counts = self._observations.counts()
-        views = {name: _read_back(counts, name) for name in self._views}
+        counts, lists = self._observations.counts(), self._observations.lists()
+        views = {name: _read_back(name, view, counts, lists) for name, view in self._views.items()}
         return JoinCounts(counts.get(_SAMPLES, 0), views)
 
 
@@ -71,21 +72,19 @@ def _counts_of(name: str, view: View) -> dict[str, Column]:
 def _ages(age: Column, view: View) -> dict[str, Column]:
     if isinstance(view, StaticView):
         return {}
-    # Of views without a ttl, rows are no older for being from yesterday.
-    tenth = {"age_s_p10": F.percentile_approx(age, 0.1, _ACCURACY)} if view.max_age is not None else {}
-    return {
-        "age_s_min": F.min(age),
-        **tenth,
-        "age_s_median": F.percentile_approx(age, 0.5, _ACCURACY),
-        "age_s_p90": F.percentile_approx(age, 0.9, _ACCURACY),
-        "age_s_max": F.max(age),
-    }
+    ages = F.percentile_approx(age, list(_PERCENTILES.values()), _ACCURACY)
+    return {"age_s_min": F.min(age), _AGES: ages, "age_s_max": F.max(age)}
 
 
-def _read_back(counts: Mapping[str, int], name: str) -> ViewCounts:
-    own = {key.removeprefix(f"{name}."): value for key, value in counts.items() if key.startswith(f"{name}.")}
-    matched, without_key = own.pop(_MATCHED, 0), own.pop(_WITHOUT_KEY, 0)
-    return ViewCounts(matched, without_key, own if matched else {})
+def _read_back(name: str, view: View, counts: Mapping[str, int], lists: Mapping[str, Sequence[float]]) -> ViewCounts:
+    matched, without_key = (counts.get(f"{name}.{key}", 0) for key in (_MATCHED, _WITHOUT_KEY))
+    if not matched or isinstance(view, StaticView):
+        return ViewCounts(matched, without_key)
+    between = dict(zip(_PERCENTILES, map(int, lists[f"{name}.{_AGES}"]), strict=True))
+    if view.max_age is None:
+        del between["age_s_p10"]  # without a ttl, rows are no older for being from yesterday
+    low, high = ({key: counts[f"{name}.{key}"]} for key in ("age_s_min", "age_s_max"))
+    return ViewCounts(matched, without_key, low | between | high)
 
 
 class EndsWatch:

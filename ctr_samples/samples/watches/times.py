@@ -77,6 +77,13 @@ def clocks_of(config: JobConfig, day: Day, source: str, use: Use, frame: DataFra
     return list(uses[use](config, day, source, frame))
 
 
+def texts_of_times(config: JobConfig, source: str) -> dict[str, str]:
+    """The expressions of the times that are read from a source, by their keys; not the days of snapshots."""
+    snapshots = {f"views.{name}.event_time" for name, view in config.views.items() if isinstance(view, SnapshotView)}
+    clocks = _clocks_by_name(config).items()
+    return {name: text for name, (text, of) in clocks if of == source and text and name not in snapshots}
+
+
 def of_interest(clocks: Sequence[Clock]) -> Column:
     """The rows that a run needs or has to count. Spark passes it on to the files, so that they are still pruned."""
     return reduce(Column.__or__, [clock.applies & clock.looked_at for clock in clocks])
