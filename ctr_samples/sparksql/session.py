@@ -37,7 +37,12 @@ _SETTINGS = {
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
 
-_TINY = {"spark.sql.shuffle.partitions": "1", "spark.sql.adaptive.enabled": "false"}
+_TINY = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 _CHATTY = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers with which pyspark prints a Java stack trace for each exception, also for those that become one sentence."""
