@@ -8,6 +8,7 @@ moments.py            refuses expressions that depend on when the job runs
 columns.py            keys, times, conditions, numbers and hashes from expressions
 observations.py       counts that Spark takes while rows pass
 written.py            what the tasks of an action have written so far
+workers.py            the Python processes that Spark starts
 releases.py           what differs between the releases of Spark
 software.py           the releases that made some samples
 """

@@ -13,6 +13,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from ctr_samples.errors import UsageError
+from ctr_samples.sparksql.workers import freeze_imports
 from ctr_samples.tfrecord.catalog import find
 from ctr_samples.tfrecord.inference import schema_for
 from ctr_samples.tfrecord.options import parse_options
@@ -74,3 +75,6 @@ class TfrecordsSource(TfrecordSource):
     def name(cls) -> str:
         """The name for ``format(...)``."""
         return "tfrecords"
+
+
+freeze_imports()  # all that tasks and planning need is imported now
