@@ -20,7 +20,7 @@ from ctr_samples.sparksql.releases import arrow_schema
 from ctr_samples.tfrecord.assembly import ColumnError
 from ctr_samples.tfrecord.catalog import Catalog
 from ctr_samples.tfrecord.files import DataFile, Tolerance, chunks_of
-from ctr_samples.tfrecord.filters import may_match
+from ctr_samples.tfrecord.filters import may_match, rows_needed
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.partitions import typed
 from ctr_samples.tfrecord.settings import Packing, tolerance_of
@@ -30,6 +30,9 @@ logger = logging.getLogger(__name__)
 
 _ROWS = 10_000
 """Rows handed to Spark at a time, as many as Spark hands over itself."""
+
+_BYTES = 8 << 20
+"""Bytes up to which small batches are handed over together."""
 
 _RECORD_OF_BUFFER = re.compile(r"^Record (\d+) of the buffer, at byte (\d+),")
 _RECORD_OF_CHUNK = re.compile(r"^Record (\d+) at byte (\d+)")
@@ -57,6 +60,7 @@ class TfrecordReader(DataSourceReader):
         self._partitions = {field.name: asked.get(field.name.lower(), field) for field in catalog.partitions}
         self._file_column = _file_column(schema, options)
         self._plan()
+        self._filters: list[Any] = []
         # Values of partition columns are checked here, so that one that does not fit fails before any task runs.
         self._files = [(file, self._typed_values(file)) for file in catalog.files]
 
@@ -64,7 +68,11 @@ class TfrecordReader(DataSourceReader):
         return {**self.__dict__, "_files": []}
 
     def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802
-        """Leave out files whose partition values no row of the result can have. Spark applies all filters to the rest."""
+        """Leave out files whose partition values no row of the result can have, and later rows that no filter lets pass.
+
+        Spark applies all filters to the rest.
+        """
+        self._filters = filters
         self._files = [(file, values) for file, values in self._files if may_match(filters, values)]
         return filters
 
@@ -90,15 +98,16 @@ class TfrecordReader(DataSourceReader):
             return  # what Spark plans when there is no partition
         plan = self._plan()
         decoder = ExampleDecoder(plan.contract)
+        target = arrow_schema(self._schema)
         tolerance = tolerance_of(self._options)
-        for file in partition.files:
-            yield from self._read(file, plan, decoder, tolerance)
+        yield from _gathered(
+            batch for file in partition.files for batch in self._read(file, plan, decoder, target, tolerance)
+        )
 
     def _read(
-        self, file: DataFile, plan: ReadPlan, decoder: ExampleDecoder, tolerance: Tolerance
+        self, file: DataFile, plan: ReadPlan, decoder: ExampleDecoder, target: pa.Schema, tolerance: Tolerance
     ) -> Iterator[pa.RecordBatch]:
         constants = self._typed_values(file)
-        target = arrow_schema(self._schema)
         first = 0
         for chunk in chunks_of(file, tolerance):
             for rows in _slices(chunk):
@@ -110,9 +119,11 @@ class TfrecordReader(DataSourceReader):
                     logger.warning("Skipped the rest of a corrupt file. %s", error)
                     return
                 columns = dict(zip(plan.schema.names, arrays, strict=True))
+                needed = rows_needed(self._filters, columns)
                 for name in constants.keys() & set(target.names):
                     columns[name] = pa.repeat(pa.scalar(constants[name], target.field(name).type), len(rows))
-                yield _batch([columns[name] for name in target.names], target, len(rows))
+                batch = _batch([columns[name] for name in target.names], target, len(rows))
+                yield batch if needed is None else batch.filter(needed)
                 first += len(rows)
 
     def _plan(self) -> ReadPlan:
@@ -144,6 +155,27 @@ def _file_column(schema: StructType, options: Options) -> str | None:
     return None
 
 
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of up to ``_ROWS``: each costs Spark as much as hundreds of rows, and files may be small."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if waiting and (rows + batch.num_rows > _ROWS or size + batch.nbytes > _BYTES):
+            yield from _joined(waiting)
+            waiting, rows, size = [], 0, 0
+        waiting.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+    yield from _joined(waiting)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    if len(batches) < 2 or not batches[0].num_columns:
+        return batches
+    joined: list[pa.RecordBatch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return joined
+
+
 def _slices(chunk: EncodedBatch) -> Iterator[EncodedBatch]:
     for start in range(0, len(chunk), _ROWS):
         yield EncodedBatch(chunk.buffer, chunk.offsets[start : start + _ROWS + 1])
@@ -173,5 +205,5 @@ def _numbered(message: str, first: int) -> str:
 
 def _batch(arrays: list[pa.Array], target: pa.Schema, rows: int) -> pa.RecordBatch:
     if not arrays:  # a count needs rows, and no column
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([])))
+        return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
     return pa.RecordBatch.from_arrays(arrays, schema=target)

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
 from tensorflow_files import example, tensorflow_writes
 
 import ctr_samples
 from ctr_samples.shards import open_storage
+from ctr_samples.tfrecord.data_source import TfrecordSource
 from ctr_samples.tfrecord.files import DataFile
 from ctr_samples.tfrecord.settings import Packing, packing_of
 
@@ -77,3 +79,25 @@ def test_a_setting_counts_as_it_was_when_the_format_was_registered(tfrecord: Spa
         tfrecord.conf.unset("spark.sql.files.maxPartitionBytes")
         ctr_samples.register(tfrecord)
     assert tasks_of(tfrecord, small_files) == 2
+
+
+def test_the_rows_of_small_files_are_handed_over_together(small_files: Path) -> None:
+    reader = TfrecordSource({"path": str(small_files)}).reader(StructType([StructField("id", LongType())]))
+    batches = [list(reader.read(task)) for task in reader.partitions()]
+    assert [[batch.to_pydict() for batch in task] for task in batches] == [
+        [{"id": list(range(32))}],
+        [{"id": list(range(32, 40))}],
+    ]
+
+
+def test_rows_are_counted_without_columns(tfrecord: SparkSession, small_files: Path) -> None:
+    assert tfrecord.read.format("tfrecord").schema(StructType()).load(str(small_files)).count() == 40
+
+
+def test_batches_of_many_rows_are_handed_over_as_they_are(tmp_path: Path) -> None:
+    for name, rows in (("a", 9_000), ("b", 900), ("c", 200)):
+        tensorflow_writes(tmp_path / name, *[example(id=[rows])] * rows)
+    source = TfrecordSource({"path": str(tmp_path)})
+    reader = source.reader(source.schema())
+    (partition,) = reader.partitions()
+    assert [batch.num_rows for batch in reader.read(partition)] == [9_900, 200]
