@@ -104,7 +104,7 @@ class ExampleDecoder:
             reason = int(status[REASON])
             if reason not in GROW:
                 break
-            columns[status[COLUMN]].grow(reason, int(status[DETAIL]))
+            columns[status[COLUMN]].grow(reason, int(status[DETAIL]), done)
         if reason != DONE:
             spec = specs[status[COLUMN]] if status[COLUMN] >= 0 else None
             raise _problem(reason, int(status[DETAIL]), done, int(offsets[done]), spec)

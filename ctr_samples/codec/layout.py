@@ -63,12 +63,13 @@ class Decoded:
     USED, BYTES_USED, STEPS_USED   how much has been written
     FIRST, FIRST_BYTE, FIRST_STEP  where the row in hand began
     STATE               MISSING, PRESENT or MISFIT
+    PREFIX, PREFIX_SIZE the field of the key, ``0A <size> <name>``, followed by KEY_PADDING
     """
 
     KEY, KEY_SIZE, KIND, COUNT, REQUIRED, VALUES, VALUE_ROOM, BYTES_AT, BYTE_ROOM, BYTE_OFFSETS, OFFSETS = range(11)
     STEPS, STEP_ROOM, VALID, SEQUENCE, FOUND, USED, BYTES_USED, STEPS_USED = range(11, 19)
-    FIRST, FIRST_BYTE, FIRST_STEP, STATE = range(19, 23)
-    FIELDS = 23
+    FIRST, FIRST_BYTE, FIRST_STEP, STATE, PREFIX, PREFIX_SIZE = range(19, 25)
+    FIELDS = 25
 
 
 class Surveyed:

@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ctr_samples.codec.kernel_columns import shaped
-from ctr_samples.codec.layout import BYTES, FLOAT, INT64, NEED_BYTES, NEED_STEPS, Decoded
+from ctr_samples.codec.layout import BYTES, FLOAT, INT64, KEY_PADDING, NEED_BYTES, NEED_STEPS, Decoded
+from ctr_samples.codec.tensors import varint
 from ctr_samples.contract import FeatureSpec
 from ctr_samples.errors import ContractError
 
@@ -49,7 +50,8 @@ class WireArray:
         packed = spec.encoding != "list"
         self.dtype = "bytes" if packed else spec.dtype
         self.count = 1 if packed else spec.size
-        self.name = np.frombuffer(spec.name.encode(), np.uint8)
+        name = spec.name.encode()
+        self.prefix = np.frombuffer(b"\x0a" + varint(len(name)) + name + KEY_PADDING, np.uint8)
         self.valid = np.zeros(rows, np.uint8)
         self.steps = np.zeros(rows + 1, np.int64) if spec.sequence else None
         features = 4 * rows + 16 if spec.sequence else rows
@@ -67,7 +69,9 @@ class WireArray:
 
     def _describe(self, fields: npt.NDArray[np.int64]) -> None:
         spec = self.spec
-        fields[Decoded.KEY], fields[Decoded.KEY_SIZE] = self.name.ctypes.data, self.name.size
+        prefix, size, name = self.prefix.ctypes.data, self.prefix.size - len(KEY_PADDING), len(spec.name.encode())
+        fields[Decoded.PREFIX], fields[Decoded.PREFIX_SIZE] = prefix, size
+        fields[Decoded.KEY], fields[Decoded.KEY_SIZE] = prefix + size - name, name
         fields[Decoded.KIND] = KINDS[self.dtype]
         fields[Decoded.COUNT] = -1 if self.count is None else self.count
         fields[Decoded.REQUIRED] = spec.nulls == "fail"
@@ -85,8 +89,11 @@ class WireArray:
         if self.offsets is not None:
             fields[Decoded.OFFSETS], fields[Decoded.STEP_ROOM] = self.offsets.ctypes.data, self.offsets.size - 1
 
-    def grow(self, reason: int, needed: int) -> None:
-        """Make room as the kernel asked; at least twofold, so that copying costs a constant for each value."""
+    def grow(self, reason: int, needed: int, done: int) -> None:
+        """Make room as the kernel asked when it had read ``done`` rows; at least twofold, so that copying costs a constant
+        for each value, and enough for all rows if they are like those read."""
+        if 8 * done > self.rows:
+            needed = needed * self.rows // done * 17 // 16
         if reason == NEED_BYTES:
             assert self.bytes is not None
             self.bytes = _larger(self.bytes, max(needed, 2 * self.bytes.size), int(self.fields[Decoded.BYTES_USED]))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ctr_samples.codec.kernels.memory import copy, field, load_u8, set_field, store_i64
-from ctr_samples.codec.kernels.varint import MORE
+from ctr_samples.codec.kernels.memory import copy, field, load_u8, load_u64, set_field, store_i64, store_u32, store_u64, trailing_zeros
+from ctr_samples.codec.kernels.varint import MORE, MORE_IN_ALL, ONE, gather
 from ctr_samples.codec.kernels.wire import (
     FIXED32,
     LENGTH,
@@ -20,12 +20,13 @@ from ctr_samples.codec.kernels.wire import (
     read_length,
     read_tag,
     read_varint,
+    read_varint_within,
     skip_field,
 )
-from ctr_samples.codec.layout import DETAIL, NEED_BYTES, NEED_VALUES, REASON, Decoded
+from ctr_samples.codec.layout import DETAIL, FLOAT, INT64, NEED_BYTES, NEED_VALUES, REASON, Decoded
 
 VALUES, VALUE_ROOM, BYTES_AT, BYTE_ROOM = Decoded.VALUES, Decoded.VALUE_ROOM, Decoded.BYTES_AT, Decoded.BYTE_ROOM
-BYTE_OFFSETS, USED, BYTES_USED = Decoded.BYTE_OFFSETS, Decoded.USED, Decoded.BYTES_USED
+KIND, BYTE_OFFSETS, USED, BYTES_USED = Decoded.KIND, Decoded.BYTE_OFFSETS, Decoded.USED, Decoded.BYTES_USED
 
 
 @njit(forceinline=True)
@@ -44,26 +45,46 @@ def reserve_values(column: Any, count: Any, status: Any) -> Any:
     return stop_for(status, NEED_VALUES, field(column, USED) + count)
 
 
+@njit
+def count_varints(position: Any, end: Any) -> Any:
+    """How many varints there are up to ``end``; one that is cut counts too."""
+    count = 1
+    for i in range(position, end - 1):
+        count += load_u8(i) < MORE
+    return count
+
+
 @njit(forceinline=True)
-def read_packed_int64(column: Any, position: Any, end: Any, status: Any) -> Any:
-    """Varints up to ``end``. A varint takes a byte at least, which bounds their number."""
-    if reserve_values(column, end - position, status) < 0:
-        return STOP
-    used = field(column, USED)
-    target = field(column, VALUES) + 8 * used
+def read_packed_int64(column: Any, position: Any, end: Any, limit: Any, status: Any) -> Any:
+    """Varints up to ``end``; memory may be read up to ``limit``.
+
+    A varint takes a byte at least, which bounds their number; near the end of the room they are counted.
+    """
+    if end - position > field(column, VALUE_ROOM) - field(column, USED):
+        if reserve_values(column, count_varints(position, end), status) < 0:
+            return STOP
+    begin = field(column, VALUES) + 8 * field(column, USED)
+    target = begin
     while position < end:
-        byte = load_u8(position)
-        if byte < MORE:
-            value = byte
-            position += 1
-        else:
-            value, position = read_varint(position, end)
-            if position < 0:
-                return MALFORMED
-        store_i64(target, np.int64(value))
+        if limit - position >= 8:
+            word = load_u64(position)
+            ends = ~word & MORE_IN_ALL
+            later = ends & (ends - ONE)
+            after = position + (trailing_zeros(later) + 1 >> 3)
+            if later != np.uint64(0) and after <= end:
+                # Two at once: where a number ends is known long after its bytes are.
+                store_u64(target, gather(word & (ends ^ (ends - ONE))))
+                size = np.uint64(trailing_zeros(ends) + 1)
+                store_u64(target + 8, gather((word & (later ^ (later - ONE))) >> size))
+                target += 16
+                position = after
+                continue
+        value, position = read_varint_within(position, end, limit)
+        if position < 0:
+            return MALFORMED
+        store_u64(target, value)
         target += 8
-        used += 1
-    set_field(column, USED, used)
+    set_field(column, USED, field(column, USED) + (target - begin >> 3))
     return position
 
 
@@ -78,7 +99,7 @@ def read_int64_list(column: Any, position: Any, end: Any, status: Any) -> Any:
             size, position = read_length(position, end)
             if position < 0:
                 return MALFORMED
-            position = read_packed_int64(column, position, position + size, status)
+            position = read_packed_int64(column, position, position + size, position + size, status)
         elif tag == 8 + VARINT:
             value, position = read_varint(position, end)
             if position < 0:
@@ -151,4 +172,22 @@ def append_bytes(column: Any, position: Any, size: Any, status: Any) -> Any:
     store_i64(field(column, BYTE_OFFSETS) + 8 * used + 8, begin + size)
     set_field(column, USED, used + 1)
     set_field(column, BYTES_USED, begin + size)
+    return 0
+
+
+@njit
+def fill_absent(column: Any, count: Any, status: Any) -> Any:
+    """Zeros in the place of the ``count`` values that a fixed shape needs."""
+    if reserve_values(column, count, status) < 0:
+        return STOP
+    used = field(column, USED)
+    kind = field(column, KIND)
+    for i in range(used, used + count):
+        if kind == INT64:
+            store_i64(field(column, VALUES) + 8 * i, 0)
+        elif kind == FLOAT:
+            store_u32(field(column, VALUES) + 4 * i, np.uint64(0))
+        else:
+            store_i64(field(column, BYTE_OFFSETS) + 8 * i + 8, field(column, BYTES_USED))
+    set_field(column, USED, used + count)
     return 0

@@ -146,6 +146,10 @@ def copy(target: Any, source: Any, size: Any) -> Any:
     if size >= 8:
         store_u64(target + size - 8, load_u64(source + size - 8))
         return
+    if size >= 4:
+        store_u32(target, load_u32(source))
+        store_u32(target + size - 4, load_u32(source + size - 4))
+        return
     while done < size:
         store_u8(target + done, load_u8(source + done))
         done += 1

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from ctr_samples.codec.kernels.memory import field, load_u8, load_u64, set_field, trailing_zeros
-from ctr_samples.codec.kernels.varint import MORE, MORE_IN_ALL, SEVEN_BITS, gather
+from ctr_samples.codec.kernels.varint import MORE, MORE_IN_ALL, ONE, SEVEN_BITS, gather
 from ctr_samples.codec.layout import DEEPEST_GROUP, OPEN_GROUPS
 
 MALFORMED, STOP = -1, -2
@@ -24,12 +24,19 @@ VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 = range(6)
 @njit(forceinline=True)
 def read_varint(position: Any, end: Any) -> Any:
     """The number at ``position`` and where it ends. Bits beyond the 64th are dropped, as protobuf does."""
-    if end - position >= 8:
+    return read_varint_within(position, end, end)
+
+
+@njit(forceinline=True)
+def read_varint_within(position: Any, end: Any, limit: Any) -> Any:
+    """:func:`read_varint` where memory may be read up to ``limit``, at or behind ``end``."""
+    if limit - position >= 8:
         word = load_u64(position)
         ends = ~word & MORE_IN_ALL
-        if ends != np.uint64(0):
+        after = position + (trailing_zeros(ends) + 1 >> 3)
+        if ends != np.uint64(0) and after <= end:
             # All bits up to the end of the first byte that says it is the last.
-            return gather(word & (ends ^ (ends - np.uint64(1)))), position + (trailing_zeros(ends) + 1 >> 3)
+            return gather(word & (ends ^ (ends - ONE))), after
     return read_varint_slowly(position, end)
 
 

@@ -1,0 +1,148 @@
+"""The quick way through a record that looks as the contract expects: its features once each in wire order, none other.
+
+Our encoder writes such records, and so does protobuf where it sorts keys. A record is taken whole or not at all: what is
+not taken is read again by protobuf's rules in full (``decode.py``), which also say what is wrong with it.
+"""
+
+# mypy: disallow-untyped-decorators=False
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from ctr_samples.codec.kernels.lists import fill_absent, read_bytes_list, read_packed_int64
+from ctr_samples.codec.kernels.memory import copy, field, load_u8, load_u64, set_field, store_i64, store_u8, store_u64
+from ctr_samples.codec.kernels.wire import LENGTH, MALFORMED, read_length, read_varint_within
+from ctr_samples.codec.layout import BYTES, FLOAT, Decoded
+
+PREFIX, PREFIX_SIZE, KIND, COUNT, REQUIRED = (
+    Decoded.PREFIX,
+    Decoded.PREFIX_SIZE,
+    Decoded.KIND,
+    Decoded.COUNT,
+    Decoded.REQUIRED,
+)
+VALUES, VALUE_ROOM, BYTE_OFFSETS, OFFSETS = Decoded.VALUES, Decoded.VALUE_ROOM, Decoded.BYTE_OFFSETS, Decoded.OFFSETS
+VALID, USED, BYTES_USED = Decoded.VALID, Decoded.USED, Decoded.BYTES_USED
+COLUMN_SIZE = 8 * Decoded.FIELDS
+
+
+@njit(forceinline=True)
+def starts_with(position: Any, prefix: Any, size: Any) -> Any:
+    """Whether ``size`` bytes are equal. Compares words: reads up to seven bytes more on both sides."""
+    done = 0
+    while done + 8 <= size:
+        if load_u64(position + done) != load_u64(prefix + done):
+            return False
+        done += 8
+    beyond = np.uint64(8 * (done + 8 - size))
+    return done == size or (load_u64(position + done) ^ load_u64(prefix + done)) << beyond == np.uint64(0)
+
+
+@njit(forceinline=True)
+def enter(tag: Any, position: Any, end: Any) -> Any:
+    """Where the content of the field ``tag`` begins, if the field is all that is left up to ``end``; else MALFORMED."""
+    if position < 0 or position >= end or load_u8(position) != np.uint64(tag):
+        return MALFORMED
+    size, position = read_length(position + 1, end)
+    return position if position + size == end else MALFORMED
+
+
+@njit(forceinline=True)
+def first_value(column: Any, row: Any) -> Any:
+    """How many values the column has before ``row``."""
+    count = field(column, COUNT)
+    return count * row if count >= 0 else field(field(column, OFFSETS), row)
+
+
+@njit(forceinline=True)
+def go_to(column: Any, first: Any) -> Any:
+    """Let the values that follow be written after the first ``first``."""
+    set_field(column, USED, first)
+    if field(column, KIND) == BYTES:
+        set_field(column, BYTES_USED, field(field(column, BYTE_OFFSETS), first))
+
+
+@njit(forceinline=True)
+def read_list(column: Any, first: Any, position: Any, end: Any, limit: Any, status: Any) -> Any:
+    """A packed list, or one of bytes, that reaches to ``end``: how many values the column has then, or MALFORMED."""
+    kind = field(column, KIND)
+    if kind == BYTES:
+        go_to(column, first)
+        position = read_bytes_list(column, position, end, status)
+        return field(column, USED) if position == end else MALFORMED
+    if position == end:
+        return first
+    position = enter(8 + LENGTH, position, end)
+    if position < 0:
+        return MALFORMED
+    if kind == FLOAT:
+        used = first + (end - position >> 2)
+        if end - position & 3 != 0 or used > field(column, VALUE_ROOM):
+            return MALFORMED
+        copy(field(column, VALUES) + 4 * first, position, end - position)
+        return used
+    if field(column, COUNT) == 1:
+        value, position = read_varint_within(position, end, limit)
+        store_u64(field(column, VALUES) + 8 * first, value)
+        return first + 1 if position == end else MALFORMED
+    go_to(column, first)
+    position = read_packed_int64(column, position, end, limit, status)
+    return field(column, USED) if position == end else MALFORMED
+
+
+@njit(forceinline=True)
+def leave_out(column: Any, row: Any, status: Any) -> Any:
+    """Note that the record in hand has no such feature; how many values the column has then, or MALFORMED."""
+    count = field(column, COUNT)
+    if field(column, REQUIRED) != 0:
+        return MALFORMED
+    go_to(column, first_value(column, row))
+    if count > 0 and fill_absent(column, count, status) < 0:
+        return MALFORMED
+    return field(column, USED)
+
+
+@njit
+def read_expected(columns: Any, count: Any, position: Any, end: Any, limit: Any, row: Any, status: Any) -> Any:
+    """Read the Example in ``row`` into ``count`` columns, none of them a sequence. False if it looks in any way different
+    or if there is not enough room; what was written is then to be overwritten. Memory may be read up to ``limit``."""
+    stop = end
+    position = enter(8 + LENGTH, position, end)
+    if position < 0:
+        return False
+    for c in range(count):
+        column = columns + c * COLUMN_SIZE
+        prefix, size, present = field(column, PREFIX_SIZE), 0, False
+        if position < end:
+            if load_u8(position) != np.uint64(8 + LENGTH):
+                return False
+            size, entry = read_length(position + 1, end)
+            if entry < 0:
+                return False
+            stop = entry + size
+            present = (
+                prefix <= size
+                and entry + prefix + 7 <= limit
+                and starts_with(entry, field(column, PREFIX), prefix)
+            )
+        if present:
+            first = first_value(column, row)
+            value = enter(16 + LENGTH, entry + prefix, stop)
+            value = enter(8 * field(column, KIND) + LENGTH, value, stop)
+            if value < 0:
+                return False
+            used = read_list(column, first, value, stop, limit, status)
+            if used < 0 or (field(column, COUNT) >= 0 and used - first != field(column, COUNT)):
+                return False
+            position = stop
+        else:
+            used = leave_out(column, row, status)
+            if used < 0:
+                return False
+        store_u8(field(column, VALID) + row, np.uint64(present))
+        if field(column, COUNT) < 0:
+            store_i64(field(column, OFFSETS) + 8 * row + 8, used)
+    return position == end
