@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -25,13 +28,12 @@ from ctr_samples.codec.layout import (
     STATUS_SIZE,
     WRONG_COUNT,
     WRONG_KIND,
-    Decoded,
 )
 from ctr_samples.codec.machine_code import kernels
 from ctr_samples.codec.plan import check_record_type, in_wire_order
 from ctr_samples.codec.tensors import unpack_tensors
 from ctr_samples.codec.values import wire_scalar
-from ctr_samples.codec.wire_arrays import WireArray, arrow_type
+from ctr_samples.codec.wire_arrays import WireArray, WireArrays, WireLayout, arrow_type
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile
 
@@ -43,14 +45,17 @@ class ExampleDecoder:
     """Turns framed records into batches with the contract's features, in declared order; other keys are skipped.
 
     ``strict`` refuses a feature whose kind or number of values differs from the contract, and a record without a feature
-    that the contract requires (`nulls: fail`); otherwise such a feature is null. Stateless, so one decoder may serve
-    several threads. Pickles.
+    that the contract requires (`nulls: fail`); otherwise such a feature is null. Reading changes nothing in a decoder, so
+    one may serve several threads. Pickles.
     """
 
     def __init__(self, contract: ExampleContract, *, strict: bool = True) -> None:
         check_record_type(contract)
         self.contract, self.strict = contract, strict
         self.schema = pa.schema([pa.field(f.name, arrow_type(f)) for f in contract.features])
+        if contract.record != "byte_array":
+            self._layout = WireLayout(in_wire_order(contract))
+            self._groups = _groups_of(contract)
 
     def decode(self, buffer: Buffer) -> pa.RecordBatch:
         """Every record in ``buffer``, as ``schema`` says. An absent feature is null, or its default if it has one.
@@ -62,16 +67,15 @@ class ExampleDecoder:
 
     def decode_frames(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
         """Like :meth:`decode`, for records that :func:`frame_offsets` has checked; ``offsets`` may be a part of theirs."""
-        offsets = np.ascontiguousarray(offsets, np.int64)
-        plain_bytes = self.contract.record == "byte_array"
-        try:
-            arrays = [_byte_arrays(data, offsets)] if plain_bytes else self._messages(data, offsets)
-        except MemoryError as error:
-            raise self._too_large(len(offsets) - 1) from error
-        finished = [_finish(array, spec) for array, spec in zip(arrays, self.contract.features, strict=True)]
-        if not finished:
+        if self.contract.record == "byte_array":
+            limits, content = byte_arrays(data, offsets)
+            buffers = [None, pa.py_buffer(limits), pa.py_buffer(content)]
+            array = pa.Array.from_buffers(pa.large_binary(), len(limits) - 1, buffers).cast(pa.binary())
+            return pa.RecordBatch.from_arrays([array], schema=self.schema)
+        columns = {column.spec.name: _finished(column) for column in self.read(data, offsets).columns}
+        if not columns:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * (len(offsets) - 1), pa.struct([])))
-        return pa.RecordBatch.from_arrays(finished, schema=self.schema)
+        return pa.RecordBatch.from_arrays([columns[f.name] for f in self.contract.features], schema=self.schema)
 
     def _too_large(self, rows: int) -> ContractError:
         largest = max(self.contract.features, key=lambda spec: spec.size or 0)
@@ -80,20 +84,25 @@ class ExampleDecoder:
             "if the records hold fewer, read them with the contract they were written with."
         )
 
-    def _messages(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> list[pa.Array]:
+    def read(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> WireArrays:
+        """The features of messages as they are on the wire, absent ones as zeros; else like :meth:`decode_frames`."""
+        try:
+            return self._read(data, offsets)
+        except MemoryError as error:
+            raise self._too_large(len(offsets) - 1) from error
+
+    def _read(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> WireArrays:
+        offsets = np.ascontiguousarray(offsets, np.int64)
         rows = len(offsets) - 1
-        specs = in_wire_order(self.contract)
-        matrix = np.zeros((len(specs), Decoded.FIELDS), np.int64)
-        columns = [WireArray(spec, fields, rows) for spec, fields in zip(specs, matrix, strict=True)]
-        groups = self._groups(specs)
+        arrays = WireArrays(self._layout, rows)
         status = np.zeros(STATUS_SIZE, np.int64)
         read_records = kernels().read_records
         done = 0
         while True:
             done = read_records(
-                matrix.ctypes.data,
-                len(specs),
-                groups.ctypes.data,
+                arrays.fields.ctypes.data,
+                len(arrays.columns),
+                self._groups.ctypes.data,
                 data.ctypes.data,
                 offsets.ctypes.data,
                 done,
@@ -104,31 +113,41 @@ class ExampleDecoder:
             reason = int(status[REASON])
             if reason not in GROW:
                 break
-            columns[status[COLUMN]].grow(reason, int(status[DETAIL]), done)
+            arrays.columns[status[COLUMN]].grow(reason, int(status[DETAIL]), done)
         if reason != DONE:
-            spec = specs[status[COLUMN]] if status[COLUMN] >= 0 else None
+            spec = self._layout.specs[status[COLUMN]] if status[COLUMN] >= 0 else None
             raise _problem(reason, int(status[DETAIL]), done, int(offsets[done]), spec)
-        by_name = {column.spec.name: column for column in columns}
-        return [by_name[f.name].to_arrow() for f in self.contract.features]
+        return arrays
 
-    def _groups(self, specs: list[FeatureSpec]) -> npt.NDArray[np.int64]:
-        context = sum(not f.sequence for f in specs)
-        groups = [[0x0A, 0, context]]
-        if self.contract.record == "sequence_example":
-            groups.append([0x12, context, len(specs)])
-        return np.array([*groups, [0, 0, 0]], np.int64)
+    def __reduce__(self) -> Any:
+        # The layout has addresses of this process.
+        return partial(ExampleDecoder, strict=self.strict), (self.contract,)
 
 
-def _byte_arrays(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> pa.Array:
+def _groups_of(contract: ExampleContract) -> npt.NDArray[np.int64]:
+    """The map of each kind of feature, as the kernel takes them (``layout.GROUP_SIZE``)."""
+    context = sum(not f.sequence for f in contract.features)
+    groups = [[0x0A, 0, context]]
+    if contract.record == "sequence_example":
+        groups.append([0x12, context, len(contract.features)])
+    return np.array([*groups, [0, 0, 0]], np.int64)
+
+
+def byte_arrays(
+    data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """The messages of all records, one after the other, and where each begins and the last one ends: int64[records + 1]."""
+    offsets = np.ascontiguousarray(offsets, np.int64)
     rows = len(offsets) - 1
     total = int(offsets[-1] - offsets[0]) - rows * (HEADER + FOOTER)
     target, limits = np.empty(total, np.uint8), np.zeros(rows + 1, np.int64)
     kernels().read_byte_arrays(data.ctypes.data, offsets.ctypes.data, rows, target.ctypes.data, limits.ctypes.data)
-    large = pa.Array.from_buffers(pa.large_binary(), rows, [None, pa.py_buffer(limits), pa.py_buffer(target)])
-    return large.cast(pa.binary())
+    return limits, target
 
 
-def _finish(array: pa.Array, spec: FeatureSpec) -> pa.Array:
+def _finished(column: WireArray) -> pa.Array:
+    """A feature as Arrow has it: tensors taken out of their bytes, and the default where it is absent."""
+    array, spec = column.to_arrow(), column.spec
     if spec.encoding != "list":
         array = unpack_tensors(array, spec)
     if spec.nulls == "default" and array.null_count:

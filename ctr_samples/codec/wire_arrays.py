@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ def arrow_type(spec: FeatureSpec) -> pa.DataType:
 def _room(count: int, dtype: Any) -> npt.NDArray[Any]:
     """Memory of Arrow's pool: aligned to 64 bytes, which TensorFlow takes without a copy, and reused once it is free,
     while fresh pages cost as much as decoding into them. Its content is undefined."""
-    return np.frombuffer(pa.allocate_buffer(count * np.dtype(dtype).itemsize), dtype, count)
+    width = np.dtype(dtype).itemsize
+    return np.frombuffer(pa.allocate_buffer(max(1, count) * width), dtype)[:count]
 
 
 def _larger(old: npt.NDArray[Any], count: int, used: int) -> npt.NDArray[Any]:
@@ -42,52 +44,124 @@ def _larger(old: npt.NDArray[Any], count: int, used: int) -> npt.NDArray[Any]:
     return new
 
 
+def _from_zero(count: int) -> npt.NDArray[np.int64]:
+    """Room for ``count`` offsets of which the kernel writes all but the first."""
+    offsets = _room(count, np.int64)
+    offsets[0] = 0
+    return offsets
+
+
+class WireLayout:
+    """What a contract's features are to the kernel, before there are any records."""
+
+    def __init__(self, specs: Sequence[FeatureSpec]) -> None:
+        self.specs = specs
+        names = [spec.name.encode() for spec in specs]
+        prefixes = [b"\x0a" + varint(len(name)) + name for name in names]
+        self._keys = np.frombuffer(KEY_PADDING.join(prefixes) + KEY_PADDING, np.uint8)
+        self.fields = np.zeros((len(specs), Decoded.FIELDS), np.int64)
+        place = self._keys.ctypes.data
+        for fields, spec, name, prefix in zip(self.fields, specs, names, prefixes, strict=True):
+            fields[Decoded.PREFIX], fields[Decoded.PREFIX_SIZE] = place, len(prefix)
+            fields[Decoded.KEY], fields[Decoded.KEY_SIZE] = place + len(prefix) - len(name), len(name)
+            fields[Decoded.KIND] = KINDS[_wire_type(spec)]
+            count = _values_of(spec)
+            fields[Decoded.COUNT] = -1 if count is None else count
+            fields[Decoded.REQUIRED] = spec.nulls == "fail"
+            fields[Decoded.SEQUENCE] = spec.sequence
+            place += len(prefix) + len(KEY_PADDING)
+        scalars = [spec for spec in specs if _is_number(spec)]
+        self.scalars = [together for d in NUMPY_TYPES if (together := [spec for spec in scalars if spec.dtype == d])]
+
+
+def _is_number(spec: FeatureSpec) -> bool:
+    return spec.shape == () and not spec.sequence and spec.encoding == "list" and spec.dtype in NUMPY_TYPES
+
+
+class WireArrays:
+    """The arrays of all features of some records, in wire order in ``columns``.
+
+    ``scalars`` are those that are rows of a matrix of one type, each with its columns; ``others`` are all but these.
+    """
+
+    def __init__(self, layout: WireLayout, rows: int) -> None:
+        self.fields = layout.fields.copy()
+        valid = np.zeros((len(layout.specs), rows), np.uint8)
+        self.fields[:, Decoded.VALID] = valid.ctypes.data + rows * np.arange(len(valid))
+        matrices = [_room(len(specs) * rows, NUMPY_TYPES[specs[0].dtype]) for specs in layout.scalars]
+        matrices = [m.reshape(len(specs), rows) for m, specs in zip(matrices, layout.scalars, strict=True)]
+        places = {
+            spec.name: place
+            for specs, matrix in zip(layout.scalars, matrices, strict=True)
+            for spec, place in zip(specs, matrix, strict=True)
+        }
+        self.columns = [
+            WireArray(spec, fields, valid_rows, places.get(spec.name))
+            for spec, fields, valid_rows in zip(layout.specs, self.fields, valid, strict=True)
+        ]
+        by_name = {column.spec.name: column for column in self.columns}
+        self.scalars = [
+            ([by_name[spec.name] for spec in specs], matrix)
+            for specs, matrix in zip(layout.scalars, matrices, strict=True)
+        ]
+        self.others = [column for column in self.columns if column.spec.name not in places]
+
+
+def _wire_type(spec: FeatureSpec) -> str:
+    return "bytes" if spec.encoding != "list" else spec.dtype
+
+
+def _values_of(spec: FeatureSpec) -> int | None:
+    """Values of each feature; None for any number."""
+    return 1 if spec.encoding != "list" else spec.size
+
+
 class WireArray:
     """The growing arrays of one feature, and its row of the kernel's column matrix."""
 
-    def __init__(self, spec: FeatureSpec, fields: npt.NDArray[np.int64], rows: int) -> None:
-        self.spec, self.fields, self.rows = spec, fields, rows
-        packed = spec.encoding != "list"
-        self.dtype = "bytes" if packed else spec.dtype
-        self.count = 1 if packed else spec.size
-        name = spec.name.encode()
-        self.prefix = np.frombuffer(b"\x0a" + varint(len(name)) + name + KEY_PADDING, np.uint8)
-        self.valid = np.zeros(rows, np.uint8)
-        self.steps = np.zeros(rows + 1, np.int64) if spec.sequence else None
-        features = 4 * rows + 16 if spec.sequence else rows
-        fixed = self.count is not None and not spec.sequence
-        self.offsets = None if fixed else np.zeros(features + 1, np.int64)
-        # A misfit may have one value more than it should before it is noticed; others grow on demand.
-        room = rows * (self.count or 0) + 16 if fixed else 4 * rows + 16
+    def __init__(
+        self,
+        spec: FeatureSpec,
+        fields: npt.NDArray[np.int64],
+        valid: npt.NDArray[np.uint8],
+        values: npt.NDArray[Any] | None,
+    ) -> None:
+        self.spec, self.fields, self.valid, self.rows = spec, fields, valid, len(valid)
+        self.dtype = _wire_type(spec)
+        self._steps: npt.NDArray[np.int64] | None = None
+        self._offsets: npt.NDArray[np.int64] | None = None
         self.bytes: npt.NDArray[np.uint8] | None = None
+        if values is not None:
+            self.values = values
+        else:
+            self._make_room()
+        self._point()
+
+    def _make_room(self) -> None:
+        count, rows = _values_of(self.spec), self.rows
+        if self.spec.sequence:
+            self._steps = _from_zero(rows + 1)
+            self.fields[Decoded.STEPS] = self._steps.ctypes.data
+        if self.spec.sequence or count is None:
+            self._offsets = _from_zero((4 * rows + 16 if self.spec.sequence else rows) + 1)
+            room = 4 * rows + 16
+        else:
+            room = rows * count
         if self.dtype == "bytes":
-            self.values: npt.NDArray[Any] = np.zeros(room + 1, np.int64)
+            self.values = _from_zero(room + 1)
             self.bytes = _room(16 * room, np.uint8)
         else:
             self.values = _room(room, NUMPY_TYPES[self.dtype])
-        self._describe(fields)
 
-    def _describe(self, fields: npt.NDArray[np.int64]) -> None:
-        spec = self.spec
-        prefix, size, name = self.prefix.ctypes.data, self.prefix.size - len(KEY_PADDING), len(spec.name.encode())
-        fields[Decoded.PREFIX], fields[Decoded.PREFIX_SIZE] = prefix, size
-        fields[Decoded.KEY], fields[Decoded.KEY_SIZE] = prefix + size - name, name
-        fields[Decoded.KIND] = KINDS[self.dtype]
-        fields[Decoded.COUNT] = -1 if self.count is None else self.count
-        fields[Decoded.REQUIRED] = spec.nulls == "fail"
-        fields[Decoded.SEQUENCE] = spec.sequence
-        fields[Decoded.VALID] = self.valid.ctypes.data
-        fields[Decoded.STEPS] = 0 if self.steps is None else self.steps.ctypes.data
-        self._point(fields)
-
-    def _point(self, fields: npt.NDArray[np.int64]) -> None:
+    def _point(self) -> None:
+        fields = self.fields
         if self.bytes is None:
             fields[Decoded.VALUES], fields[Decoded.VALUE_ROOM] = self.values.ctypes.data, self.values.size
         else:
             fields[Decoded.BYTE_OFFSETS], fields[Decoded.VALUE_ROOM] = self.values.ctypes.data, self.values.size - 1
             fields[Decoded.BYTES_AT], fields[Decoded.BYTE_ROOM] = self.bytes.ctypes.data, self.bytes.size
-        if self.offsets is not None:
-            fields[Decoded.OFFSETS], fields[Decoded.STEP_ROOM] = self.offsets.ctypes.data, self.offsets.size - 1
+        if self._offsets is not None:
+            fields[Decoded.OFFSETS], fields[Decoded.STEP_ROOM] = self._offsets.ctypes.data, self._offsets.size - 1
 
     def grow(self, reason: int, needed: int, done: int) -> None:
         """Make room as the kernel asked when it had read ``done`` rows; at least twofold, so that copying costs a constant
@@ -98,44 +172,64 @@ class WireArray:
             assert self.bytes is not None
             self.bytes = _larger(self.bytes, max(needed, 2 * self.bytes.size), int(self.fields[Decoded.BYTES_USED]))
         elif reason == NEED_STEPS:
-            assert self.offsets is not None
-            self.offsets.resize(max(needed, 2 * self.offsets.size) + 1, refcheck=False)
+            assert self._offsets is not None
+            used = int(self.fields[Decoded.STEPS_USED]) + 1
+            self._offsets = _larger(self._offsets, max(needed, 2 * self._offsets.size) + 1, used)
         else:
             used = int(self.fields[Decoded.USED]) + (self.bytes is not None)  # offsets are one more than values
             self.values = _larger(self.values, max(needed, 2 * self.values.size) + 1, used)
-        self._point(self.fields)
+        self._point()
+
+    @property
+    def _features(self) -> int:
+        return int(self.fields[Decoded.STEPS_USED]) if self.spec.sequence else self.rows
+
+    @property
+    def content(self) -> npt.NDArray[Any]:
+        """All values, or the bytes of all values."""
+        used = int(self.fields[Decoded.USED])
+        return self.values[:used] if self.bytes is None else self.bytes[: int(self.fields[Decoded.BYTES_USED])]
+
+    @property
+    def value_offsets(self) -> npt.NDArray[np.int64]:
+        """Where each bytes value begins in ``content``, and where the last one ends."""
+        return self.values[: int(self.fields[Decoded.USED]) + 1]
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Where the values of each feature begin if their number is not fixed, and where the last ones end."""
+        assert self._offsets is not None
+        return self._offsets[: self._features + 1]
+
+    @property
+    def steps(self) -> npt.NDArray[np.int64]:
+        """Where the features of each row of a sequence begin, and where the last ones end."""
+        assert self._steps is not None
+        return self._steps
 
     def to_arrow(self) -> pa.Array:
         """The finished array, null where the feature was absent. ContractError if it needs 64-bit offsets."""
         mask = None if self.valid.all() else pa.py_buffer(np.packbits(self.valid, bitorder="little"))
-        used = int(self.fields[Decoded.USED])
         if self.spec.sequence:
-            assert self.steps is not None
-            inner = self._shaped(int(self.fields[Decoded.STEPS_USED]), used, None)
-            return self._list(self.steps, self.rows, inner, mask)
-        return self._shaped(self.rows, used, mask)
+            return self._list(self.steps, self._shaped(None), mask)
+        return self._shaped(mask)
 
-    def _shaped(self, features: int, used: int, mask: pa.Buffer | None) -> pa.Array:
+    def _shaped(self, mask: pa.Buffer | None) -> pa.Array:
         if self.spec.encoding != "list" or self.spec.shape == ():
-            return self._values(used, mask)
-        values = self._values(used, None)
+            return self._values(mask)
         if self.spec.shape is None:
-            return self._list(self.offsets, features, values, mask)
-        return shaped(values, self.spec.shape, features, mask)
+            return self._list(self.offsets, self._values(None), mask)
+        return shaped(self._values(None), self.spec.shape, self._features, mask)
 
-    def _values(self, used: int, mask: pa.Buffer | None) -> pa.Array:
+    def _values(self, mask: pa.Buffer | None) -> pa.Array:
+        used, content = int(self.fields[Decoded.USED]), pa.py_buffer(self.content)
         if self.bytes is None:
-            return pa.Array.from_buffers(VALUE_TYPES[self.dtype], used, [mask, pa.py_buffer(self.values)])
-        offsets = self._narrow(self.values[: used + 1])
-        content = self.bytes[: int(self.fields[Decoded.BYTES_USED])]
-        return pa.Array.from_buffers(pa.binary(), used, [mask, offsets, pa.py_buffer(content)])
+            return pa.Array.from_buffers(VALUE_TYPES[self.dtype], used, [mask, content])
+        return pa.Array.from_buffers(pa.binary(), used, [mask, self._narrow(self.value_offsets), content])
 
-    def _list(
-        self, offsets: npt.NDArray[np.int64] | None, length: int, values: pa.Array, mask: pa.Buffer | None
-    ) -> pa.Array:
-        assert offsets is not None
-        buffers = [mask, self._narrow(offsets[: length + 1])]
-        return pa.Array.from_buffers(pa.list_(values.type), length, buffers, children=[values])
+    def _list(self, offsets: npt.NDArray[np.int64], values: pa.Array, mask: pa.Buffer | None) -> pa.Array:
+        buffers = [mask, self._narrow(offsets)]
+        return pa.Array.from_buffers(pa.list_(values.type), len(offsets) - 1, buffers, children=[values])
 
     def _narrow(self, offsets: npt.NDArray[np.int64]) -> pa.Buffer:
         if offsets[-1] > OFFSET_LIMIT:

@@ -56,7 +56,46 @@ class Sparse:
 
 
 Column: TypeAlias = Array | Ragged | Sparse
-Columns: TypeAlias = dict[str, Column]
+
+
+@dataclass(frozen=True, slots=True)
+class Scalars:
+    """Scalar columns of one dtype: row i of ``values`` is the column ``names[i]``."""
+
+    names: tuple[str, ...]
+    values: Array
+
+    def __len__(self) -> int:
+        return int(self.values.shape[1])
+
+    def rows(self, first: int, stop: int) -> Scalars:
+        """Some of the rows; values are not copied."""
+        return replace(self, values=self.values[:, first:stop])
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of some samples. Scalars are together, since handing over forty arrays takes longer than decoding them."""
+
+    scalars: tuple[Scalars, ...]
+    others: dict[str, Column]
+
+    def __len__(self) -> int:
+        return len(self.scalars[0] if self.scalars else next(iter(self.others.values())))
+
+    def rows(self, first: int, stop: int) -> Columns:
+        """Some of the rows; values are not copied."""
+        if first == 0 and stop == len(self):
+            return self
+        others = {name: rows_of(column, first, stop) for name, column in self.others.items()}
+        return Columns(tuple(scalars.rows(first, stop) for scalars in self.scalars), others)
+
+    def by_name(self) -> dict[str, Column]:
+        """Each column on its own, not copied."""
+        single = {
+            name: row for scalars in self.scalars for name, row in zip(scalars.names, scalars.values, strict=True)
+        }
+        return {**single, **self.others}
 
 
 def rows_of(column: Any, first: int, stop: int) -> Any:
@@ -64,15 +103,23 @@ def rows_of(column: Any, first: int, stop: int) -> Any:
     return column.rows(first, stop) if isinstance(column, Ragged | Sparse) else column[first:stop]
 
 
-def joined(columns: list[Any]) -> Any:
-    """Columns of one kind, one below the other."""
+def joined(parts: list[Columns]) -> Columns:
+    """One below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    scalars = [
+        replace(first, values=np.concatenate([part.scalars[i].values for part in parts], axis=1))
+        for i, first in enumerate(parts[0].scalars)
+    ]
+    return Columns(tuple(scalars), {name: _joined([part.others[name] for part in parts]) for name in parts[0].others})
+
+
+def _joined(columns: list[Any]) -> Any:
     head = columns[0]
-    if len(columns) == 1:
-        return head
     if isinstance(head, Sparse):
-        return replace(head, indices=joined([c.indices for c in columns]), values=joined([c.values for c in columns]))
+        return replace(head, indices=_joined([c.indices for c in columns]), values=_joined([c.values for c in columns]))
     if isinstance(head, Ragged):
         ends = np.cumsum([0, *(int(c.row_splits[-1]) for c in columns)])
         splits = [columns[0].row_splits[:1], *(c.row_splits[1:] + end for c, end in zip(columns, ends, strict=False))]
-        return Ragged(joined([c.values for c in columns]), np.concatenate(splits))
+        return Ragged(_joined([c.values for c in columns]), np.concatenate(splits))
     return np.concatenate(columns)

@@ -10,19 +10,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.types as pt
 
 from ctr_samples.codec import EncodedBatch, ExampleDecoder
+from ctr_samples.codec.decoder import byte_arrays
+from ctr_samples.codec.kernel_columns import offsets_of
+from ctr_samples.codec.plan import in_wire_order
 from ctr_samples.codec.tensors import tensor_prefix
+from ctr_samples.codec.values import wire_scalar
+from ctr_samples.codec.wire_arrays import WireArray, WireLayout
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import DamagedFile
-from ctr_samples.readers.arrays import Array, Columns, Ragged, Sparse
+from ctr_samples.readers.arrays import Array, Columns, Ragged, Scalars, Sparse
 
 SPARSE = "features"
 """The name of the one column that indices and values of the layout ``sparse`` become."""
 
-_ARROW: dict[Any, np.dtype[Any]] = {pa.int64(): np.dtype("<i8"), pa.float32(): np.dtype("<f4")}
 _NUMPY: dict[str, np.dtype[Any]] = {"int64": np.dtype("<i8"), "float32": np.dtype("<f4"), "float64": np.dtype("<f8")}
+
+
+def scalars_of(contract: ExampleContract) -> list[list[FeatureSpec]]:
+    """The features of each :class:`Scalars` that a BatchDecoder of the contract gives."""
+    return WireLayout(in_wire_order(contract)).scalars
 
 
 class BatchDecoder:
@@ -36,20 +44,22 @@ class BatchDecoder:
         self.contract = replace(contract, features=tuple(wanted))
         self._sparse = contract.layout == "sparse" and any(f.role == "feature" for f in wanted)
         self._size = sum(part.size for part in contract.parts)
-        self._decoder = ExampleDecoder(replace(contract, features=tuple(map(_on_the_wire, wanted))))
+        self._decoder = ExampleDecoder(self.contract)
 
     def decode(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Columns:
         """All records between the offsets, whose frames have been checked. Raises as ExampleDecoder does."""
-        batch = self._decoder.decode_frames(data, offsets)
-        columns: Columns = {
-            spec.name: _column(array, spec) for spec, array in zip(self.contract.features, batch.columns, strict=True)
-        }
+        if self.contract.record == "byte_array":
+            limits, content = byte_arrays(data, offsets)
+            return Columns((), {self.contract.features[0].name: _texts(limits, content)})
+        arrays = self._decoder.read(data, offsets)
+        scalars = tuple(_scalars(columns, matrix) for columns, matrix in arrays.scalars)
+        others = {column.spec.name: _column(column) for column in arrays.others}
         if self._sparse:
-            indices, values = columns.pop("indices"), columns.pop("values")
+            indices, values = others.pop("indices"), others.pop("values")
             assert isinstance(indices, Ragged)
             assert isinstance(values, Ragged)
-            columns = {SPARSE: Sparse(indices, values, self._size), **columns}
-        return columns
+            others[SPARSE] = Sparse(indices, values, self._size)
+        return Columns(scalars, others)
 
 
 def gathered(parts: Sequence[EncodedBatch], order: npt.NDArray[np.int64] | None) -> EncodedBatch:
@@ -69,99 +79,76 @@ def _as_binary(part: EncodedBatch) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(part), buffers)
 
 
-def _on_the_wire(spec: FeatureSpec) -> FeatureSpec:
-    """Tensors as the bytes that they are; the values inside are found for a whole column at once."""
-    if spec.encoding == "list":
-        return spec
-    return replace(
-        spec, dtype="bytes", shape=(), encoding="list", nulls="fail" if spec.nulls == "fail" else "omit", default=None
-    )
+def _scalars(columns: Sequence[WireArray], matrix: Array) -> Scalars:
+    for row, column in zip(matrix, columns, strict=True):
+        if column.spec.nulls == "default" and not column.valid.all():
+            row[~column.valid.view(bool)] = column.spec.default
+    return Scalars(tuple(column.spec.name for column in columns), matrix)
 
 
-def _column(array: pa.Array, spec: FeatureSpec) -> Any:
+def _column(wire: WireArray) -> Any:
+    spec, valid = wire.spec, wire.valid.view(bool)
     if spec.encoding != "list":
-        return _tensors(array, spec)
-    if not spec.sequence:
-        return _feature(array, spec)
-    return Ragged(_feature(array.values, replace(spec, sequence=False)), _splits(array))
+        return _tensors(wire, valid)
+    values = wire.content if wire.bytes is None else _texts(wire.value_offsets, wire.content)
+    column = Ragged(values, wire.offsets) if spec.shape is None else values.reshape(-1, *spec.shape)
+    if spec.sequence:
+        column = Ragged(column, wire.steps)
+    if spec.nulls == "default" and not valid.all():
+        column = _with_default(column, valid, wire_scalar(spec, spec.default, "default").as_py())
+    return column
 
 
-def _feature(array: pa.Array, spec: FeatureSpec) -> Any:
-    if spec.shape is None:
-        return Ragged(_flat(array.values), _splits(array))
-    values = array
-    for _ in spec.shape:
-        values = values.values
-    # The decoder's kernels put zeros where a feature is absent.
-    return _flat(values).reshape(len(array), *spec.shape)
+def _with_default(column: Any, valid: npt.NDArray[np.bool_], default: Any) -> Any:
+    """The default in each row that is not ``valid``: one value, or as many as the shape needs."""
+    if not isinstance(column, Ragged):
+        column[~valid] = default
+        return column
+    lengths = np.where(valid, np.diff(column.row_splits), 1)
+    return Ragged(_spread(column.values, np.repeat(valid, lengths), default), offsets_of(lengths))
 
 
-def _splits(array: pa.Array) -> Array:
-    return array.offsets.to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+def _spread(values: Any, there: npt.NDArray[np.bool_], default: Any) -> Any:
+    """The values at the places that are ``there``, and the default at the others."""
+    if isinstance(values, Ragged):
+        lengths = np.ones(len(there), np.int64)
+        lengths[there] = np.diff(values.row_splits)
+        return Ragged(_spread(values.values, np.repeat(there, lengths), default), offsets_of(lengths))
+    spread = np.full((len(there), *values.shape[1:]), default, values.dtype)
+    spread[there] = values
+    return spread
 
 
-def _flat(array: pa.Array) -> Array:
-    """The values of an array without children; texts become bytes objects."""
-    if pt.is_binary(array.type):
-        return _texts(array)
-    return np.asarray(_Memory(array.buffers()[1], _ARROW[array.type], len(array)))
-
-
-def _texts(array: pa.Array) -> Array:
-    """As ``to_numpy``, which would import pandas for it."""
-    _, offsets, data = array.buffers()
-    ends = np.frombuffer(offsets, np.int32, len(array) + 1).tolist()
-    content = data.to_pybytes() if data is not None else b""
-    texts = np.empty(len(array), object)
-    texts[:] = [content[first:stop] for first, stop in itertools.pairwise(ends)]
+def _texts(ends: Array, content: Array) -> Array:
+    """As objects of bytes."""
+    data, limits = content.tobytes(), ends.tolist()
+    texts = np.empty(len(limits) - 1, object)
+    texts[:] = [data[first:stop] for first, stop in itertools.pairwise(limits)]
     return texts
 
 
-def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:
-    mask = array.buffers()[0]
-    if not array.null_count:
-        return np.ones(len(array), bool)
-    bits = np.frombuffer(mask, np.uint8)
-    return np.unpackbits(bits, count=len(array), bitorder="little").view(bool)
-
-
-class _Memory:
-    """Lends the memory of a buffer to an array that may be written to: nobody else has it."""
-
-    def __init__(self, buffer: pa.Buffer, dtype: np.dtype[Any], count: int) -> None:
-        self._buffer = buffer
-        self.__array_interface__ = {
-            "version": 3,
-            "shape": (count,),
-            "typestr": dtype.str,
-            "data": (buffer.address, False),
-        }
-
-
-def _tensors(array: pa.Array, spec: FeatureSpec) -> Any:
+def _tensors(wire: WireArray, valid: npt.NDArray[np.bool_]) -> Any:
     """Tensors of one shape as one array; of any length as lists."""
-    dtype = _NUMPY[spec.dtype]
-    offsets = np.frombuffer(array.buffers()[1], np.int32, len(array) + 1).astype(np.int64)
+    spec, offsets = wire.spec, wire.value_offsets
     if spec.size is None:
-        return _tensors_of_any_length(array, offsets, spec)
+        return _tensors_of_any_length(offsets.tolist(), wire.content.tobytes(), spec)
+    dtype = _NUMPY[spec.dtype]
     prefix = tensor_prefix(spec, spec.size) if spec.encoding == "tensor" else b""
     width = len(prefix) + spec.size * dtype.itemsize
-    valid = _valid(array)
     if (np.diff(offsets)[valid] != width).any():
         raise _not_a_tensor(spec)
-    content = np.frombuffer(array.buffers()[2], np.uint8, int(offsets[-1])).reshape(int(valid.sum()), width)
+    content = wire.content.reshape(int(valid.sum()), width)
     if prefix and (content[:, : len(prefix)] != np.frombuffer(prefix, np.uint8)).any():
         raise _not_a_tensor(spec)
-    rows = np.zeros((len(array), width - len(prefix)), np.uint8)
+    rows = np.zeros((len(valid), width - len(prefix)), np.uint8)
     rows[valid] = content[:, len(prefix) :]
-    return rows.view(dtype).reshape(len(array), *(spec.shape or ()))
+    return rows.view(dtype).reshape(len(valid), *(spec.shape or ()))
 
 
-def _tensors_of_any_length(array: pa.Array, offsets: Array, spec: FeatureSpec) -> Ragged:
+def _tensors_of_any_length(offsets: list[int], data: bytes, spec: FeatureSpec) -> Ragged:
     dtype = _NUMPY[spec.dtype]
-    data = array.buffers()[2].to_pybytes() if array.buffers()[2] is not None else b""
     rows = []
-    for first, stop in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+    for first, stop in itertools.pairwise(offsets):
         content = data[first:stop]
         if content and spec.encoding == "tensor":
             content = _content(content, spec)

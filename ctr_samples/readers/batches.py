@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
-from ctr_samples.readers.arrays import Column, Columns, joined, rows_of
+from ctr_samples.readers.arrays import Columns, joined
 from ctr_samples.readers.batch_decoder import SPARSE, BatchDecoder
 from ctr_samples.readers.order import Order, epochs_after
 from ctr_samples.readers.sample_set import SampleSet, open_samples
@@ -122,11 +122,13 @@ def iter_batches(
 
 
 def _batches(samples: SampleSet, reading: Reading, names: list[str] | None, torch: bool) -> Iterator[Batch]:
-    roles = {f.name: f.role for f in samples.contract.features}
+    roles = {SPARSE: "feature", **{f.name: f.role for f in samples.contract.features}}
     for columns in columns_of(samples, reading, names):
         by_role: dict[str, dict[str, Any]] = {"feature": {}, "label": {}, "mask": {}, "weight": {}, "key": {}}
-        for name, column in columns.items():
-            by_role[roles.get(name, "feature")][name] = as_torch(column) if torch else column
+        by_name = columns.by_name()
+        for name, role in roles.items():
+            if name in by_name:
+                by_role[role][name] = as_torch(by_name[name]) if torch else by_name[name]
         weight = next(iter(by_role["weight"].values()), None)
         yield Batch(by_role["feature"], {**by_role["label"], **by_role["mask"]}, weight, by_role["key"])
 
@@ -150,28 +152,16 @@ def cut_into_batches(blocks: Iterator[tuple[Columns, bool]], size: int) -> Itera
     waiting: list[Columns] = []
     have = 0
     for columns, ends in blocks:
-        rows, first = len(next(iter(columns.values()))), 0
+        rows, first = len(columns), 0
         while have + rows - first >= size:
             stop = first + size - have
-            yield _joined([*waiting, _rows(columns, first, stop)])
+            yield joined([*waiting, columns.rows(first, stop)])
             waiting, have, first = [], 0, stop
         if first < rows:
-            waiting, have = [*waiting, _rows(columns, first, rows)], have + rows - first
+            waiting, have = [*waiting, columns.rows(first, rows)], have + rows - first
         if ends and have:
-            yield _joined(waiting)
+            yield joined(waiting)
             waiting, have = [], 0
-
-
-def _rows(columns: Columns, first: int, stop: int) -> Columns:
-    return {name: rows_of(column, first, stop) for name, column in columns.items()}
-
-
-def _joined(parts: list[Columns]) -> Columns:
-    return parts[0] if len(parts) == 1 else {name: _join(parts, name) for name in parts[0]}
-
-
-def _join(parts: list[Columns], name: str) -> Column:
-    return joined([part[name] for part in parts])  # type: ignore[no-any-return]
 
 
 def _chosen(contract: ExampleContract, columns: Collection[str] | None) -> list[str] | None:

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ctr_samples.codec import EncodedBatch
-from ctr_samples.readers.arrays import Columns, rows_of
+from ctr_samples.readers.arrays import Columns
 from ctr_samples.readers.batch_decoder import BatchDecoder, gathered
 from ctr_samples.readers.lanes import Lane, Scratch
 from ctr_samples.readers.order import Block, Order
@@ -68,7 +68,7 @@ class Stream:
         columns = self.decoder.decode(records.buffer, records.offsets)
         scratch.give(runs)
         if order is None and block.drop:
-            return {name: rows_of(column, block.drop, block.records) for name, column in columns.items()}
+            return columns.rows(block.drop, block.records)
         return columns
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.readers.arrays import Array, Columns, Ragged, Sparse
-from ctr_samples.readers.batch_decoder import SPARSE
+from ctr_samples.readers.batch_decoder import SPARSE, scalars_of
 
 _DTYPES = {"int64": "int64", "float32": "float32", "float64": "float64", "bytes": "string"}
 
@@ -24,27 +24,41 @@ def column_specs(contract: ExampleContract) -> list[FeatureSpec]:
 
 
 class TensorForm:
-    """Takes batches apart into plain arrays, which cross into TensorFlow, and puts tensors together from them."""
+    """Takes batches apart into plain arrays, which cross into TensorFlow, and puts tensors together from them.
+
+    Scalars of one dtype cross as one array.
+    """
 
     def __init__(self, contract: ExampleContract, batch: int | None) -> None:
         self._batch = batch
         self._sparse = sum(part.size for part in contract.parts) if contract.layout == "sparse" else None
-        self._specs = column_specs(contract)
+        self._scalars = scalars_of(contract)
+        together = {spec.name for specs in self._scalars for spec in specs}
+        self._others = [spec for spec in column_specs(contract) if spec.name not in together]
 
     def dtypes(self) -> list[Any]:
         """The types of the arrays."""
         import tensorflow as tf
 
-        return [tf.as_dtype(name) for spec in self._specs for name in self._types(spec)]
+        names = [specs[0].dtype for specs in self._scalars] + [name for f in self._others for name in self._types(f)]
+        return [tf.as_dtype(name) for name in names]
 
     def arrays(self, columns: Columns) -> list[Array]:
         """The arrays of a batch, not copied."""
-        return [array for spec in self._specs for array in _arrays(columns[spec.name])]
+        others = [array for spec in self._others for array in _arrays(columns.others[spec.name])]
+        return [*(scalars.values for scalars in columns.scalars), *others]
 
     def columns(self, tensors: Sequence[Any]) -> dict[str, Any]:
         """Tensors, RaggedTensors and SparseTensors with their static shapes; runs while a graph is traced."""
+        import tensorflow as tf
+
         rest = iter(tensors)
-        return {spec.name: self._column(spec, rest) for spec in self._specs}
+        columns: dict[str, Any] = {}
+        for specs in self._scalars:
+            rows = tf.unstack(tf.ensure_shape(next(rest), [len(specs), self._batch]))
+            columns.update(zip([spec.name for spec in specs], rows, strict=True))
+        columns.update({spec.name: self._column(spec, rest) for spec in self._others})
+        return columns
 
     def _types(self, spec: FeatureSpec) -> list[str]:
         dtype = _DTYPES[spec.dtype]

@@ -124,9 +124,7 @@ def read_expected(columns: Any, count: Any, position: Any, end: Any, limit: Any,
                 return False
             stop = entry + size
             present = (
-                prefix <= size
-                and entry + prefix + 7 <= limit
-                and starts_with(entry, field(column, PREFIX), prefix)
+                prefix <= size and entry + prefix + 7 <= limit and starts_with(entry, field(column, PREFIX), prefix)
             )
         if present:
             first = first_value(column, row)

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ctr_samples.codec.kernels.memory import copy, field, load_u8, load_u64, set_field, store_i64, store_u32, store_u64, trailing_zeros
+from ctr_samples.codec.kernels.memory import (
+    copy,
+    field,
+    load_u8,
+    load_u64,
+    set_field,
+    store_i64,
+    store_u32,
+    store_u64,
+    trailing_zeros,
+)
 from ctr_samples.codec.kernels.varint import MORE, MORE_IN_ALL, ONE, gather
 from ctr_samples.codec.kernels.wire import (
     FIXED32,
@@ -60,9 +70,9 @@ def read_packed_int64(column: Any, position: Any, end: Any, limit: Any, status: 
 
     A varint takes a byte at least, which bounds their number; near the end of the room they are counted.
     """
-    if end - position > field(column, VALUE_ROOM) - field(column, USED):
-        if reserve_values(column, count_varints(position, end), status) < 0:
-            return STOP
+    room = field(column, VALUE_ROOM) - field(column, USED)
+    if end - position > room and reserve_values(column, count_varints(position, end), status) < 0:
+        return STOP
     begin = field(column, VALUES) + 8 * field(column, USED)
     target = begin
     while position < end:
