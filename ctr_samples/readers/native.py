@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,41 +15,21 @@ def dataset_from(
     """A dataset of what ``arranged`` makes of the tensors of a batch.
 
     Each iteration over it calls ``batches`` once, and closes what it gave.
-
-    A generator that yields many tensors is slow, since TensorFlow checks each of them in Python. So the generator yields the
-    number of a batch, and the step after it hands over the arrays of that number, which are not copied where they are aligned.
     """
     import tensorflow as tf
 
-    handed: dict[int, Columns] = {}
-    tickets = itertools.count()
-    dtypes = form.dtypes()
-
-    def numbers() -> Iterator[int]:
-        made: list[int] = []
+    def arrays() -> Iterator[tuple[Any, ...]]:
         iterator = batches()
         try:
             for columns in iterator:
-                made.append(next(tickets))
-                handed[made[-1]] = columns
-                yield made[-1]
-                made = [number for number in made if number in handed]
-        except GeneratorExit:  # nobody will come for the rest
-            for number in made:
-                handed.pop(number, None)
-            raise
+                yield tuple(form.arrays(columns))
         finally:
             iterator.close()  # type: ignore[attr-defined]
 
-    def arrays_of(number: Any) -> list[Any]:
-        return form.arrays(handed.pop(int(number)))
-
-    def tensors_of(number: Any) -> Any:
-        arrays = tf.numpy_function(arrays_of, [number], dtypes)
-        return arranged(form.columns(arrays if isinstance(arrays, list | tuple) else [arrays]))
-
-    tokens = tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec([], tf.int64))
-    return tokens.map(tensors_of)
+    signature = tuple(tf.TensorSpec(None, dtype) for dtype in form.dtypes())
+    return tf.data.Dataset.from_generator(arrays, output_signature=signature).map(
+        lambda *tensors: arranged(form.columns(tensors))
+    )
 
 
 def with_length(dataset: Any, steps: int | None) -> Any:
