@@ -43,7 +43,8 @@ def load_dataset(
     RaggedTensor where it has no shape, or for the layout ``sparse`` one SparseTensor ``features``; with ``keys`` the
     impression's id too, which a model must not see. ``labels`` is a tensor of shape ``[batch]``, or a dict of labels and masks
     where the sample set has several. Where samples have a weight, it comes third, as ``model.fit`` takes it.
-    ``steps_per_epoch`` of the dataset is the number of batches of an epoch.
+    ``steps_per_epoch`` of the dataset is the number of batches of an epoch. TensorFlow's autotuning is off
+    (``options().autotune``): it has nothing to tune here, and ends an iteration late.
 
     Records come in their published order, which is already shuffled; ``shuffle``, ``seed``, ``shard``, ``epochs``, ``skip``,
     ``drop_remainder`` and ``threads`` are those of :func:`iter_batches`. Each iteration over the dataset starts over, with the

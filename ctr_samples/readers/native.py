@@ -27,9 +27,11 @@ def dataset_from(
             iterator.close()  # type: ignore[attr-defined]
 
     signature = tuple(tf.TensorSpec(None, dtype) for dtype in form.dtypes())
-    return tf.data.Dataset.from_generator(arrays, output_signature=signature).map(
-        lambda *tensors: arranged(form.columns(tensors))
-    )
+    dataset = tf.data.Dataset.from_generator(arrays, output_signature=signature)
+    options = tf.data.Options()
+    # An iterator that ends waits for the tuner's next look, up to as long as it has run; and here is nothing to tune.
+    options.autotune.enabled = False
+    return dataset.map(lambda *tensors: arranged(form.columns(tensors))).with_options(options)
 
 
 def with_length(dataset: Any, steps: int | None) -> Any:

@@ -83,6 +83,11 @@ def test_a_dataset_knows_its_length_and_its_static_shapes(samples: Path) -> None
     assert steps_per_epoch(str(samples), date=DAY, split="train", batch_size=32, shard=(0, 2)) == 7
 
 
+def test_the_end_of_an_iteration_waits_for_no_tuner(samples: Path) -> None:
+    """TensorFlow's tuner looks after twice the time of its last look, and ends when it looks."""
+    assert load(samples).options().autotune.enabled is False
+
+
 @pytest.mark.parametrize("engine", ["native", "tensorflow"])
 def test_a_dataset_without_end_goes_on(samples: Path, engine: str) -> None:
     dataset = load(samples, epochs=None, shuffle=64, keys=True, engine=engine)

@@ -6,7 +6,8 @@ table.py                       the kernels that Python calls
 compilation.py                 from functions to one object file
 encode.py                      rows to framed records
 frames.py, checksums.py        the frames of TFRecord
-decode.py, lists.py, utf8.py   records to columns
+expected.py                    records that look as the contract expects, to columns
+decode.py, lists.py, utf8.py   any records to columns
 survey.py                      which keys records have, and of what kinds
 measure.py                     moments and distinct values of a column
 wire.py, varint.py             protobuf's wire format
