@@ -33,7 +33,7 @@ from ctr_samples.samples.labels import (
 )
 from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.sampling import split_column, weight_column
-from ctr_samples.samples.views.as_of import JoinStep, before_order
+from ctr_samples.samples.views.as_of import JoinStep
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
 from ctr_samples.samples.watches.times import Use
 from ctr_samples.sparksql.columns import later, stable_hash
@@ -69,12 +69,14 @@ class SampleBuilder:
         joins = _Joins.of(self.inputs, rows)
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
         steps = joins.views.plan()
-        # Spread and sorted while they are narrow: the tasks that write join what is broadcast, and make the features.
-        moving = len(steps) if columns.moves_rows else before_order(steps)
-        moved = columns.with_large_ids(joins.join(rows, steps[:moving]))
-        ordered = in_final_order(moved, config.output.partitions)
-        joined = watches.joins.on(joins.views.join(ordered, steps[moving:]))
-        return SamplePlan(columns.make(joined, weight_column(config, day), measured_key(config)), steps)
+        # What is only broadcast is joined where samples are written, so that narrow rows are sorted. Other views become
+        # features before they travel there.
+        late = not config.histories and not columns.moves_rows and all(step.keeps_order for step in steps)
+        if late:
+            rows = in_final_order(rows, config.output.partitions)
+        joined = watches.joins.on(joins.join(rows, steps))
+        samples = columns.make(joined, weight_column(config, day), measured_key(config))
+        return SamplePlan(samples if late else in_final_order(samples, config.output.partitions), steps)
 
     def build_few(self, limit: int) -> DataFrame:
         """At most ``limit`` samples, chosen by a hash: the same columns as those of :meth:`build`, and the same values.
@@ -86,7 +88,7 @@ class SampleBuilder:
         joins = _Joins.of(self.inputs, rows, few=rows)
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
         joined = joins.join(with_place(rows, split_column(config, day)), joins.views.plan())
-        return columns.make(columns.with_large_ids(joined), weight_column(config, day), measured_key(config))
+        return columns.make(joined, weight_column(config, day), measured_key(config))
 
     def _few_labelled(self, limit: int) -> DataFrame:
         """A few of the day's labelled impressions that sampling keeps.

@@ -50,6 +50,16 @@ def test_views_of_one_entity_share_a_shuffle_and_small_ones_come_last() -> None:
     ]
 
 
+def test_the_largest_views_are_joined_last() -> None:
+    views = [
+        ViewFacts("vector", ("article",), bytes=3000),
+        ViewFacts("profile", ("user",), bytes=2500),
+        ViewFacts("table", ("city",)),
+        ViewFacts("counts", ("article",)),
+    ]
+    assert plan(*views) == [("union", ("table",)), ("union", ("profile",)), ("union", ("vector", "counts"))]
+
+
 def test_a_plan_reads_like_a_sentence() -> None:
     steps = [
         JoinStep("intervals", ("small",), ("article",), "it is small (1,000 bytes, at most 3 row(s) per key)"),

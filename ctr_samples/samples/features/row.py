@@ -56,16 +56,17 @@ def with_place(impressions: DataFrame, split: Column) -> DataFrame:
     return impressions.withColumns({SPLIT: split, SHUFFLE: stable_hash("shuffle", [F.col(_ID)])})
 
 
-def in_final_order(impressions: DataFrame, partitions: int) -> DataFrame:
-    """Rows of :func:`with_place`, spread over a number of partitions and sorted, both by hash: the same order on every run.
+def in_final_order(rows: DataFrame, partitions: int) -> DataFrame:
+    """Impressions of :func:`with_place`, or samples, spread over partitions and sorted, both by hash: the same on every run.
 
     So samples of one user or hour lie far apart, and a reader needs only a small shuffle buffer.
     """
     # By split, then by hash. One number decides nearly all comparisons, which Spark then makes without looking at the rows.
     unsigned = F.col(SHUFFLE).bitwiseXOR(F.lit(-(2**63)))
     number = F.when(F.col(SPLIT) == "eval", -1).when(F.col(SPLIT) == "test", 0).otherwise(1) * F.lit(2**62)
-    spread = impressions.repartition(partitions, F.col(SHUFFLE))
-    return spread.sortWithinPartitions(number + F.shiftrightunsigned(unsigned, 2), SHUFFLE, _ID)
+    own_id = _ID if IMPRESSION in rows.columns else "impression_id"
+    spread = rows.repartition(partitions, F.col(SHUFFLE))
+    return spread.sortWithinPartitions(number + F.shiftrightunsigned(unsigned, 2), SHUFFLE, own_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,22 +99,17 @@ class SampleColumns:
 
     @property
     def moves_rows(self) -> bool:
-        """Whether :meth:`with_large_ids` moves the rows."""
+        """Whether :meth:`make` may move the rows: a vocabulary may be too large to be broadcast."""
         return not all(joined.is_broadcast for joined in self.ids)
 
-    def with_large_ids(self, joined: DataFrame) -> DataFrame:
-        """The rows with the ids of vocabularies that are too large to be broadcast."""
-        return with_joined_ids(joined, [joined for joined in self.ids if not joined.is_broadcast])
-
     def make(self, joined: DataFrame, weight: Column | None = None, heavy: str | None = None) -> DataFrame:
-        """Columns of the contract in its order, then those beside the record. Column expressions and broadcasts only.
+        """Columns of the contract in its order, then those beside the record. Column expressions and small joins only.
 
-        ``joined`` are rows of :meth:`with_large_ids` with all views and histories; ``heavy`` is the key of the impressions
-        whose shares are measured.
+        ``joined`` are rows of :func:`with_place` with all views and histories; ``heavy`` is the key of the impressions whose
+        shares are measured.
         """
         labels = [F.col(name) for name in self.contract.names("label", "mask")]
-        small = [joined for joined in self.ids if joined.is_broadcast]
-        rows = with_joined_ids(joined, small).select(
+        rows = with_joined_ids(joined, self.ids).select(
             *self.features,
             *labels,
             *([] if weight is None else [weight.alias(SAMPLE_WEIGHT)]),

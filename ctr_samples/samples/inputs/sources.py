@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import reduce
@@ -34,6 +34,9 @@ __all__ = ["MALFORMED", "InputFile", "SourceFrame", "days_needed", "read_source"
 MALFORMED = "_malformed_line"
 """Column of json and csv sources: the text of a line that does not fit the schema, else null."""
 
+_SEED = 0
+"""Of samples, so that a run plans alike each time."""
+
 _HIVE_HINT = " If it is a Hive table, run with `--conf spark.sql.catalogImplementation=hive`."
 
 
@@ -43,7 +46,8 @@ class SourceFrame:
 
     ``missing_days`` are days, or hours, around the run without data. ``files`` is None for tables, whose content the driver
     cannot identify by names. ``absent`` is the path or table of an optional source that does not exist: its frame has no rows.
-    ``csv`` describes the columns of a CSV line. ``version`` is that of a lake table, in which it is read.
+    ``csv`` describes the columns of a CSV line. ``version`` is that of a lake table, in which it is read. ``some_lines`` gives
+    the rows of a share of the lines, without parsing the others.
     """
 
     name: str
@@ -53,6 +57,11 @@ class SourceFrame:
     absent: str | None = None
     csv: CsvColumns | None = None
     version: TableVersion | None = None
+    some_lines: Callable[[float], DataFrame] | None = None
+
+    def sample(self, share: float) -> DataFrame:
+        """A share of the rows, by chance."""
+        return self.frame.sample(share, _SEED) if self.some_lines is None else self.some_lines(share)
 
     @property
     def bytes(self) -> int | None:
@@ -107,8 +116,8 @@ def read_source(
     if not listings:
         return _absent(spark, name, source, source.path, missing)
     files = tuple(file for listing in listings.values() for file in listing.files)
-    frame, csv = _read_files(spark, name, source, listings)
-    return SourceFrame(name, frame, missing, files, csv=csv)
+    frame, csv, some_lines = _read_files(spark, name, source, listings)
+    return SourceFrame(name, frame, missing, files, csv=csv, some_lines=some_lines)
 
 
 def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timedelta = timedelta()) -> list[date]:
@@ -263,7 +272,7 @@ def _paths(
 
 def _read_files(
     spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing]
-) -> tuple[DataFrame, CsvColumns | None]:
+) -> tuple[DataFrame, CsvColumns | None, Callable[[float], DataFrame] | None]:
     """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not."""
     paths = list(listings)
     keys = _common_keys(name, source, listings)
@@ -271,11 +280,13 @@ def _read_files(
         columns = _csv_columns(spark, name, source, paths, keys) if isinstance(source, CsvSource) else None
         reader = _reader(spark, name, source, keys, columns)
         rows = _of_one_root(reader, paths, source) if keys else _loaded(_in_any_directory(reader), paths, source)
-        if isinstance(source, JsonSource):
-            rows = objects_of(rows, _schema(name, source), MALFORMED)
-        if columns is not None:
-            rows = columns.named(rows)
-        return _with_day(rows, name, source), columns
+        if not isinstance(source, JsonSource):
+            return _with_day(rows if columns is None else columns.named(rows), name, source), columns, None
+
+        def parsed(lines: DataFrame) -> DataFrame:
+            return _with_day(objects_of(lines, _schema(name, source), MALFORMED), name, source)
+
+        return parsed(rows), None, lambda share: parsed(rows.sample(share, _SEED))
 
 
 def _csv_columns(

@@ -57,6 +57,10 @@ class Inputs:
         """The rows of a source, not counted: for quick looks while a run is planned."""
         return self._exploded(name, self.sources[name].frame)
 
+    def sample(self, name: str, share: float) -> DataFrame:
+        """A share of the rows of a source, by chance, not counted. Lines of JSON that are left out are not parsed."""
+        return self._exploded(name, self.sources[name].sample(share))
+
     def watched(self, name: str, *uses: Use) -> DataFrame:
         """The rows of a source for some uses, with its malformed lines and implausible times counted."""
         frame = self.sources[name].frame

@@ -132,15 +132,15 @@ class ViewJoiner:
         log = self._inputs.sources[shown.source]
         if day.slices(LIMITS.slices) is None or (log.bytes is not None and log.bytes < LIMITS.measured_bytes):
             return None
-        views = [(self._keys(name), KEY) for name in step.views]
+        views = [(self._keys(name), KEY, 1.0) for name in step.views]
         if any("." in part for part in step.on):
             # The impressions' keys are known only once another view is joined: all keys of a view with few of them are hot.
             return self._sliced(measure_hot_keys(views, 1))
         if shown.shown_key in step.on and len(step.on) > 1:
             return None  # nobody sees one thing so often
-        named = keys_shown(self._inputs.plain(shown.source), shown, day, step.on)
+        named = keys_shown(self._inputs.sample(shown.source, LIMITS.sample), shown, day, step.on)
         on = named.select(joint_key([F.col(name) for name in step.on]).alias(KEY))
-        return self._sliced(measure_hot_keys([(on, KEY), *views], LIMITS.rows_of_a_hot_key))
+        return self._sliced(measure_hot_keys([(on, KEY, LIMITS.sample), *views], LIMITS.rows_of_a_hot_key))
 
     def _sliced(self, keys: tuple[str, ...]) -> HotKeys | None:
         cut = self._inputs.day.slices(LIMITS.slices)

@@ -22,7 +22,6 @@ from ctr_samples.samples.views.as_of.planning import (
     JoinLimits,
     JoinStep,
     ViewFacts,
-    before_order,
     described,
     plan_joins,
 )
@@ -55,7 +54,6 @@ __all__ = [
     "JoinLimits",
     "JoinStep",
     "ViewFacts",
-    "before_order",
     "described",
     "join_by",
     "join_static",

@@ -60,15 +60,19 @@ def carried(rows: DataFrame, hot: HotKeys) -> DataFrame:
 
 
 def measure_hot_keys(
-    frames: Sequence[tuple[DataFrame, str]], least_rows: int, most_keys: int = 1000
+    frames: Sequence[tuple[DataFrame, str, float]], least_rows: int, most_keys: int = 1000
 ) -> tuple[str, ...]:
-    """The keys with at least ``least_rows`` rows over all frames, as text, most frequent first. Runs a Spark job."""
+    """The keys with at least ``least_rows`` rows over all frames, as text, most frequent first. Runs a Spark job.
+
+    With each frame come its column, and the share of all rows that it has: 1, or less for a sample.
+    """
     counts = None
-    for frame, key in frames:
-        own = frame.select(F.col(key).cast("string").alias(KEY)).where(F.col(KEY).isNotNull()).groupBy(KEY).count()
+    for frame, key, share in frames:
+        named = frame.select(F.col(key).cast("string").alias(KEY)).where(F.col(KEY).isNotNull())
+        own = named.groupBy(KEY).agg((F.count(F.lit(1)) / F.lit(share)).alias("rows"))
         counts = own if counts is None else counts.unionByName(own)
     assert counts is not None
-    total = counts.groupBy(KEY).agg(F.sum("count").alias("rows")).where(F.col("rows") >= least_rows)
+    total = counts.groupBy(KEY).agg(F.sum("rows").alias("rows")).where(F.col("rows") >= least_rows)
     top = total.orderBy(F.col("rows").desc(), KEY).limit(most_keys)
     return tuple(row[KEY] for row in top.collect())
 

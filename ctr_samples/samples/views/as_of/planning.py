@@ -34,8 +34,8 @@ class JoinLimits:
     """Up to which size a view is broadcast, and from which size of the log on hot keys are looked for.
 
     A view is broadcast if its files have at most ``broadcast_bytes`` and no impression has to look at more than
-    ``rows_of_a_key`` intervals. Where the impressions' log has ``measured_bytes`` or cannot be measured, keys with
-    ``rows_of_a_hot_key`` rows are cut into ``slices`` of the day.
+    ``rows_of_a_key`` intervals. Where the impressions' log has ``measured_bytes`` or cannot be measured, keys with about
+    ``rows_of_a_hot_key`` rows, judged by a ``sample`` of the log, are cut into ``slices`` of the day.
     """
 
     broadcast_bytes: int = 8 * 2**20
@@ -43,6 +43,7 @@ class JoinLimits:
     measured_bytes: int = 256 * 2**20
     rows_of_a_hot_key: int = 500_000
     slices: int = 96
+    sample: float = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,6 @@ def plan_joins(views: Sequence[ViewFacts], limits: JoinLimits = JoinLimits()) ->
     return tuple(steps)
 
 
-def before_order(steps: Sequence[JoinStep]) -> int:
-    """How many of the steps come before the last one that moves the impressions, and that one."""
-    return max((number for number, step in enumerate(steps, 1) if not step.keeps_order), default=0)
-
-
 def described(steps: Sequence[JoinStep]) -> Iterator[str]:
     """The steps in words, a line each."""
     for number, step in enumerate(steps, 1):
@@ -87,7 +83,9 @@ def described(steps: Sequence[JoinStep]) -> Iterator[str]:
 def _one_level(views: Sequence[ViewFacts], limits: JoinLimits) -> Iterator[JoinStep]:
     chosen = [(view, *_method(view, limits)) for view in views]
     together = sorted((view for view, method, _ in chosen if method == "union"), key=lambda view: view.on)
-    for on, group in groupby(together, key=lambda view: view.on):
+    shared = [(on, list(group)) for on, group in groupby(together, key=lambda view: view.on)]
+    # The columns of the first travel through the shuffles of those behind it, so the largest comes last.
+    for on, group in sorted(shared, key=lambda one: sum(view.bytes or 0 for view in one[1])):
         names = tuple(view.name for view in group)
         yield JoinStep("union", names, on, _UNION if len(names) == 1 else _SHARED)
     alone = [JoinStep(method, (view.name,), view.on, reason) for view, method, reason in chosen if method != "union"]
