@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -65,18 +66,17 @@ class SampleBuilder:
         """Plan the samples. Whatever the schemas of the sources alone show to be wrong is refused before any data is read."""
         config, day, watches = self.inputs.config, self.inputs.day, self.inputs.watches
         rows = watches.canary.on(watches.sampling.on(self.labelled_impressions()))
-        rows = with_place(rows, split_column(config, day))
         joins = _Joins.of(self.inputs, rows)
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
         steps = joins.views.plan()
         # What is only broadcast is joined where samples are written, so that narrow rows are sorted. Other views become
         # features before they travel there.
         late = not config.histories and not columns.moves_rows and all(step.keeps_order for step in steps)
-        if late:
-            rows = in_final_order(rows, config.output.partitions)
-        joined = watches.joins.on(joins.join(rows, steps))
-        samples = columns.make(joined, weight_column(config, day), measured_key(config))
-        return SamplePlan(samples if late else in_final_order(samples, config.output.partitions), steps)
+        in_place = partial(with_place, split=split_column(config, day))
+        in_order = partial(in_final_order, partitions=config.output.partitions)
+        joined = joins.join(in_order(in_place(rows)), steps) if late else in_place(joins.join(rows, steps))
+        samples = columns.make(watches.joins.on(joined), weight_column(config, day), measured_key(config))
+        return SamplePlan(samples if late else in_order(samples), steps)
 
     def build_few(self, limit: int) -> DataFrame:
         """At most ``limit`` samples, chosen by a hash: the same columns as those of :meth:`build`, and the same values.
