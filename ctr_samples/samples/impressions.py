@@ -215,11 +215,6 @@ def _value_of(log: DataFrame, name: str, label: RowLabel) -> Column:
     )
 
 
-def readable_rows(frame: DataFrame) -> DataFrame:
-    """All rows but malformed lines."""
-    return frame.where(F.col(MALFORMED).isNull()) if MALFORMED in frame.columns else frame
-
-
 def matching_rows(frame: DataFrame, condition: str | None, where: str) -> DataFrame:
     """The readable rows that a ``where`` selects."""
     return frame.where(does_match(frame, condition, where))

@@ -64,7 +64,7 @@ def events_of(
     day: Day,
     reach: timedelta,
 ) -> DataFrame:
-    """The impressions of a day and of ``reach`` around it, and the actions of ``plans``, for :func:`attribute_events`.
+    """The impressions of a day and of ``reach`` around it, and the actions of ``plans``, for :func:`attribute_rows`.
 
     An impression is a struct ``_shown``, and ``_dropped`` says why it is to be dropped, if it is. ``source_of`` gives a log by
     its name. Lazy.

@@ -21,13 +21,13 @@ from pyspark.sql.types import StringType
 from ctr_samples.config import DailyCountView, EventView, History, JobConfig, SnapshotView, StaticView, View, WindowView
 from ctr_samples.config.references import actions_among, inherited
 from ctr_samples.errors import InputError
-from ctr_samples.samples.inputs.sources import MALFORMED
+from ctr_samples.samples.impressions import does_match
 from ctr_samples.samples.labels import label_reach, plan_labels
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.views.aggregates import in_windows
 from ctr_samples.samples.views.keys import key_columns
 from ctr_samples.samples.views.rows import has_readable_end
-from ctr_samples.sparksql.columns import boolean_column, time_column
+from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.expressions import typed_expression
 from ctr_samples.sparksql.observations import Observations
 
@@ -242,7 +242,7 @@ def _of_impressions(config: JobConfig, day: Day, source: str, frame: DataFrame) 
     if impressions.source == source:
         time = time_column(frame, impressions.time, "impressions.time")
         reach = max(label_reach(plan_labels(config)), impressions.dedup or timedelta())
-        applies = _applies(frame, impressions.where, "impressions.where")
+        applies = does_match(frame, impressions.where, "impressions.where")
         yield Clock(
             "impressions.time", impressions.time, time, applies, _or_wrong(day.reaches(time, reach, reach), time)
         )
@@ -255,7 +255,7 @@ def _of_labels(config: JobConfig, day: Day, source: str, frame: DataFrame) -> It
         if plan.label.source == source:
             where = f"labels.{plan.name}"
             time = time_column(frame, plan.time, f"{where}.time")
-            applies = _applies(frame, plan.label.where, f"{where}.where")
+            applies = does_match(frame, plan.label.where, f"{where}.where")
             yield Clock(f"{where}.time", plan.time, time, applies, _or_wrong(day.reaches(time, reach, reach), time))
 
 
@@ -268,7 +268,7 @@ def _of_views(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Ite
 def _of_view(name: str, view: View, day: Day, frame: DataFrame) -> Iterator[Clock]:
     """The event time comes last and needs all that a row must have to be used."""
     where = f"views.{name}"
-    applies = _applies(frame, view.where, f"{where}.where")
+    applies = does_match(frame, view.where, f"{where}.where")
     text, time = view.clock or "", _event_time(frame, view, where)
     looked_at = _or_wrong(_near(view, day, time), time)
     needed = key_columns(frame, view, where)
@@ -292,7 +292,7 @@ def _of_histories(config: JobConfig, day: Day, source: str, frame: DataFrame) ->
             near = day.is_before_end(time)
             if history.within is not None:
                 near &= day.goes_back(time, history.within)
-            applies = _applies(frame, history.where, f"{where}.where")
+            applies = does_match(frame, history.where, f"{where}.where")
             yield Clock(f"{where}.time", text, time, applies, _or_wrong(near, time))
 
 
@@ -323,9 +323,3 @@ def _near(view: View, day: Day, time: Column) -> Column:
         return F.lit(True)
     before_end = day.is_before_end(time)
     return before_end if view.max_age is None else before_end & day.goes_back(time, view.max_age)
-
-
-def _applies(frame: DataFrame, condition: str | None, where: str) -> Column:
-    """Whether a row is read at all: it is not a malformed line, and the ``where`` selects it."""
-    readable = F.col(MALFORMED).isNull() if MALFORMED in frame.columns else F.lit(True)
-    return readable if condition is None else readable & boolean_column(frame, condition, where)
