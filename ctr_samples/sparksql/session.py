@@ -93,7 +93,7 @@ def _local_settings() -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "2g"),
-        "spark.driver.extraJavaOptions": f"-XX:+UseParallelGC -Dlog4j2.configurationFile={quiet}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet}",
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     }
 
