@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 
 from pyspark.sql import Column, DataFrame
@@ -25,8 +24,8 @@ from ctr_samples.samples.labels import (
     attribute,
     attribute_rows,
     events_of,
+    impression_reach,
     label_columns,
-    label_reach,
     of_shown,
     plan_labels,
     row_values,
@@ -127,17 +126,18 @@ class SampleBuilder:
 
     def _attributed(self, plans: Sequence[LabelPlan], sharing: _Sharing | None) -> DataFrame:
         """The impressions of :meth:`_impressions` with the labels that actions give them, where a label needs actions."""
-        inputs, shown = self.inputs, self.inputs.config.impressions
+        inputs = self.inputs
         if not plans:
             return _sharing(self._impressions(), sharing)
-        if shown.identity == "row":  # what tells equal rows apart costs a shuffle of its own, before their keys matter
+        if inputs.config.impressions.identity == "row":
+            # What tells equal rows apart costs a shuffle of its own, before their keys matter.
             every = actions_by_keys(plans, inputs.day, lambda source: inputs.watched(source, "labels"))
             actions = {
                 tried: [_sharing(frame, sharing, key_of_action) for frame in some] for tried, some in every.items()
             }
             attributed = attribute(_sharing(self._impressions(), sharing), actions, plans)
         else:
-            events = events_of(self._events_in, shown, rows_among(inputs.config.labels), plans, inputs.day, self._reach)
+            events = events_of(self._events_in, inputs.config, plans, inputs.day)
             events = inputs.watches.impressions.on_rows(
                 _sharing(events, sharing, key_of_action), ~F.col(IS_ACTION), of_shown("impression_time")
             )
@@ -152,11 +152,6 @@ class SampleBuilder:
         }
         return self.inputs.watched(source, *[use for use, of in sources.items() if source in of])
 
-    @property
-    def _reach(self) -> timedelta:
-        """How far from the day impressions still matter."""
-        return max(label_reach(plan_labels(self.inputs.config)), self.inputs.config.impressions.dedup or timedelta())
-
     def _label(self, name: str) -> list[Column]:
         """The columns of a label; what the row says of it only if that was known."""
         label = self.inputs.config.labels[name]
@@ -170,7 +165,8 @@ class SampleBuilder:
         shown, day, watches = self.inputs.config.impressions, self.inputs.day, self.inputs.watches
         log = self.inputs.watched(shown.source, "impressions")
         rows = rows_among(self.inputs.config.labels)
-        impressions = watches.impressions.on(cut_impressions(log, shown, day, self._reach, rows))
+        reach = impression_reach(self.inputs.config)
+        impressions = watches.impressions.on(cut_impressions(log, shown, day, reach, rows))
         return impressions.where(F.col(DROPPED).isNull()).drop(DROPPED)
 
     def _looked_at(self, labelled: DataFrame) -> DataFrame:

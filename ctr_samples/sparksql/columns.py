@@ -70,10 +70,10 @@ def time_column(frame: DataFrame, text: str, where: str) -> Column:
 def with_parsed_times(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
     """The frame with a column for each time that is text there, so that :func:`time_column` need not parse it at each place.
 
-    ``texts`` are expressions by their keys in the configuration.
+    ``texts`` are expressions, each with its key in the configuration.
     """
     parsed = {}
-    for where, text in texts.items():
+    for text, where in texts.items():
         if isinstance(typed_expression(frame, text, where)[1], StringType):
             parsed[_parsed_time(text)] = time_column(frame, text, where)
     return frame.withColumns(parsed) if parsed else frame

@@ -14,7 +14,7 @@ from ctr_samples.periods import Period
 from ctr_samples.samples.inputs.elements import exploded
 from ctr_samples.samples.inputs.lake_tables import TableVersion
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_source
-from ctr_samples.samples.labels import label_reach, plan_labels
+from ctr_samples.samples.labels import impression_reach, plan_labels
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import Use, clocks_of, of_interest, texts_of_times
@@ -92,5 +92,5 @@ def forward_reach(config: JobConfig, name: str) -> timedelta:
     plans = plan_labels(config)
     own = [plan.label.window for plan in plans if plan.label.source == name]
     if config.impressions.source == name:
-        own += [label_reach(plans), config.impressions.dedup or timedelta()]
+        own.append(impression_reach(config))
     return max(own, default=timedelta())

@@ -14,6 +14,7 @@ from ctr_samples.samples.labels.counts import LabelsWatch, delay_ends
 from ctr_samples.samples.labels.events import events_of, of_shown
 from ctr_samples.samples.labels.plans import (
     LabelPlan,
+    impression_reach,
     label_columns,
     label_reach,
     longest_skew,
@@ -38,6 +39,7 @@ __all__ = [
     "attribute_rows",
     "delay_ends",
     "events_of",
+    "impression_reach",
     "key_of_action",
     "label_columns",
     "label_reach",

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, NullType
 
 from ctr_samples.samples.labels.actions import ACTION, key_of_action
-from ctr_samples.samples.labels.plans import LabelPlan, rounds
+from ctr_samples.samples.labels.plans import LabelPlan, keys_among, rounds
 from ctr_samples.samples.labels.reduction import label_values, merged, state_of
 from ctr_samples.sparksql.columns import micros_of
 
@@ -51,7 +51,7 @@ def attribute(
     :func:`actions_of` by the keys that are tried first. Adds ``_is_action``, ``_orphan``, ``_delay``, ``_action``,
     ``_action_keys`` and, for each plan, its label column and for reduced values ``<label>__mask``. Lazy.
     """
-    names = list(dict.fromkeys(name for plan in plans for name in plan.keys))
+    names = keys_among(plans)
     action_type = next(iter(actions.values()))[0].schema[ACTION].dataType
     shown = _shown_rows(impressions, names, action_type)
     frames = {tried: [action_rows(frame, names, shown) for frame in some] for tried, some in actions.items()}
@@ -70,7 +70,7 @@ def attribute_rows(
 
     With a column ``_together`` the rows lie together by the keys that are tried first, and need not be shuffled for these.
     """
-    names = list(dict.fromkeys(name for plan in plans for name in plan.keys))
+    names = keys_among(plans)
     states: dict[str, list[Column]] = {plan.name: [] for plan in plans}
     waiting = dict(arriving)
     for number, (tried, trying) in enumerate(rounds(plans)):

@@ -7,14 +7,13 @@ keys, behind one shuffle of narrow rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, NullType, StringType, StructType
 
-from ctr_samples.config import Impressions, RowLabel
+from ctr_samples.config import Impressions, JobConfig, RowLabel
 from ctr_samples.samples.impressions import (
     DROPPED,
     does_match,
@@ -48,7 +47,7 @@ from ctr_samples.samples.labels.attribution import (
     action_rows,
     with_keys_of_one_type,
 )
-from ctr_samples.samples.labels.plans import LabelPlan, rounds
+from ctr_samples.samples.labels.plans import LabelPlan, impression_reach, keys_among, rounds, rows_among
 from ctr_samples.samples.period import Day
 from ctr_samples.sparksql.columns import hash_of_fields, quoted
 
@@ -57,20 +56,16 @@ _PLACE = ("_place", "_item")
 
 
 def events_of(
-    source_of: Callable[[str], DataFrame],
-    shown: Impressions,
-    rows: Mapping[str, RowLabel],
-    plans: Sequence[LabelPlan],
-    day: Day,
-    reach: timedelta,
+    source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan], day: Day
 ) -> DataFrame:
-    """The impressions of a day and of ``reach`` around it, and the actions of ``plans``, for :func:`attribute_rows`.
+    """The impressions of a day and of as far around it as they matter, and the actions of ``plans``, for
+    :func:`attribute_rows`.
 
     An impression is a struct ``_shown``, and ``_dropped`` says why it is to be dropped, if it is. ``source_of`` gives a log by
     its name. Lazy.
     """
-    names = list(dict.fromkeys(name for plan in plans for name in plan.keys))
-    lines = _Lines(source_of(shown.source), shown, rows)
+    shown, names, reach = config.impressions, keys_among(plans), impression_reach(config)
+    lines = _Lines(source_of(shown.source), shown, rows_among(config.labels))
     frames = [lines.events(names, [plan for plan in plans if plan.label.source == shown.source])]
     others = of_one_log([plan for plan in plans if plan.label.source != shown.source])
     frames += [action_rows(actions_of(source_of(some[0].label.source), some), names, frames[0]) for some in others]
@@ -114,7 +109,7 @@ class _Lines:
 
     def events(self, names: Sequence[str], plans: Sequence[LabelPlan]) -> DataFrame:
         """The events of all lines: ``names`` are the keys that they need, ``plans`` the labels with actions in this log."""
-        keyed = [(plan, action_keys(self._log, alike[0])) for alike in of_one_log(plans) for plan in alike]
+        keyed = [(alike, action_keys(self._log, alike[0])) for alike in of_one_log(plans)]
         key_types = self._key_types(names, [keys for _, keys in keyed])
         no_line, no_action = F.lit(None).cast(self._type), F.lit(None).cast(ACTION_TYPE)
 
@@ -126,7 +121,7 @@ class _Lines:
 
         is_shown = does_match(self._log, self._shown.where, "impressions.where")
         entries = [F.when(is_shown, entry(self._line, {}, no_action))]
-        for plan, keys in keyed:
+        for plan, keys in [(plan, keys) for alike, keys in keyed for plan in alike]:
             matches = does_match(self._log, plan.label.where, where_of(plan))
             entries.append(F.when(matches, entry(no_line, keys, action_of(self._log, plan))))
         each = self._log.select(F.explode(F.array(*entries)).alias(_ENTRY)).where(F.col(_ENTRY).isNotNull())

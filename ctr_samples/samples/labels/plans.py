@@ -87,6 +87,16 @@ def longest_skew(plans: Sequence[LabelPlan]) -> timedelta:
     return max((plan.label.skew for plan in plans), default=timedelta())
 
 
+def keys_among(plans: Sequence[LabelPlan]) -> list[str]:
+    """The keys of all labels, each once."""
+    return list(dict.fromkeys(name for plan in plans for name in plan.keys))
+
+
+def impression_reach(config: JobConfig) -> timedelta:
+    """How far from the day impressions still matter: they may take an action, or repeat one of the day."""
+    return max(label_reach(plan_labels(config)), config.impressions.dedup or timedelta())
+
+
 def label_reach(plans: Sequence[LabelPlan]) -> timedelta:
     """How far from the day impressions still matter: they may take an action that one of the day would get otherwise."""
     return max((plan.label.window + plan.label.skew for plan in plans), default=timedelta())

@@ -71,20 +71,19 @@ class ViewJoiner:
         return plan_joins([self._facts(name) for name in self._views])
 
     def join(self, impressions: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
-        """Impressions with a struct for each view of the steps. Lazy, but for a count of keys where the log is large."""
-        rows, made_here = impressions, []
+        """Impressions with a struct for each view. Lazy, but for a count of keys where the log is large."""
+        rows = impressions
         for step in steps:
             hot = self._hot_keys(step) if step.method == "union" and self._few is None else None
             made = made_column(step.on)
             if made is not None and made not in rows.columns:
-                made_here.append(made)
                 rows = rows.withColumn(made, made_key(rows, step.on, f"views.{step.views[0]}.on"))
             rows = join_by(step.method, rows, [self._joins[name] for name in step.views], hot)
             for name in step.views:
                 view = self._views[name]
                 if isinstance(view, WindowView):
                     rows = rows.withColumn(name, filled(rows, name, view.aggregates))
-        return rows.drop(*made_here)
+        return rows.select(*impressions.columns, *self._views)
 
     def _join(self, name: str, columns: Sequence[str], source: DataFrame) -> Join:
         view, day = self._views[name], self._inputs.day

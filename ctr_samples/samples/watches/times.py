@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import reduce
 from typing import Literal
 
@@ -22,7 +22,7 @@ from ctr_samples.config import DailyCountView, EventView, History, JobConfig, Sn
 from ctr_samples.config.references import actions_among, inherited
 from ctr_samples.errors import InputError
 from ctr_samples.samples.impressions import does_match
-from ctr_samples.samples.labels import label_reach, plan_labels
+from ctr_samples.samples.labels import impression_reach, label_reach, plan_labels
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.views.aggregates import in_windows
 from ctr_samples.samples.views.keys import key_columns
@@ -78,10 +78,13 @@ def clocks_of(config: JobConfig, day: Day, source: str, use: Use, frame: DataFra
 
 
 def texts_of_times(config: JobConfig, source: str) -> dict[str, str]:
-    """The expressions of the times that are read from a source, by their keys; not the days of snapshots."""
+    """The expressions of the times that are read from a source, each with the first key that has it; not days of snapshots."""
     snapshots = {f"views.{name}.event_time" for name, view in config.views.items() if isinstance(view, SnapshotView)}
-    clocks = _clocks_by_name(config).items()
-    return {name: text for name, (text, of) in clocks if of == source and text and name not in snapshots}
+    texts: dict[str, str] = {}
+    for name, (text, of) in _clocks_by_name(config).items():
+        if of == source and text and name not in snapshots:
+            texts.setdefault(text, name)
+    return texts
 
 
 def of_interest(clocks: Sequence[Clock]) -> Column:
@@ -241,7 +244,7 @@ def _of_impressions(config: JobConfig, day: Day, source: str, frame: DataFrame) 
     impressions = config.impressions
     if impressions.source == source:
         time = time_column(frame, impressions.time, "impressions.time")
-        reach = max(label_reach(plan_labels(config)), impressions.dedup or timedelta())
+        reach = impression_reach(config)
         applies = does_match(frame, impressions.where, "impressions.where")
         yield Clock(
             "impressions.time", impressions.time, time, applies, _or_wrong(day.reaches(time, reach, reach), time)
