@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     BooleanType,
     ByteType,
     DataType,
@@ -204,3 +206,23 @@ def _parse_list(text: Column) -> Column:
         .when(bare.rlike(r"^\[\s*\]$"), F.array().cast("array<string>"))
         .otherwise(F.lit(None))
     )
+
+
+def bytes_of(column: Column, kind: DataType) -> Column:
+    """About how many bytes a value takes in memory; a null takes none."""
+    match kind:
+        case StructType():
+            size = reduce(Column.__add__, [bytes_of(column[f.name], f.dataType) for f in kind.fields], F.lit(0))
+        case MapType():
+            keys, values = F.map_keys(column), F.map_values(column)
+            size = bytes_of(keys, ArrayType(kind.keyType)) + bytes_of(values, ArrayType(kind.valueType))
+        case ArrayType() if isinstance(kind.elementType, StringType | BinaryType | ArrayType | MapType | StructType):
+            sizes = F.transform(column, lambda item: bytes_of(item, kind.elementType))
+            size = F.aggregate(sizes, F.lit(16).cast("bigint"), lambda total, one: total + one)
+        case ArrayType():
+            size = 16 + 8 * F.size(column)
+        case StringType() | BinaryType():
+            size = 16 + F.octet_length(column)
+        case _:
+            size = F.lit(8)
+    return F.coalesce(F.when(column.isNotNull(), size), F.lit(0)).cast("bigint")

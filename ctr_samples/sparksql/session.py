@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -96,6 +97,24 @@ def _local_settings() -> dict[str, str]:
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet}",
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     }
+
+
+def smallest_memory(spark: SparkSession) -> int:
+    """The bytes of memory of the driver, or of an executor if that has less."""
+    conf = spark.sparkContext.getConf()
+    keys = ["spark.driver.memory"]
+    if not conf.get("spark.master", "").startswith("local"):
+        keys.append("spark.executor.memory")
+    return min(_bytes_of(conf.get(key, "1g")) for key in keys)
+
+
+def _bytes_of(text: str) -> int:
+    """A size of memory as Spark writes it: ``512m``, ``4g``, ``8gb``; a bare number counts mebibytes."""
+    written = re.fullmatch(r"(\d+)\s*([kmgtp]?)(b?)", text.strip().lower())
+    assert written is not None, f"Spark has started with {text}"
+    number, unit, byte = written.groups()
+    power = " kmgtp".index(unit or (" " if byte else "m"))
+    return int(number) << 10 * power
 
 
 def make_active(spark: SparkSession) -> None:

@@ -19,12 +19,12 @@ def plan(*views: ViewFacts) -> list[tuple[str, tuple[str, ...]]]:
         (ViewFacts("v", ("user",)), "union"),
         (ViewFacts("v", ("user",), "static", bytes=10**9), "static"),
         (ViewFacts("v", ("user",), "snapshot", bytes=10**9), "snapshots"),
-        (ViewFacts("v", ("user",), bytes=1000, rows_of_a_key=10), "intervals"),
-        (ViewFacts("v", ("user",), "snapshot", bytes=1000, rows_of_a_key=10), "intervals"),
-        (ViewFacts("v", ("user",), bytes=1001, rows_of_a_key=10), "union"),
-        (ViewFacts("v", ("user",), bytes=1000, rows_of_a_key=11), "union"),
-        (ViewFacts("v", ("user",), bytes=1000), "union"),
-        (ViewFacts("v", ("user",), bytes=1, rows_of_a_key=1, method="union"), "union"),
+        (ViewFacts("v", ("user",), bytes_in_memory=1000, rows_of_a_key=10), "intervals"),
+        (ViewFacts("v", ("user",), "snapshot", bytes_in_memory=1000, rows_of_a_key=10), "intervals"),
+        (ViewFacts("v", ("user",), bytes_in_memory=1001, rows_of_a_key=10), "union"),
+        (ViewFacts("v", ("user",), bytes_in_memory=1000, rows_of_a_key=11), "union"),
+        (ViewFacts("v", ("user",), bytes_in_memory=1000), "union"),
+        (ViewFacts("v", ("user",), bytes_in_memory=1, rows_of_a_key=1, method="union"), "union"),
         (ViewFacts("v", ("user",), "snapshot", bytes=10**9, method="union"), "union"),
     ],
 )
@@ -39,7 +39,7 @@ def test_views_of_one_entity_share_a_shuffle_and_small_ones_come_last() -> None:
         ViewFacts("daily", ("user",), "snapshot"),
         ViewFacts("static", ("article",), "static"),
         ViewFacts("counts", ("user",)),
-        ViewFacts("small", ("article",), bytes=1, rows_of_a_key=1),
+        ViewFacts("small", ("article",), bytes_in_memory=1, rows_of_a_key=1),
     ]
     assert plan(*views) == [
         ("union", ("vector",)),
@@ -48,6 +48,15 @@ def test_views_of_one_entity_share_a_shuffle_and_small_ones_come_last() -> None:
         ("static", ("static",)),
         ("intervals", ("small",)),
     ]
+
+
+def test_small_views_are_broadcast_as_long_as_all_of_them_fit_into_memory() -> None:
+    views = [
+        ViewFacts("vector", ("article",), bytes_in_memory=700, rows_of_a_key=3),
+        ViewFacts("profile", ("user",), bytes_in_memory=600, rows_of_a_key=3),
+        ViewFacts("city", ("city",), bytes_in_memory=400, rows_of_a_key=1),
+    ]
+    assert plan(*views) == [("union", ("vector",)), ("intervals", ("profile",)), ("intervals", ("city",))]
 
 
 def test_the_largest_views_are_joined_last() -> None:

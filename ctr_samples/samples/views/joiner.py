@@ -27,13 +27,15 @@ from ctr_samples.samples.views.as_of import (
     view_type,
 )
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
-from ctr_samples.samples.views.as_of.intervals import most_rows_of_a_key
+from ctr_samples.samples.views.as_of.intervals import size_of_view
 from ctr_samples.samples.views.as_of.validity import disjoint, in_sight
 from ctr_samples.samples.views.keys import level_of, made_column, made_key, on_column
 from ctr_samples.samples.views.rows import as_of, lasting, usable, view_rows, within_reach
 from ctr_samples.sparksql.columns import joint_key
+from ctr_samples.sparksql.session import smallest_memory
 
-LIMITS = JoinLimits()
+_SHARE_OF_MEMORY = 16
+"""Views that are broadcast take up to four times their size on the driver, where they are collected."""
 
 
 def declared_facts(config: JobConfig) -> list[ViewFacts]:
@@ -54,9 +56,10 @@ class ViewJoiner:
     def __init__(self, inputs: Inputs, spark: SparkSession, few: DataFrame | None = None) -> None:
         """With ``few`` impressions, which are the only ones to be joined, only rows with their keys are."""
         self._inputs, self._views, self._few = inputs, inputs.config.views, few
-        needed = view_columns(spark, inputs.config)
+        self._needed = view_columns(spark, inputs.config)
+        self._limits = JoinLimits(broadcast_bytes=smallest_memory(spark) // _SHARE_OF_MEMORY)
         self._joins = {
-            name: self._cut(self._join(name, needed[name], inputs.watched(view.source, "views")))
+            name: self._cut(self._join(name, self._needed[name], inputs.watched(view.source, "views")))
             for name, view in self._views.items()
         }
 
@@ -68,7 +71,7 @@ class ViewJoiner:
         """How the views will be joined. Looks at the keys of small views, with a short Spark job for each."""
         if self._few is not None:
             return plan_joins(declared_facts(self._inputs.config))
-        return plan_joins([self._facts(name) for name in self._views])
+        return plan_joins([self._facts(name) for name in self._views], self._limits)
 
     def join(self, impressions: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
         """Impressions with a struct for each view. Lazy, but for a count of keys where the log is large."""
@@ -113,23 +116,23 @@ class ViewJoiner:
         return self._join(name, [], self._inputs.plain(self._views[name].source)).features
 
     def _facts(self, name: str) -> ViewFacts:
-        view = self._views[name]
-        size = None if view.counted is not None else self._inputs.sources[view.source].bytes
-        rows = None
-        if (
-            size is not None
-            and size <= LIMITS.broadcast_bytes
-            and not isinstance(view, StaticView)
-            and view.method is None
-        ):
-            rows = most_rows_of_a_key(self._keys(name))
-        return replace(_declared(self._inputs.config, name), bytes=size, rows_of_a_key=rows)
+        view, declared = self._views[name], _declared(self._inputs.config, name)
+        if view.counted is not None:
+            return declared
+        files = self._inputs.sources[view.source].bytes
+        facts = replace(declared, bytes=files)
+        if files is None or files > self._limits.broadcast_bytes or isinstance(view, StaticView) or view.method:
+            return facts
+        size = size_of_view(self._join(name, self._needed[name], self._inputs.plain(view.source)).features)
+        return replace(facts, bytes_in_memory=size.bytes_in_memory, rows_of_a_key=size.rows_of_a_key)
 
     def _hot_keys(self, step: JoinStep) -> HotKeys | None:
         """The keys of a join that have too many rows for one task; measured where the log is large."""
         shown, day = self._inputs.config.impressions, self._inputs.day
         log = self._inputs.sources[shown.source]
-        if day.slices(LIMITS.slices) is None or (log.bytes is not None and log.bytes < LIMITS.measured_bytes):
+        if day.slices(self._limits.slices) is None or (
+            log.bytes is not None and log.bytes < self._limits.measured_bytes
+        ):
             return None
         views = [(self._keys(name), KEY, 1.0) for name in step.views]
         if any("." in part for part in step.on):
@@ -137,13 +140,13 @@ class ViewJoiner:
             return self._sliced(measure_hot_keys(views, 1))
         if shown.shown_key in step.on and len(step.on) > 1:
             return None  # nobody sees one thing so often
-        named = keys_shown(self._inputs.sample(shown.source, LIMITS.sample), shown, day, step.on)
+        named = keys_shown(self._inputs.sample(shown.source, self._limits.sample), shown, day, step.on)
         on = named.select(joint_key([F.col(name) for name in step.on]).alias(KEY))
-        return self._sliced(measure_hot_keys([(on, KEY, LIMITS.sample), *views], LIMITS.rows_of_a_hot_key))
+        return self._sliced(measure_hot_keys([(on, KEY, self._limits.sample), *views], self._limits.rows_of_a_hot_key))
 
     def _sliced(self, keys: tuple[str, ...]) -> HotKeys | None:
-        cut = self._inputs.day.slices(LIMITS.slices)
-        return None if cut is None else HotKeys(keys, *cut, LIMITS.slices)
+        cut = self._inputs.day.slices(self._limits.slices)
+        return None if cut is None else HotKeys(keys, *cut, self._limits.slices)
 
 
 def with_keys_of(few: DataFrame | None, on: Sequence[str], rows: DataFrame, key: str) -> DataFrame:

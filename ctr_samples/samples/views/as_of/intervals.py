@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ctr_samples.samples.views.as_of.ranked_rows import (
     KEY,
     MOMENT,
+    PAYLOAD,
     RANK,
     ROW,
     Join,
@@ -16,7 +19,10 @@ from ctr_samples.samples.views.as_of.ranked_rows import (
     view_struct,
     with_latest_snapshot,
 )
-from ctr_samples.sparksql.columns import same_key_type
+from ctr_samples.sparksql.columns import bytes_of, same_key_type
+
+_BYTES_OF_A_ROW = 100
+"""Of a broadcast row, without its payload: its key, its times, and its place in the hash table."""
 
 
 def join_by_intervals(impressions: DataFrame, join: Join) -> DataFrame:
@@ -37,10 +43,20 @@ def join_by_intervals(impressions: DataFrame, join: Join) -> DataFrame:
     return joined.select(*[F.col(f"`{c}`") for c in impressions.columns], view)
 
 
-def most_rows_of_a_key(features: DataFrame) -> int:
-    """How many rows the key with the most of them has; 0 without rows. Runs a Spark job."""
-    most = features.groupBy(KEY).count().agg(F.max("count")).first()
-    return most[0] or 0 if most else 0
+@dataclass(frozen=True, slots=True)
+class ViewSize:
+    """What broadcasting a view costs: the rows of the key with the most of them, and about how many bytes all take."""
+
+    rows_of_a_key: int
+    bytes_in_memory: int
+
+
+def size_of_view(features: DataFrame) -> ViewSize:
+    """The size of a view, whose payload has the columns that are joined. Runs a Spark job."""
+    payload = F.lit(_BYTES_OF_A_ROW) + bytes_of(F.col(PAYLOAD), features.schema[PAYLOAD].dataType)
+    keys = features.groupBy(KEY).agg(F.count(F.lit(1)).alias("rows"), F.sum(payload).alias("bytes"))
+    most = keys.agg(F.max("rows"), F.sum("bytes")).first()
+    return ViewSize(most[0] or 0, most[1] or 0) if most else ViewSize(0, 0)
 
 
 def _intervals(rows: DataFrame, in_order: bool) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
@@ -15,15 +15,16 @@ class ViewFacts:
     """What is known of a view before it is joined.
 
     ``on`` is what it is joined on, and ``level`` the length of the chain of views that must be joined before it, since each
-    gives the next a key. ``bytes`` is the size of its files, None where that cannot be told (tables, views counted from a log);
-    ``rows_of_a_key`` the greatest number of rows that one key has, None where nobody counted. ``method`` is what the
-    configuration asks for.
+    gives the next a key. ``bytes`` is the size of its files, None where that cannot be told (tables, views counted from a log).
+    ``bytes_in_memory`` and ``rows_of_a_key``, the greatest number of rows that one key has, are None where nobody counted.
+    ``method`` is what the configuration asks for.
     """
 
     name: str
     on: tuple[str, ...]
     kind: Literal["static", "snapshot", "rows"] = "rows"
     bytes: int | None = None
+    bytes_in_memory: int | None = None
     rows_of_a_key: int | None = None
     method: Method | None = None
     level: int = 0
@@ -33,12 +34,13 @@ class ViewFacts:
 class JoinLimits:
     """Up to which size a view is broadcast, and from which size of the log on hot keys are looked for.
 
-    A view is broadcast if its files have at most ``broadcast_bytes`` and no impression has to look at more than
-    ``rows_of_a_key`` intervals. Where the impressions' log has ``measured_bytes`` or cannot be measured, keys with about
-    ``rows_of_a_hot_key`` rows, judged by a ``sample`` of the log, are cut into ``slices`` of the day.
+    The smallest views are broadcast, as long as all of them together take at most ``broadcast_bytes`` in memory and no
+    impression has to look at more than ``rows_of_a_key`` intervals. Where the impressions' log has ``measured_bytes`` or cannot
+    be measured, keys with about ``rows_of_a_hot_key`` rows, judged by a ``sample`` of the log, are cut into ``slices`` of the
+    day.
     """
 
-    broadcast_bytes: int = 8 * 2**20
+    broadcast_bytes: int = 64 * 2**20
     rows_of_a_key: int = 64
     measured_bytes: int = 256 * 2**20
     rows_of_a_hot_key: int = 500_000
@@ -68,8 +70,9 @@ def plan_joins(views: Sequence[ViewFacts], limits: JoinLimits = JoinLimits()) ->
     by key, so that they do not carry the columns of what is broadcast through those shuffles.
     """
     steps: list[JoinStep] = []
+    broadcast = _broadcast(views, limits)
     for level in range(1 + max((view.level for view in views), default=0)):
-        steps += _one_level([view for view in views if view.level == level], limits)
+        steps += _one_level([view for view in views if view.level == level], broadcast)
     return tuple(steps)
 
 
@@ -80,8 +83,20 @@ def described(steps: Sequence[JoinStep]) -> Iterator[str]:
         yield f"{number}. {', '.join(step.views)} by {_WORDS[step.method]} on the {on}: {step.reason}"
 
 
-def _one_level(views: Sequence[ViewFacts], limits: JoinLimits) -> Iterator[JoinStep]:
-    chosen = [(view, *_method(view, limits)) for view in views]
+def _broadcast(views: Sequence[ViewFacts], limits: JoinLimits) -> set[str]:
+    """The names of the views that are small enough, taken together."""
+    names, total = set(), 0
+    for view in sorted(views, key=lambda view: (view.bytes_in_memory or 0, view.name)):
+        if view.bytes_in_memory is None or view.rows_of_a_key is None or view.rows_of_a_key > limits.rows_of_a_key:
+            continue
+        total += view.bytes_in_memory
+        if total <= limits.broadcast_bytes:
+            names.add(view.name)
+    return names
+
+
+def _one_level(views: Sequence[ViewFacts], broadcast: Collection[str]) -> Iterator[JoinStep]:
+    chosen = [(view, *_method(view, view.name in broadcast)) for view in views]
     together = sorted((view for view, method, _ in chosen if method == "union"), key=lambda view: view.on)
     shared = [(on, list(group)) for on, group in groupby(together, key=lambda view: view.on)]
     # The columns of the first travel through the shuffles of those behind it, so the largest comes last.
@@ -103,22 +118,14 @@ _UNION = "one shuffle of impressions and rows"
 _SHARED = "one shuffle for all of them"
 
 
-def _method(view: ViewFacts, limits: JoinLimits) -> tuple[Method, str]:
+def _method(view: ViewFacts, is_small: bool) -> tuple[Method, str]:
     if view.kind == "static":
         return "static", "it has no times"
     if view.method is not None:
         return view.method, "the configuration asks for it"
-    if _is_small(view, limits):
-        return "intervals", f"it is small ({view.bytes:,} bytes, at most {view.rows_of_a_key:,} row(s) per key)"
+    if is_small:
+        size = f"{view.bytes_in_memory:,} bytes, at most {view.rows_of_a_key:,} row(s) per key"
+        return "intervals", f"it is small ({size})"
     if view.kind == "snapshot":
         return "snapshots", "all rows of a snapshot become known at once"
     return "union", ""
-
-
-def _is_small(view: ViewFacts, limits: JoinLimits) -> bool:
-    return (
-        view.bytes is not None
-        and view.bytes <= limits.broadcast_bytes
-        and view.rows_of_a_key is not None
-        and view.rows_of_a_key <= limits.rows_of_a_key
-    )
