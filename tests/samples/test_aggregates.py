@@ -16,11 +16,11 @@ from ctr_samples.config import Aggregates, JobConfig, WindowView
 from ctr_samples.config.references import check_references
 from ctr_samples.config.units import format_duration
 from ctr_samples.samples.period import Day
-from ctr_samples.samples.views.aggregates import filled, in_reach, reach
+from ctr_samples.samples.views.aggregates import counted_rows, filled, in_reach, known_step, reach
 from ctr_samples.samples.views.as_of import AsOf, Join
 from ctr_samples.samples.views.as_of.intervals import join_by_intervals
 from ctr_samples.samples.views.as_of.union import join_by_union
-from ctr_samples.samples.views.rows import usable, view_rows, within_reach
+from ctr_samples.samples.views.rows import usable, view_rows, view_steps, within_reach
 from ctr_samples.sparksql.columns import joint_key
 
 Frame = Callable[..., DataFrame]
@@ -52,6 +52,12 @@ def log(frame: Frame, rows: Log) -> DataFrame:
     return frame(schema, [(item, time and moment(time), *rest) for item, time, *rest in rows])
 
 
+def of_day(rows: DataFrame, how: WindowView, day: Day, zone: str, columns: Sequence[str]) -> DataFrame:
+    """The rows of a view that impressions of a day are joined to."""
+    steps = in_reach(view_steps(rows, "v", how), how, day, zone)
+    return counted_rows(steps, how, columns, known_step(how, day, zone))
+
+
 def seen(
     frame: Frame, rows: Log, shown: Sequence[tuple[str, int | None]], how: WindowView, by: Any = join_by_union
 ) -> list[Any]:
@@ -62,8 +68,8 @@ def seen(
             "impression"
         )
     )
-    source = in_reach(log(frame, rows), how, DAY, "views.v")
-    features = within_reach(usable(view_rows(source, "v", how, how.aggregates.column_names)), DAY, reach(how))
+    counted = of_day(log(frame, rows), how, DAY, "UTC", how.aggregates.column_names)
+    features = within_reach(usable(counted), DAY, reach(how))
     join = Join(AsOf("v", "impression.article", None), features)
     joined = by(left, [join]) if by is join_by_union else by(left, join)
     whole = joined.withColumn("v", filled(joined, "v", how.aggregates))
@@ -194,7 +200,7 @@ def test_the_longest_window_is_read_whole_also_over_a_day_of_25_hours(frame: Fra
     own, how = Day.of(date(2019, 10, 28), "Europe/Stockholm"), view("1d", "1d", delay="1m")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Stockholm")
     try:
-        counted = view_rows(in_reach(rows, how, own, "views.v"), "v", how, ["clicks_1d"])
+        counted = of_day(rows, how, own, "Europe/Stockholm", ["clicks_1d"])
         known = usable(counted).where(F.col("available_time") <= F.lit(own.start))
         assert [r.payload.clicks_1d for r in known.orderBy(F.desc("event_time")).collect()][:1] == [2]
     finally:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Self
+from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -36,59 +38,119 @@ from ctr_samples.sparksql.expressions import typed_expression
 _DAY = timedelta(days=1)
 _MICROSECOND = timedelta(microseconds=1)
 ROWS = "rows of the source"
-_STEP, _AT, _WHICH, _VALUE, _LEAVES = "_step", "_at", "_which", "_value", "_leaves"
+STEP, WHICH, VALUE = "_step", "_which", "_value"
+"""Columns of steps, besides the key: the number of the step, and of a distinct count which one and which value (or 0, null)."""
+
+_AT, _LEAVES = "_at", "_leaves"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
+class _Measures:
     """The columns of the source that are counted, summed, and counted as distinct values."""
 
     counts: Mapping[str, Column]
     sums: Mapping[str, Column] = field(default_factory=dict)
     distinct: Mapping[str, Column] = field(default_factory=dict)
 
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """What a view counts, by name, over which windows and in which steps."""
+
+    step: timedelta
+    windows: tuple[timedelta, ...]
+    counts: tuple[str, ...]
+    sums: tuple[str, ...] = ()
+    distinct: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, view: WindowView | DailyCountView) -> Self:
+        """What a view counts. Counts by day are windows of whole days, in steps of a day."""
+        if isinstance(view, DailyCountView):
+            return cls(_DAY, (view.daily_counts.days * _DAY,), tuple(view.daily_counts.counts))
+        counted = view.aggregates
+        return cls(counted.step, counted.windows, tuple(counted.counts), tuple(counted.sums), tuple(counted.distinct))
+
     @property
-    def names(self) -> list[str]:
-        """All of them, in order."""
-        return [*self.counts, *self.sums, *self.distinct]
+    def measures(self) -> list[str]:
+        """All that is counted, and first the rows themselves."""
+        return [ROWS, *self.counts, *self.sums, *self.distinct]
+
+    def step_at(self, instant: datetime, zone: str) -> int:
+        """The number of the step that an instant lies in."""
+        if self.step == _DAY:
+            return (instant.astimezone(ZoneInfo(zone)).date() - _EPOCH.date()).days
+        return (instant - _EPOCH) // self.step
 
 
-def windowed_rows(
-    source: DataFrame, rows: DataFrame, key: Column, view: WindowView, columns: Sequence[str], where: str
+def steps_of(
+    source: DataFrame, rows: DataFrame, key: Column, view: WindowView | DailyCountView, where: str
 ) -> DataFrame:
-    """The rows of a view with ``aggregates``: ``key``, both times, ``gone`` and ``payload`` with just ``columns``.
+    """What each key did in each step, one row; and for each value of a distinct count a row of its own.
+
+    Rows without a key or a time count nothing. Steps are whole numbers: see :func:`instant_of`. Rows of several frames of
+    steps, as of two days of a log, may be put together.
+    """
+    time = time_column(source, view.event_time, f"{where}.event_time")
+    return _by_step(rows, key, time, _measures(source, view, where), Counting.of(view).step)
+
+
+def counted_rows(
+    steps: DataFrame, view: WindowView | DailyCountView, columns: Sequence[str], known: int | None = None
+) -> DataFrame:
+    """The rows of a view of :func:`steps_of`, with just some ``columns``.
+
+    Of all that was ``known`` at a step, which is to be known when the first impression comes, only the sum is listed.
+    """
+    if isinstance(view, DailyCountView):
+        counted = _daily_rows(steps, view, columns, known)
+        return counted.select(KEY, EVENT_TIME, later(F.col(EVENT_TIME), view.delay).alias(AVAILABLE_TIME), PAYLOAD)
+    return _windowed_rows(steps, view, columns, known)
+
+
+def in_reach(steps: DataFrame, view: WindowView | DailyCountView, day: Day, zone: str) -> DataFrame:
+    """The steps that can lie in a window of some impression of the day. Counts by day may be older than their window."""
+    if day.start is None or day.end is None or isinstance(view, DailyCountView):
+        return steps
+    counting = Counting.of(view)
+    first, last = counting.step_at(day.start - reach(view), zone), counting.step_at(day.end, zone)
+    return steps.where(F.col(STEP).between(first, last))
+
+
+def known_step(view: WindowView | DailyCountView, day: Day, zone: str) -> int | None:
+    """The last step whose beginning was known when the day began; None for all time."""
+    return None if day.start is None else Counting.of(view).step_at(day.start - view.delay, zone)
+
+
+def _windowed_rows(steps: DataFrame, view: WindowView, columns: Sequence[str], known: int | None) -> DataFrame:
+    """The rows of a view with ``aggregates``: ``key``, both times, ``gone`` and ``payload``.
 
     A row is true as of the last microsecond of its step, so that an impression at the next one sees it.
     """
     aggregates = view.aggregates
-    time = time_column(source, view.event_time, f"{where}.event_time")
-    measures = _measures(source, aggregates, f"{where}.aggregates")
-    changed = changes(rows, key, time, measures, aggregates.windows, aggregates.step)
-    known = instant_of(F.col(_AT), aggregates.step)
+    changed = _changes(steps, Counting.of(view), known)
+    began = instant_of(F.col(_AT), aggregates.step)
     values = _values(aggregates, lambda name, number: F.col(_measure(name, number)))
     return changed.select(
         KEY,
-        later(known, -_MICROSECOND).alias(EVENT_TIME),
-        later(known, view.delay).alias(AVAILABLE_TIME),
+        later(began, -_MICROSECOND).alias(EVENT_TIME),
+        later(began, view.delay).alias(AVAILABLE_TIME),
         (F.col(_measure(ROWS, aggregates.windows.index(aggregates.longest))) == 0).alias(GONE),
         F.struct(*[values[column].alias(column) for column in columns]).alias(PAYLOAD),
     )
 
 
-def daily_rows(
-    source: DataFrame, rows: DataFrame, key: Column, view: DailyCountView, columns: Sequence[str], where: str
-) -> DataFrame:
+def _daily_rows(steps: DataFrame, view: DailyCountView, columns: Sequence[str], known: int | None) -> DataFrame:
     """The rows of ``daily_counts``: ``key``, ``event_time`` and ``payload``; one for each midnight on which something counts.
 
     A key whose window becomes empty has one more row that says so.
     """
     counted = view.daily_counts
-    time = time_column(source, view.event_time, f"{where}.event_time")
-    counts = {n: boolean_column(source, e, f"{where}.daily_counts.counts.{n}") for n, e in counted.counts.items()}
-    changed = changes(rows, key, time, Measures(counts), (counted.days * _DAY,), _DAY)
+    changed = _changes(steps, Counting.of(view), known)
     following = F.lead(_AT).over(Window.partitionBy(KEY).orderBy(_AT))
     last = F.when(F.col(_measure(ROWS, 0)) > 0, following - 1).otherwise(F.col(_AT))
-    values = {name: F.col(_measure(name, 0)) for name in counts}
+    values = {name: F.col(_measure(name, 0)) for name in counted.counts}
     values |= {name: smoothed(rate, values[rate.count], values[rate.of]) for name, rate in counted.rates.items()}
     payload = F.struct(*[values[column].alias(column) for column in columns]).alias(PAYLOAD)
     midnights = changed.withColumn("_last", last).select(
@@ -103,11 +165,6 @@ def reach(view: WindowView) -> timedelta:
     # A calendar day may have 25 hours.
     slack = timedelta(hours=2) if aggregates.step == _DAY else timedelta()
     return aggregates.longest + view.delay + aggregates.step + slack
-
-
-def in_reach(source: DataFrame, view: WindowView, day: Day, where: str) -> DataFrame:
-    """The rows of the source that can lie in a window of some impression of the day."""
-    return source.where(in_windows(time_column(source, view.event_time, f"{where}.event_time"), view, day))
 
 
 def in_windows(time: Column, view: WindowView, day: Day) -> Column:
@@ -127,22 +184,24 @@ def filled(joined: DataFrame, name: str, aggregates: Aggregates) -> Column:
     return F.struct(*values).alias(name)
 
 
-def changes(
-    rows: DataFrame, key: Column, time: Column, measures: Measures, windows: tuple[timedelta, ...], step: timedelta
-) -> DataFrame:
+def _changes(steps: DataFrame, counting: Counting, known: int | None) -> DataFrame:
     """``key``, ``_at`` (the first step that sees it), and a column for each measure and window from then on.
 
-    All rows are one more measure. Rows without a key or a time count nothing. Steps are whole numbers: see :func:`instant_of`.
+    What changed up to the step that is ``known`` is one row, with the last of these changes as its ``_at``.
     """
-    steps = [window // step for window in windows]
-    per_step = _by_step(rows, key, time, measures, step)
-    entering = F.explode(F.array(*[F.lit(n) for n in range(-1, len(steps))])).alias(_LEAVES)
-    moved = F.element_at(F.array(F.lit(0), *[F.lit(s) for s in steps]), F.col(_LEAVES) + 2)
-    both = per_step.select("*", entering).withColumn(_AT, F.col(_STEP) + 1 + moved)
+    if counting.distinct:
+        steps = _with_neighbours(steps)
+    lengths = [window // counting.step for window in counting.windows]
+    entering = F.explode(F.array(*[F.lit(n) for n in range(-1, len(lengths))])).alias(_LEAVES)
+    moved = F.element_at(F.array(F.lit(0), *[F.lit(s) for s in lengths]), F.col(_LEAVES) + 2)
+    both = steps.select("*", entering).withColumn(_AT, F.col(STEP) + 1 + moved)
     deltas = {
-        _measure(m, n): _delta(m, n, steps[n], measures) for m in [ROWS, *measures.names] for n in range(len(steps))
+        _measure(m, n): _delta(m, n, lengths[n], counting) for m in counting.measures for n in range(len(lengths))
     }
-    at_step = both.groupBy(KEY, _AT).agg(*[F.sum(delta).alias(name) for name, delta in deltas.items()])
+    each = F.col(_AT) if known is None else F.greatest(_AT, F.lit(known))
+    at_step = both.groupBy(KEY, each.alias("_each")).agg(
+        F.max(_AT).alias(_AT), *[F.sum(delta).alias(name) for name, delta in deltas.items()]
+    )
     until = Window.partitionBy(KEY).orderBy(_AT).rowsBetween(Window.unboundedPreceding, 0)
     return at_step.select(KEY, _AT, *[F.sum(name).over(until).alias(name) for name in deltas])
 
@@ -159,8 +218,13 @@ def smoothed(rate: Rate, count: Column, of: Column) -> Column:
     return (count + F.lit(rate.prior * rate.strength)) / (of + F.lit(rate.strength))
 
 
-def _measures(source: DataFrame, aggregates: Aggregates, where: str) -> Measures:
-    return Measures(
+def _measures(source: DataFrame, view: WindowView | DailyCountView, where: str) -> _Measures:
+    if isinstance(view, DailyCountView):
+        where = f"{where}.daily_counts"
+        counts = view.daily_counts.counts
+        return _Measures({n: boolean_column(source, e, f"{where}.counts.{n}") for n, e in counts.items()})
+    aggregates, where = view.aggregates, f"{where}.aggregates"
+    return _Measures(
         {n: boolean_column(source, e, f"{where}.counts.{n}") for n, e in aggregates.counts.items()},
         {n: _exact(source, e, f"{where}.sums.{n}") for n, e in aggregates.sums.items()},
         {n: key_column(source, e, f"{where}.distinct.{n}").cast("string") for n, e in aggregates.distinct.items()},
@@ -175,51 +239,46 @@ def _exact(source: DataFrame, text: str, where: str) -> Column:
     return number_column(source, text, where).try_cast("decimal(28,9)")
 
 
-def _by_step(rows: DataFrame, key: Column, time: Column, measures: Measures, step: timedelta) -> DataFrame:
-    """What each key did in each step, one row; and for each value of a distinct count a row of its own.
-
-    ``_before`` and ``_after`` say how many steps ago and in how many steps the same value came, and comes again.
-    """
+def _by_step(rows: DataFrame, key: Column, time: Column, measures: _Measures, step: timedelta) -> DataFrame:
     number = F.unix_date(F.to_date(time)) if step == _DAY else F.floor(F.unix_micros(time) / F.lit(micros_of(step)))
     values = [F.lit(None).cast("string"), *measures.distinct.values()]
-    kinds = [F.struct(F.lit(n).alias(_WHICH), value.alias(_VALUE)) for n, value in enumerate(values)]
+    kinds = [F.struct(F.lit(n).alias(WHICH), value.alias(VALUE)) for n, value in enumerate(values)]
     placed = rows.select(
         key.alias(KEY),
-        number.cast("bigint").alias(_STEP),
-        *[column.alias(_own(name)) for name, column in {**measures.counts, **measures.sums}.items()],
+        number.cast("bigint").alias(STEP),
+        *[column.alias(own(name)) for name, column in {**measures.counts, **measures.sums}.items()],
         F.inline(F.array(*kinds)),
-    ).where(F.col(KEY).isNotNull() & F.col(_STEP).isNotNull() & ((F.col(_WHICH) == 0) | F.col(_VALUE).isNotNull()))
-    grouped = placed.groupBy(KEY, _WHICH, _VALUE, _STEP).agg(
-        F.count_if(F.col(_WHICH) == 0).alias(_own(ROWS)),
-        *[F.count_if((F.col(_WHICH) == 0) & F.col(_own(n))).alias(_own(n)) for n in measures.counts],
-        *[
-            F.coalesce(F.sum(F.when(F.col(_WHICH) == 0, F.col(_own(n)))), F.lit(0)).alias(_own(n))
-            for n in measures.sums
-        ],
-    )
-    if not measures.distinct:
-        return grouped
-    of_value = Window.partitionBy(KEY, _WHICH, _VALUE).orderBy(_STEP)
-    return grouped.withColumns(
-        {
-            "_before": F.col(_STEP) - F.lag(_STEP).over(of_value),
-            "_after": F.lead(_STEP).over(of_value) - F.col(_STEP),
-        }
+    ).where(F.col(KEY).isNotNull() & F.col(STEP).isNotNull() & ((F.col(WHICH) == 0) | F.col(VALUE).isNotNull()))
+    return placed.groupBy(KEY, WHICH, VALUE, STEP).agg(
+        F.count_if(F.col(WHICH) == 0).alias(own(ROWS)),
+        *[F.count_if((F.col(WHICH) == 0) & F.col(own(n))).alias(own(n)) for n in measures.counts],
+        *[F.coalesce(F.sum(F.when(F.col(WHICH) == 0, F.col(own(n)))), F.lit(0)).alias(own(n)) for n in measures.sums],
     )
 
 
-def _delta(name: str, number: int, length: int, measures: Measures) -> Column:
+def _with_neighbours(steps: DataFrame) -> DataFrame:
+    """``_before`` and ``_after`` say how many steps ago and in how many steps the same value came, and comes again.
+
+    Of two rows of one step, which two frames of steps may have, the first enters and the last leaves.
+    """
+    of_value = Window.partitionBy(KEY, WHICH, VALUE).orderBy(STEP)
+    return steps.withColumns(
+        {"_before": F.col(STEP) - F.lag(STEP).over(of_value), "_after": F.lead(STEP).over(of_value) - F.col(STEP)}
+    )
+
+
+def _delta(name: str, number: int, length: int, counting: Counting) -> Column:
     """What a row of a step adds to a measure in one window when it enters, and takes away when it leaves."""
     enters, leaves = F.col(_LEAVES) == -1, F.col(_LEAVES) == number
-    if name not in measures.distinct:
-        return F.when(enters, F.col(_own(name))).when(leaves, -F.col(_own(name))).otherwise(0)
-    mine = F.col(_WHICH) == 1 + list(measures.distinct).index(name)
+    if name not in counting.distinct:
+        return F.when(enters, F.col(own(name))).when(leaves, -F.col(own(name))).otherwise(0)
+    mine = F.col(WHICH) == 1 + counting.distinct.index(name)
     new = F.coalesce(F.col("_before") > length, F.lit(True))
     gone = F.coalesce(F.col("_after") > length, F.lit(True))
     return F.when(mine & enters & new, 1).when(mine & leaves & gone, -1).otherwise(0)
 
 
-def _own(name: str) -> str:
+def own(name: str) -> str:
     """The column of a measure in a step; it cannot meet another one, whatever the configuration calls it."""
     return f"of {name}"
 

@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ctr_samples.config import JobConfig, SnapshotView, StaticView, View, WindowView
+from ctr_samples.config import DailyCountView, JobConfig, SnapshotView, StaticView, View, WindowView
 from ctr_samples.samples.features import IMPRESSION, view_columns
 from ctr_samples.samples.impressions import keys_shown
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.views.aggregates import filled, in_reach, reach
+from ctr_samples.samples.views.aggregates import counted_rows, filled, in_reach, known_step, reach
 from ctr_samples.samples.views.as_of import (
     KEY,
     VALID_TO,
@@ -30,7 +30,7 @@ from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
 from ctr_samples.samples.views.as_of.intervals import size_of_view
 from ctr_samples.samples.views.as_of.validity import disjoint, in_sight
 from ctr_samples.samples.views.keys import level_of, made_column, made_key, on_column
-from ctr_samples.samples.views.rows import as_of, lasting, usable, view_rows, within_reach
+from ctr_samples.samples.views.rows import as_of, lasting, usable, view_rows, view_steps, within_reach
 from ctr_samples.sparksql.columns import joint_key
 from ctr_samples.sparksql.session import smallest_memory
 
@@ -90,11 +90,17 @@ class ViewJoiner:
 
     def _join(self, name: str, columns: Sequence[str], source: DataFrame) -> Join:
         view, day = self._views[name], self._inputs.day
-        back = view.max_age
-        if isinstance(view, WindowView):
-            source, back = in_reach(source, view, day, f"views.{name}"), reach(view)
-        near = within_reach(usable(view_rows(source, name, view, columns)), day, back)
+        if isinstance(view, WindowView | DailyCountView):
+            rows = self._counted(view, view_steps(source, name, view), columns)
+        else:
+            rows = view_rows(source, name, view, columns)
+        back = reach(view) if isinstance(view, WindowView) else view.max_age
+        near = within_reach(usable(rows), day, back)
         return Join(as_of(name, view, on_column(view.joined_on)), self._of_few(view, near))
+
+    def _counted(self, view: WindowView | DailyCountView, steps: DataFrame, columns: Sequence[str]) -> DataFrame:
+        day, zone = self._inputs.day, self._inputs.config.timezone
+        return counted_rows(in_reach(steps, view, day, zone), view, columns, known_step(view, day, zone))
 
     def _of_few(self, view: View, rows: DataFrame) -> DataFrame:
         """The rows that the few impressions need, where that can be told: a key of another view is not yet known, and all rows

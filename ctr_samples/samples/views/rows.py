@@ -15,7 +15,7 @@ from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import InputError
 from ctr_samples.samples.impressions import matching_rows
 from ctr_samples.samples.period import Day
-from ctr_samples.samples.views.aggregates import daily_rows, windowed_rows
+from ctr_samples.samples.views.aggregates import counted_rows, steps_of
 from ctr_samples.samples.views.as_of import (
     AVAILABLE_TIME,
     CLOSED,
@@ -46,17 +46,14 @@ def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) 
 
     Rows without a key or a time are still there; :func:`usable` removes them.
     """
+    if isinstance(view, WindowView | DailyCountView):
+        return counted_rows(view_steps(source, name, view), view, columns)
     where = f"views.{name}"
     rows = matching_rows(source, view.where, f"{where}.where")
     key = joint_key(key_columns(source, view, where))
     match view:
         case StaticView():
             return rows.select(key.alias(KEY), _payload(source, columns, where).alias(PAYLOAD))
-        case WindowView():
-            return windowed_rows(source, rows, key, view, columns, where)
-        case DailyCountView():
-            counted = daily_rows(source, rows, key, view, columns, where)
-            return counted.select(KEY, EVENT_TIME, later(F.col(EVENT_TIME), view.delay).alias(AVAILABLE_TIME), PAYLOAD)
         case SnapshotView():
             event_time, available_time = _snapshot_clocks(source, view, where)
         case EventView():
@@ -82,6 +79,13 @@ def has_readable_end(source: DataFrame, view: EventView, where: str) -> Column:
             written, _ = typed_expression(source, text, f"{where}.{key}")
             readable &= written.isNull() | time_column(source, text, f"{where}.{key}").isNotNull()
     return readable
+
+
+def view_steps(source: DataFrame, name: str, view: WindowView | DailyCountView) -> DataFrame:
+    """What a view counts of a source, step by step: see :func:`steps_of`."""
+    where = f"views.{name}"
+    rows = matching_rows(source, view.where, f"{where}.where")
+    return steps_of(source, rows, joint_key(key_columns(source, view, where)), view, where)
 
 
 def usable(rows: DataFrame) -> DataFrame:
