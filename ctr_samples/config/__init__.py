@@ -5,7 +5,7 @@
     job.py                  the root
     source.py  view.py      unions of kinds, told apart by their keys; kinds.py says which, and names both when keys are mixed
     grain.py                what fits a day, an hour or the whole log only
-    impressions.py  label.py  history.py  counting.py  split.py  output.py  quality.py  fitted.py
+    impressions.py  label.py  history.py  counting.py  split.py  output.py  quality.py  fitted.py  state.py
     feature.py              one feature, and in feature_conflicts.py which of its keys contradict each other
     references.py, feature_checks.py    what ties keys to other parts of the file
     loading.py              from YAML to the models

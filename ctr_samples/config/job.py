@@ -17,6 +17,7 @@ from ctr_samples.config.output import Output
 from ctr_samples.config.quality import Quality
 from ctr_samples.config.source import Source
 from ctr_samples.config.split import Sampling, Split
+from ctr_samples.config.state import State
 from ctr_samples.config.view import View
 
 
@@ -41,6 +42,9 @@ class JobConfig(Model):
     split: Split = Field(Split(), description="Train, eval and test.")
     sampling: Sampling | None = Field(None, description="Fewer negatives to train on.")
     output: Output = Field(description="Where the samples go.")
+    state: State | None = Field(
+        None, description="What is kept from one run to the next. Changes no byte of the samples."
+    )
     quality: Quality = Field(Quality(), description="How much a day may differ from earlier ones.")
 
     @field_validator("timezone")

@@ -8,8 +8,9 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Self
 
 from pyspark.sql import SparkSession
@@ -18,6 +19,7 @@ from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.config.references import actions_among
 from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import DamagedFile
 from ctr_samples.job.accounting import Accounting
 from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.gate import check_accepted, judge, wanted_of
@@ -32,6 +34,7 @@ from ctr_samples.samples.builder import SampleBuilder, SamplePlan
 from ctr_samples.samples.features import HOUR, USER, contract_of
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.partials import Partials
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.sampling import sampling_facts
 from ctr_samples.samples.sink import SinkPlan, write_shards
@@ -39,6 +42,7 @@ from ctr_samples.samples.views.as_of import described
 from ctr_samples.samples.watches.leak_canary import check_canaries
 from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, open_storage, require_generation
 from ctr_samples.shards.clean import Retention
+from ctr_samples.shards.partials import drop_damaged
 from ctr_samples.sparksql.releases import without_call_sites
 from ctr_samples.sparksql.session import make_active, run_session
 from ctr_samples.sparksql.software import versions
@@ -78,7 +82,21 @@ def run(
     warn_of_event_log(spark, loaded, reporter or Silent())
     with planning(spark, loaded):
         back = look_back(loaded.config, run_date, known_by, as_of_generation)
-        return _run(spark, loaded, run_date, force, accept, back, reporter or Silent(), before_verdict)
+        once = partial(_run, spark, loaded, run_date, force, accept, back, reporter or Silent(), before_verdict)
+        try:
+            return once()
+        except DamagedFile as error:
+            if not repaired(loaded.config, reporter or Silent(), error):
+                raise
+        return once()
+
+
+def repaired(config: JobConfig, reporter: Reporter, error: DamagedFile) -> bool:
+    """Whether partial results were damaged, and are gone now, so that another try makes them anew."""
+    dropped = [] if config.state is None else drop_damaged(open_storage(config.state.path))
+    if dropped:
+        reporter.warn(str(error))
+    return bool(dropped)
 
 
 @contextmanager
@@ -111,6 +129,9 @@ def _run(
     if not force and (manifest := output.published(prepared.fingerprint)):
         return RunResult(manifest, published=False)
 
+    partials = Partials.prepare(prepared.inputs, run_date, reporter)
+    prepared = replace(prepared, inputs=partials.applied(prepared.inputs))
+
     reporter.stage("planning the joins")
     plan = SampleBuilder(prepared.inputs, prepared.state).build()
 
@@ -123,10 +144,12 @@ def _run(
     canaries = check_canaries(spark, config, prepared.inputs.day, plan.steps, prepared.inputs.watches.canary)
     shards = this_run.shards(receipts, config.output.partitions)
     this_run.write(descriptions(prepared.contract, prepared.state))
-    manifest = prepared.manifest(this_run, plan, shards, accounting, canaries, time.monotonic() - started)
+    how = [*described(plan.steps), *partials.described()]
+    manifest = prepared.manifest(this_run, how, shards, accounting, canaries, time.monotonic() - started)
     before_verdict()
     manifest = prepared.judged(this_run, manifest, receipts, accept, reporter)
     this_run.publish(manifest)
+    partials.clean(datetime.now(UTC), reporter.warn)
     return RunResult(manifest, published=True)
 
 
@@ -179,7 +202,7 @@ class Prepared:
     def manifest(
         self,
         run: DayRun,
-        plan: SamplePlan,
+        plan: Sequence[str],
         shards: tuple[Shard, ...],
         accounting: Accounting,
         canaries: Mapping[str, Mapping[str, int]],
@@ -201,7 +224,7 @@ class Prepared:
             label_mature=self.label_mature,
             versions=versions(),
             seconds=round(seconds, 3),
-            plan=tuple(described(plan.steps)),
+            plan=tuple(plan),
             sampling=sampling_facts(config, watches.sampling.result()),
             known_by=self.inputs.day.known_by and self.inputs.day.known_by.astimezone(UTC).isoformat(),
         )
@@ -289,7 +312,7 @@ def run_fingerprint(inputs: Inputs, run_date: Period, contract: ExampleContract,
     files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
     if None in files.values():
         return ""
-    config = inputs.config.model_dump(mode="json", by_alias=True, exclude={"quality"})
+    config = inputs.config.model_dump(mode="json", by_alias=True, exclude={"quality", "state"})
     config["output"] = {key: value for key, value in config["output"].items() if key not in NOT_IN_THE_BYTES}
     fitted = contract.state and contract.state["fingerprint"]
     parts = [config, run_date.isoformat(), contract.fingerprint, fitted, files, mature, __version__]

@@ -3,6 +3,7 @@
 day_output.py   a day from the first look to the publish
 table.py        a table that grows by appends: what the `tfrecord` format writes
 states.py       versions of the fitted state
+partials.py     partial results of finished days, each under the name of what it was made from
 writer.py       shards from Arrow batches; verify.py checks one byte for byte
 manifest.py     shards, receipts and the manifest of a day
 sealed.py       documents with their own checksum; agreement.py checks that their parts agree

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import reduce
@@ -41,13 +41,21 @@ _HIVE_HINT = " If it is a Hive table, run with `--conf spark.sql.catalogImplemen
 
 
 @dataclass(frozen=True, slots=True)
+class FilesByDay:
+    """The files of a source whose path names the day, and how to read those of some days only."""
+
+    files: Mapping[date, tuple[InputFile, ...]]
+    rows_of: Callable[[Collection[date]], DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFrame:
     """A source as a lazy DataFrame, with what is known of its files.
 
     ``missing_days`` are days, or hours, around the run without data. ``files`` is None for tables, whose content the driver
     cannot identify by names. ``absent`` is the path or table of an optional source that does not exist: its frame has no rows.
     ``csv`` describes the columns of a CSV line. ``version`` is that of a lake table, in which it is read. ``some_lines`` gives
-    the rows of a share of the lines, without parsing the others.
+    the rows of a share of the lines, without parsing the others; ``by_day`` the files of each day, where paths tell.
     """
 
     name: str
@@ -58,6 +66,7 @@ class SourceFrame:
     csv: CsvColumns | None = None
     version: TableVersion | None = None
     some_lines: Callable[[float], DataFrame] | None = None
+    by_day: FilesByDay | None = None
 
     def sample(self, share: float) -> DataFrame:
         """A share of the rows, by chance."""
@@ -82,14 +91,19 @@ class SourceFrame:
                 "missing_days": missing,
                 **({"snapshot": version} if version else {}),
             }
-        text = "\n".join(f"{f.path} {f.bytes} {f.modified_ms}" for f in sorted(self.files, key=lambda f: f.path))
         return {
             "files": len(self.files),
             "bytes": self.bytes,
-            "fingerprint": hashlib.sha256(text.encode()).hexdigest()[:16],
+            "fingerprint": fingerprint_of(self.files),
             "missing_days": missing,
             **({"absent": True} if self.absent is not None else {}),
         }
+
+
+def fingerprint_of(files: Sequence[InputFile]) -> str:
+    """A hash of names, sizes and times."""
+    text = "\n".join(f"{f.path} {f.bytes} {f.modified_ms}" for f in sorted(files, key=lambda f: f.path))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read_source(
@@ -117,7 +131,23 @@ def read_source(
         return _absent(spark, name, source, source.path, missing)
     files = tuple(file for listing in listings.values() for file in listing.files)
     frame, csv, some_lines = _read_files(spark, name, source, listings)
-    return SourceFrame(name, frame, missing, files, csv=csv, some_lines=some_lines)
+    days = () if isinstance(run_date, Whole) else days_needed(source, run_date, _zone(spark), forward)
+    by_day = _by_day(spark, name, source, listings, days)
+    return SourceFrame(name, frame, missing, files, csv=csv, some_lines=some_lines, by_day=by_day)
+
+
+def _by_day(
+    spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing], days: Sequence[date]
+) -> FilesByDay | None:
+    """The files of each day; None where a path holds more or less than a day."""
+    if not (days and source.is_dated) or source.is_hourly:
+        return None
+    paths = {day: path for day in days if (path := source.path_of(day)) in listings}
+
+    def rows_of(days: Collection[date]) -> DataFrame:
+        return _read_files(spark, name, source, {paths[day]: listings[paths[day]] for day in days})[0]
+
+    return FilesByDay({day: tuple(listings[path].files) for day, path in paths.items()}, rows_of)
 
 
 def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timedelta = timedelta()) -> list[date]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime, timedelta
 from typing import Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,6 +22,14 @@ from ctr_samples.sparksql.columns import with_parsed_times
 
 
 @dataclass(frozen=True, slots=True)
+class KeptSteps:
+    """The steps of a view that were kept, as rows, and the ``later`` days of its source, which must be read."""
+
+    rows: DataFrame
+    later: tuple[date, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Inputs:
     """The sources of a configuration on one day. Lives on the driver."""
 
@@ -29,6 +37,10 @@ class Inputs:
     day: Day
     sources: Mapping[str, SourceFrame]
     watches: Watches
+    near: Mapping[str, Collection[date]] = field(default_factory=dict)
+    """The days of a source that hold all that impressions and labels need of it, where that is known; else all are read."""
+    kept: Mapping[str, KeptSteps] = field(default_factory=dict)
+    """What views count from partial results."""
 
     @classmethod
     def read(
@@ -53,17 +65,19 @@ class Inputs:
         }
         return cls(config, day, sources, Watches.of(config, day, active=watched))
 
-    def plain(self, name: str) -> DataFrame:
-        """The rows of a source, not counted: for quick looks while a run is planned."""
-        return self._exploded(name, self.sources[name].frame)
+    def plain(self, name: str, days: Collection[date] | None = None) -> DataFrame:
+        """The rows of a source, or of some of its days, not counted: for quick looks while a run is planned."""
+        return self._exploded(name, self._rows(name, days))
 
     def sample(self, name: str, share: float) -> DataFrame:
         """A share of the rows of a source, by chance, not counted. Lines of JSON that are left out are not parsed."""
         return self._exploded(name, self.sources[name].sample(share))
 
-    def watched(self, name: str, *uses: Use) -> DataFrame:
-        """The rows of a source for some uses, with its malformed lines and implausible times counted."""
-        frame = self.sources[name].frame
+    def watched(self, name: str, *uses: Use, days: Collection[date] | None = None) -> DataFrame:
+        """The rows of a source for some uses, with its malformed lines and implausible times counted; of some ``days`` only."""
+        if days is None and set(uses) <= {"impressions", "labels"}:
+            days = self.near.get(name)
+        frame = self._rows(name, days)
         is_text = MALFORMED in frame.columns  # all of its lines are counted; of others the files may be pruned
         rows = self._exploded(name, self.watches.lines[name].on(frame) if is_text else frame)
         rows = with_parsed_times(rows, texts_of_times(self.config, name))
@@ -77,6 +91,13 @@ class Inputs:
     def absent(self) -> Iterator[tuple[str, str]]:
         """The optional sources that do not exist, each with its path or table."""
         return ((name, source.absent) for name, source in self.sources.items() if source.absent is not None)
+
+    def _rows(self, name: str, days: Collection[date] | None) -> DataFrame:
+        source = self.sources[name]
+        if days is None:
+            return source.frame
+        assert source.by_day is not None, "only days of dated files are told apart"
+        return source.by_day.rows_of(days)
 
     def _exploded(self, name: str, frame: DataFrame) -> DataFrame:
         source = self.config.sources[name]

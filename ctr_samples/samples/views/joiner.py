@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import date
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -58,10 +59,7 @@ class ViewJoiner:
         self._inputs, self._views, self._few = inputs, inputs.config.views, few
         self._needed = view_columns(spark, inputs.config)
         self._limits = JoinLimits(broadcast_bytes=smallest_memory(spark) // _SHARE_OF_MEMORY)
-        self._joins = {
-            name: self._cut(self._join(name, self._needed[name], inputs.watched(view.source, "views")))
-            for name, view in self._views.items()
-        }
+        self._joins = {name: self._cut(self._join(name, self._needed[name])) for name in self._views}
 
     def types(self) -> dict[str, StructType]:
         """For each view the type of the struct that :meth:`join` adds, known before anything is joined."""
@@ -88,15 +86,29 @@ class ViewJoiner:
                     rows = rows.withColumn(name, filled(rows, name, view.aggregates))
         return rows.select(*impressions.columns, *self._views)
 
-    def _join(self, name: str, columns: Sequence[str], source: DataFrame) -> Join:
+    def _join(self, name: str, columns: Sequence[str], *, watched: bool = True) -> Join:
+        """A view with some of its columns; unless it is ``watched``, nobody counts the rows of its source."""
         view, day = self._views[name], self._inputs.day
         if isinstance(view, WindowView | DailyCountView):
-            rows = self._counted(view, view_steps(source, name, view), columns)
+            rows = self._counted(view, self._steps(name, view, watched), columns)
         else:
-            rows = view_rows(source, name, view, columns)
+            rows = view_rows(self._source(view, watched), name, view, columns)
         back = reach(view) if isinstance(view, WindowView) else view.max_age
         near = within_reach(usable(rows), day, back)
         return Join(as_of(name, view, on_column(view.joined_on)), self._of_few(view, near))
+
+    def _source(self, view: View, watched: bool, days: Collection[date] | None = None) -> DataFrame:
+        inputs = self._inputs
+        return inputs.watched(view.source, "views", days=days) if watched else inputs.plain(view.source, days)
+
+    def _steps(self, name: str, view: WindowView | DailyCountView, watched: bool) -> DataFrame:
+        """What a view counts, step by step: what was kept, and what only the log has."""
+        kept = self._inputs.kept.get(name)
+        if kept is None:
+            return view_steps(self._source(view, watched), name, view)
+        if not kept.later:
+            return kept.rows
+        return kept.rows.unionByName(view_steps(self._source(view, watched, kept.later), name, view))
 
     def _counted(self, view: WindowView | DailyCountView, steps: DataFrame, columns: Sequence[str]) -> DataFrame:
         day, zone = self._inputs.day, self._inputs.config.timezone
@@ -119,7 +131,7 @@ class ViewJoiner:
 
     def _keys(self, name: str) -> DataFrame:
         """The rows of a view without its columns, from a source whose rows are not counted."""
-        return self._join(name, [], self._inputs.plain(self._views[name].source)).features
+        return self._join(name, [], watched=False).features
 
     def _facts(self, name: str) -> ViewFacts:
         view, declared = self._views[name], _declared(self._inputs.config, name)
@@ -129,7 +141,7 @@ class ViewJoiner:
         facts = replace(declared, bytes=files)
         if files is None or files > self._limits.broadcast_bytes or isinstance(view, StaticView) or view.method:
             return facts
-        size = size_of_view(self._join(name, self._needed[name], self._inputs.plain(view.source)).features)
+        size = size_of_view(self._join(name, self._needed[name], watched=False).features)
         return replace(facts, bytes_in_memory=size.bytes_in_memory, rows_of_a_key=size.rows_of_a_key)
 
     def _hot_keys(self, step: JoinStep) -> HotKeys | None:

@@ -1,0 +1,194 @@
+"""Partial results of finished days at a store. Each is put once, under the name of all that it was made from.
+
+::
+
+    <view>/<definition>/dt=2019-06-05/<inputs>.json                    create-only; names the files of the partial
+    <view>/<definition>/dt=2019-06-05/<run id>/steps-00000-<hex8>.parquet
+
+``definition`` is a hash of the expressions, ``inputs`` one of the log files of the day. So a partial never has to be replaced:
+a restated day, or another expression, has another name. Partials do not know each other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date, datetime, timedelta
+from typing import Literal
+
+from ctr_samples.crc32c import crc32c
+from ctr_samples.errors import DamagedFile
+from ctr_samples.shards.naming import Instant, RunDate, RunId
+from ctr_samples.shards.sealed import Form, read_sealed, sealed
+from ctr_samples.shards.storage import NameTaken, Storage, StoredFile
+from ctr_samples.typed import Count
+
+PARTIAL_FORMAT = 1
+_FORM = Form(PARTIAL_FORMAT, "a partial result", "it is made anew")
+_MARKER = re.compile(r"([^/]+)/([^/]+)/dt=([0-9]{4}-[0-9]{2}-[0-9]{2})/([0-9a-f]+)\.json")
+_PLACE = re.compile(r"([^/]+)/([^/]+)/dt=([0-9]{4}-[0-9]{2}-[0-9]{2})/.+")
+
+
+@dataclass(frozen=True, slots=True)
+class PartialFile:
+    """A Parquet file of a partial: ``steps`` as they were counted, or ``totals`` of each day.
+
+    ``first_day`` and ``last_day`` are the days of its rows, as days since 1970.
+    """
+
+    path: str
+    kind: Literal["steps", "totals"]
+    rows: Count
+    bytes: Count
+    crc32c: Count
+    first_day: int
+    last_day: int
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """What a view needs of a day. ``times`` are the first and last moment of the rows in its log, by use, in microseconds."""
+
+    view: str
+    definition: str
+    day: RunDate
+    inputs: str
+    run_id: RunId
+    created_at: Instant
+    release: str
+    files: tuple[PartialFile, ...]
+    times: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    format: int = PARTIAL_FORMAT
+    checksum: str = field(default="", compare=False)
+
+    @property
+    def path(self) -> str:
+        """Where it is put, relative to the store."""
+        return f"{day_of_partial(self.view, self.definition, self.day)}/{self.inputs}.json"
+
+
+def day_of_partial(view: str, definition: str, day: str) -> str:
+    """The directory of a view's day."""
+    return f"{view}/{definition}/dt={day}"
+
+
+def find_partials(
+    storage: Storage, view: str, definition: str, wanted: Mapping[str, str]
+) -> Iterator[Partial | DamagedFile]:
+    """The partials of days, each with the hash of its log files, as far as they are there; an error for one that is damaged."""
+    sizes = {file.path: file.size for file in storage.files(f"{view}/{definition}")}
+    for day, inputs in wanted.items():
+        path = f"{day_of_partial(view, definition, day)}/{inputs}.json"
+        if path not in sizes:
+            continue
+        try:
+            partial = read_sealed(Partial, storage.read(path), storage.locate(path), _FORM)
+            _check_sizes(storage, partial, sizes)
+            yield partial
+        except DamagedFile as error:
+            storage.delete(path)
+            yield error
+
+
+def publish_partial(storage: Storage, partial: Partial) -> Partial:
+    """Put a partial whose files are written; the one that another run has put meanwhile, if any."""
+    try:
+        storage.put_new(partial.path, sealed(asdict(partial)))
+    except NameTaken:
+        storage.delete_directory(f"{day_of_partial(partial.view, partial.definition, partial.day)}/{partial.run_id}")
+        return read_sealed(Partial, storage.read(partial.path), storage.locate(partial.path), _FORM)
+    return partial
+
+
+def read_partial_file(storage: Storage, file: PartialFile) -> bytes:
+    """The bytes of a file of a partial. DamagedFile if they are not those that were written. Runs anywhere."""
+    try:
+        data = storage.read(file.path)
+    except FileNotFoundError:
+        raise DamagedFile(f"{storage.locate(file.path)} is missing; it is made anew.") from None
+    if len(data) != file.bytes or crc32c(data) != file.crc32c:
+        raise DamagedFile(f"{storage.locate(file.path)} was changed after it was written; it is made anew.")
+    return data
+
+
+def drop_damaged(storage: Storage) -> list[str]:
+    """Read all partials at a store, and remove those that are damaged, so that they are made anew. Their places."""
+    dropped = []
+    for path in [file.path for file in storage.files("") if _MARKER.fullmatch(file.path)]:
+        try:
+            for file in read_sealed(Partial, storage.read(path), storage.locate(path), _FORM).files:
+                read_partial_file(storage, file)
+        except DamagedFile:
+            storage.delete(path)
+            dropped.append(storage.locate(path))
+    return dropped
+
+
+def _check_sizes(storage: Storage, partial: Partial, sizes: Mapping[str, int]) -> None:
+    for file in partial.files:
+        if sizes.get(file.path) != file.bytes:
+            found = f"has {sizes[file.path]:,} bytes" if file.path in sizes else "is missing"
+            raise DamagedFile(f"{storage.locate(file.path)} {found}, expected {file.bytes:,} bytes; it is made anew.")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptDay:
+    """What a store holds of a view's day, whatever it was made from."""
+
+    view: str
+    definition: str
+    day: date
+    files: tuple[StoredFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def complete(self) -> bool:
+        """Whether a partial of the day was put."""
+        return any(_MARKER.fullmatch(file.path) for file in self.files)
+
+    @property
+    def modified(self) -> datetime:
+        """When its newest file was written."""
+        return max(file.modified for file in self.files)
+
+
+def kept_days(storage: Storage) -> list[KeptDay]:
+    """All days of all views at a store, in order."""
+    found: dict[tuple[str, str, str], list[StoredFile]] = {}
+    for file in storage.files(""):
+        if match := _PLACE.fullmatch(file.path):
+            found.setdefault((match[1], match[2], match[3]), []).append(file)
+    return [
+        KeptDay(view, definition, date.fromisoformat(day), tuple(files))
+        for (view, definition, day), files in sorted(found.items())
+    ]
+
+
+def unneeded(
+    days: Collection[KeptDay], oldest: Mapping[tuple[str, str], date], now: datetime, keep: timedelta
+) -> list[KeptDay]:
+    """The days that no run needs any more. Pure.
+
+    ``oldest`` is the first day that the current definition of each view still needs. Of other definitions, and of views that
+    are gone, a day goes once it has not been written for ``keep``.
+    """
+    gone = []
+    for day in days:
+        first = oldest.get((day.view, day.definition))
+        if (first is not None and day.day < first) or (first is None and day.modified < now - keep):
+            gone.append(day)
+    return gone
+
+
+def remove_day(storage: Storage, day: KeptDay) -> None:
+    """Remove a day: first what says that it is there, then the rest."""
+    directory = day_of_partial(day.view, day.definition, str(day.day))
+    for file in day.files:
+        if _MARKER.fullmatch(file.path):
+            storage.delete(file.path)
+    storage.delete_directory(directory)

@@ -1,0 +1,112 @@
+"""Forty days of hostile logs, windows of every length over them, and the samples of a day as bytes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+from ctr_samples.config import LoadedConfig, load_config
+from ctr_samples.shards import Manifest
+
+CONFIG = """
+name: partial_days
+timezone: ZONE
+sources:
+  log:
+    format: json
+    path: ROOT/log/{date}.json
+    days_before: BEFORE
+    days_after: 1
+    bad_records: {max_rate: 1}
+    schema: t string, kind string, user string, item string, paid double
+impressions: {source: log, where: kind = 'shown', time: t, user: user, article: item, dedup: 10s}
+labels:
+  clicked: {source: log, where: kind = 'click', window: 1h}
+views:
+VIEWS
+features:
+FEATURES
+output: {path: ROOT/OUT, partitions: 2}
+"""
+
+VIEWS = {
+    "item": """  item:
+    source: log
+    entity: article
+    key: item
+    event_time: t
+    available_after: DELAY
+    aggregates:
+      windows: [WINDOWS]
+      step: STEP
+      counts: {shown: kind = 'shown', clicks: kind = 'click'}
+      sums: {paid: paid}
+      distinct: {users: user}
+      rates: {ctr: {count: clicks, of: shown, prior: 0.1, strength: 5}}
+""",
+    "daily": """  daily:
+    source: log
+    entity: user
+    key: user
+    event_time: t
+    available_after: DELAY
+    ttl: 35d
+    daily_counts:
+      days: 30
+      counts: {clicks: kind = 'click'}
+""",
+}
+
+
+def write_config(
+    root: Path, out: str, *, zone: str, step: str, windows: Sequence[str], delay: str, before: int
+) -> Path:
+    """The configuration of a set of samples whose features are all that the views count, and how old that is."""
+    columns = [f"{name}_{window}" for name in ("shown", "clicks", "paid", "users", "ctr") for window in windows]
+    names = [f"item.{column}" for column in [*columns, "age_s", "matched"]]
+    names += ["daily.clicks", "daily.age_s", "daily.matched"]
+    features = [
+        f"  {name.replace('.', '_')}: {{expr: 'cast({name} as double)', dtype: float32, default: -1}}" for name in names
+    ]
+    text = CONFIG.replace("VIEWS", "".join(VIEWS.values())).replace("FEATURES", "\n".join(features))
+    values = {"ROOT": str(root), "OUT": out, "ZONE": zone, "STEP": step, "DELAY": delay, "BEFORE": str(before)}
+    for key, value in {**values, "WINDOWS": ", ".join(windows)}.items():
+        text = text.replace(key, value)
+    path = root / f"{out}.yaml"
+    path.write_text(text if out == "plain" else f"{text}state: {{path: {root}/state}}\n")
+    return path
+
+
+def write_log(root: Path, day: date, zone: str, seed: int = 0, rows: int = 60) -> None:
+    """The log of a day: mostly its own rows, some of other days, and some that are hardly any."""
+    chance = random.Random(f"{day} {seed}")
+    midnight = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone))
+    (root / "log").mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps(_row(chance, midnight)) for _ in range(rows)]
+    (root / f"log/{day}.json").write_text("\n".join(lines) + "\n")
+
+
+def _row(chance: random.Random, midnight: datetime) -> dict[str, object]:
+    late = chance.choice([0] * 20 + [-1, -2, -7, -31, 1])
+    seconds = chance.choice([0, 0.000001, 3599.999999, 86399.999999, *[chance.uniform(0, 86400)] * 12])
+    at = midnight.astimezone(ZoneInfo("UTC")) + timedelta(days=late, seconds=seconds)
+    return {
+        "t": f"{at.astimezone(midnight.tzinfo):%F %T.%f}" if chance.random() > 0.02 else None,
+        "kind": chance.choice(["shown", "shown", "click", "other"]),
+        "user": chance.choice(["u1", "u2", "u3", None]),
+        "item": chance.choice(["i1", "i2", "i3", "i4", None]),
+        "paid": chance.choice([None, 0.1, 1e-9, -7.25, 12345.678]),
+    }
+
+
+def shards_of(manifest: Manifest, out: Path) -> list[bytes]:
+    """The shards of a day in their order."""
+    return [(out / shard.path).read_bytes() for shard in manifest.shards]
+
+
+def loaded(paths: Iterable[Path]) -> list[LoadedConfig]:
+    return [load_config(path) for path in paths]
