@@ -232,9 +232,10 @@ def test_a_run_of_another_grain_is_refused(spark: SparkSession, config: Path, gr
         job.run(spark, loaded, period)
 
 
-def test_hours_are_not_put_beside_a_day(spark: SparkSession, config: Path, wednesday: Manifest) -> None:
+def test_hours_are_not_put_beside_a_day(spark: SparkSession, config: Path, tmp_path: Path) -> None:
+    publish(open_storage(tmp_path), manifest(name="feed", run_date=str(WEDNESDAY)))
     with pytest.raises(InputError, match="of a sample set with another `grain` than that of 2019-06-05T07"):
-        job.run(spark, load_config(config, ["grain=hour"]), Hour(WEDNESDAY, 7))
+        job.run(spark, load_config(config, ["grain=hour", f"output.path={tmp_path}"]), Hour(WEDNESDAY, 7))
 
 
 @pytest.mark.parametrize(("first", "second"), [(WHOLE, WEDNESDAY), (WEDNESDAY, WHOLE), (WHOLE, Hour(WEDNESDAY, 7))])
