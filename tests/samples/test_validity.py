@@ -224,8 +224,8 @@ def random_rows(rng: random.Random, keys: Sequence[str], late: bool) -> list[tup
 
 
 @EACH
-@pytest.mark.parametrize("inclusive", [False, True])
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("inclusive", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("late", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_random_tables_with_ends_agree_with_the_definition(
     frame: Frame, method: str, inclusive: bool, late: bool
 ) -> None:
