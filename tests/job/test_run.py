@@ -610,6 +610,7 @@ def test_a_value_of_the_environment_that_spark_would_log_is_warned_of_by_name(en
         assert "hush" not in warning
 
 
+@pytest.mark.slow
 def test_headers_and_columns_of_any_name_become_features(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(
         ",item:token,user:token,when it was\n0,7,u1,2019-06-05 10:00:00\n1,8,u2,2019-06-05 11:00:00\n"

@@ -386,6 +386,7 @@ def inputs(frame: Frame, tmp_path: Path) -> Inputs:
     return Inputs(config, DAY, sources, Watches.of(config, DAY))
 
 
+@pytest.mark.slow
 def test_a_day_counts_the_rows_that_overlap_those_that_were_never_true_and_those_that_cannot_be_used(
     inputs: Inputs,
 ) -> None:
