@@ -18,12 +18,21 @@ os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need this environment's
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a machine need not know its own name
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Every Spark that a test starts, spark-submit too. With the better compiler half of a JVM's time goes into compiling; the
-# other one's room for code is so small that a session of some minutes would spend its time in sweeping it.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m")
+# other one's room for code is so small that a session of some minutes would spend its time in sweeping it. Spark's classes are
+# not verified again each time.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+)
+
+
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""To compile a plan takes longer than to run it on tiny data. Slow tests run compiled plans, as production does."""
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """Local Spark, as small as it gets; the session's zone is UTC and the config's zone must win over it."""
     warehouse = tmp_path_factory.mktemp("warehouse")
     settings = {
@@ -39,6 +48,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             f"-Dderby.system.home={warehouse} -Dlog4j2.configurationFile={PROJECT / 'ctr_samples/sparksql/log4j2.properties'}"
         ),
         "spark.python.worker.reuse": "true",  # starting a worker costs more than most tests
+        **({} if pytestconfig.getoption("markexpr") == "slow" else INTERPRETED),
     }
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for key, value in settings.items():

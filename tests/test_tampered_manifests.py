@@ -344,7 +344,7 @@ def readers_of(root: Path) -> list[Callable[[], object]]:
 
 
 @pytest.mark.parametrize("how", ["changed", "sealed", "resealed"])
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_was_changed_every_reader_works_or_says_what_is_wrong(
     output: Path, whole: dict[str, Any], how: str, data: st.DataObject
@@ -358,7 +358,7 @@ def test_whatever_was_changed_every_reader_works_or_says_what_is_wrong(
             read()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_was_changed_in_the_manifest_of_a_table_every_reader_works_or_says_what_is_wrong(
     table: Path, data: st.DataObject

@@ -31,6 +31,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_several_days_are_made_and_their_status_is_told(spark: SparkSession, config: Path) -> None:
     days = ["--from", "2019-06-03", "--to", "2019-06-05"]
     stopped = call("generate", "--config", str(config), *days)

@@ -12,6 +12,6 @@ with warnings.catch_warnings():
 
 # A first example may wait for kernels to compile, and the machine may be busy: no limits of time.
 slow_is_fine = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("normal", max_examples=150, deadline=None, suppress_health_check=slow_is_fine)
+settings.register_profile("normal", max_examples=75, deadline=None, suppress_health_check=slow_is_fine)
 settings.register_profile("nightly", max_examples=20_000, deadline=None, suppress_health_check=slow_is_fine)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "normal"))

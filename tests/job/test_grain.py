@@ -182,6 +182,7 @@ def by_the_hour(output: Path) -> list[str]:
     return ["--set", "grain=hour", "--set", f"output.path={output}"]
 
 
+@pytest.mark.slow
 def test_an_hour_is_compared_with_the_same_hour_of_the_day_before(hourly: tuple[Path, Manifest, Manifest]) -> None:
     output, tuesday, wednesday = hourly
     first, second = (read_metrics(open_storage(output), manifest) for manifest in (tuesday, wednesday))
@@ -192,6 +193,7 @@ def test_an_hour_is_compared_with_the_same_hour_of_the_day_before(hourly: tuple[
     assert not checked & {"hours", "silent_hours"}
 
 
+@pytest.mark.slow
 def test_the_documents_of_an_hour_follow_their_schemas(hourly: tuple[Path, Manifest, Manifest]) -> None:
     output, _, manifest = hourly
     schemas = PROJECT / "ctr_samples"
@@ -200,6 +202,7 @@ def test_the_documents_of_an_hour_follow_their_schemas(hourly: tuple[Path, Manif
     validate(metrics, json.loads((schemas / "quality/metrics.schema.json").read_text()))
 
 
+@pytest.mark.slow
 def test_every_command_takes_an_hour(hourly: tuple[Path, Manifest, Manifest]) -> None:
     output, tuesday, wednesday = hourly
     assert "feed 2019-06-05T07, generation 1" in call("verify", str(output)).stderr
@@ -232,9 +235,10 @@ def test_a_run_of_another_grain_is_refused(spark: SparkSession, config: Path, gr
         job.run(spark, loaded, period)
 
 
-def test_hours_are_not_put_beside_a_day(spark: SparkSession, config: Path, wednesday: Manifest) -> None:
+def test_hours_are_not_put_beside_a_day(spark: SparkSession, config: Path, tmp_path: Path) -> None:
+    publish(open_storage(tmp_path), manifest(name="feed", run_date=str(WEDNESDAY)))
     with pytest.raises(InputError, match="of a sample set with another `grain` than that of 2019-06-05T07"):
-        job.run(spark, load_config(config, ["grain=hour"]), Hour(WEDNESDAY, 7))
+        job.run(spark, load_config(config, ["grain=hour", f"output.path={tmp_path}"]), Hour(WEDNESDAY, 7))
 
 
 @pytest.mark.parametrize(("first", "second"), [(WHOLE, WEDNESDAY), (WEDNESDAY, WHOLE), (WHOLE, Hour(WEDNESDAY, 7))])
@@ -245,6 +249,7 @@ def test_a_whole_log_and_its_days_are_not_put_into_one_directory(tmp_path: Path,
         check_directory(storage, second)
 
 
+@pytest.mark.slow
 def test_a_day_is_not_put_beside_its_hours(
     spark: SparkSession, config: Path, hourly: tuple[Path, Manifest, Manifest]
 ) -> None:

@@ -220,6 +220,7 @@ class FirstWaits(Silent):
             assert self.written.wait(120)
 
 
+@pytest.mark.slow
 def test_days_at_once_are_compared_with_the_day_before_as_one_after_the_other(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -427,6 +427,7 @@ def with_ids(truth: pd.DataFrame) -> pd.DataFrame:
     )
 
 
+@pytest.mark.slow
 def test_samples_of_simulated_logs_have_exactly_the_true_impressions_and_clicks(
     world: Path, simulated_day: tuple[Path, Manifest]
 ) -> None:
@@ -456,6 +457,7 @@ def log_lines(world: Path) -> tuple[list[dict[str, Any]], int]:
     return lines, malformed
 
 
+@pytest.mark.slow
 def test_the_accounting_counts_malformed_lines_and_actions_without_an_impression(
     world: Path, simulated_day: tuple[Path, Manifest]
 ) -> None:
@@ -476,6 +478,7 @@ def test_the_accounting_counts_malformed_lines_and_actions_without_an_impression
     assert manifest.labels["clicked"]["orphans"] == len(clicks) - matched
 
 
+@pytest.mark.slow
 def test_a_profile_is_joined_as_of_the_impression_and_not_as_of_today(
     world: Path, simulated_day: tuple[Path, Manifest]
 ) -> None:
@@ -610,6 +613,7 @@ def test_a_value_of_the_environment_that_spark_would_log_is_warned_of_by_name(en
         assert "hush" not in warning
 
 
+@pytest.mark.slow
 def test_headers_and_columns_of_any_name_become_features(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(
         ",item:token,user:token,when it was\n0,7,u1,2019-06-05 10:00:00\n1,8,u2,2019-06-05 11:00:00\n"

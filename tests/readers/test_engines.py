@@ -40,7 +40,7 @@ def batches(root: Path, **more: Any) -> list[Any]:
     return [tuple(plain(part) for part in batch) for batch in load(root, **more)]
 
 
-@pytest.fixture(scope="module", params=["none", "gzip", "zlib"])
+@pytest.fixture(scope="module")
 def compressed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("engines")
     published(root, CONTRACT, lambda split, first: rows(first, 50), compression=request.param)
@@ -57,15 +57,16 @@ def test_both_engines_give_equal_batches_of_every_kind_of_column(layout: str, tm
 
 
 @pytest.mark.parametrize(
-    "more",
+    ("compressed", "more"),
     [
-        {},
-        {"epochs": 2, "skip": 5},
-        {"shuffle": 64, "seed": 3, "epochs": 2},
-        {"shuffle": True, "shard": (1, 3), "skip": 2},
-        {"shuffle": 64, "skip": 3, "epochs": 2, "drop_remainder": True},
-        {"shard": (2, 3), "drop_remainder": True},
+        ("none", {}),
+        ("gzip", {"epochs": 2, "skip": 5}),
+        ("zlib", {"shuffle": 64, "seed": 3, "epochs": 2}),
+        ("none", {"shuffle": True, "shard": (1, 3), "skip": 2}),
+        ("gzip", {"shuffle": 64, "skip": 3, "epochs": 2, "drop_remainder": True}),
+        ("zlib", {"shard": (2, 3), "drop_remainder": True}),
     ],
+    indirect=["compressed"],
 )
 def test_both_engines_read_in_one_order(compressed: Path, more: dict[str, Any]) -> None:
     ours = batches(compressed, keys=True, **more)

@@ -181,18 +181,21 @@ def expected(tables: Mapping[str, Sequence[Mapping[str, Any]]], shown: Mapping[s
     }
 
 
-def joined(spark: SparkSession, config: Path) -> list[Row]:
+def joined(spark: SparkSession, config: Path, watch: JoinsWatch | None = None) -> list[Row]:
     inputs = Inputs.read(spark, load_config(config).config, DAY, watched=False)
-    return SampleBuilder(inputs).joined().collect()
+    rows = SampleBuilder(inputs).joined()
+    return (watch.on(rows) if watch else rows).collect()
 
 
-@pytest.mark.parametrize("method", ["union", "intervals"])
+@pytest.mark.parametrize("method", ["union", pytest.param("intervals", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_random_chains_of_views_agree_with_the_definition(
     spark: SparkSession, tmp_path: Path, method: str, seed: int
 ) -> None:
     tables = random_tables(random.Random(seed))
-    rows = joined(spark, written(tmp_path, method, tables))
+    config = written(tmp_path, method, tables)
+    watch = JoinsWatch(load_config(config).config)
+    rows = joined(spark, config, watch)
     views = ("item", "category", "pair", "brand", "parent")
 
     def key(at: int, one: Mapping[str, Any]) -> tuple[str, ...]:
@@ -217,6 +220,20 @@ def test_random_chains_of_views_agree_with_the_definition(
         )
     assert ours == sorted(theirs)
     assert len({r.impression.impression_id for r in rows}) == len(kept), "equal rows are told apart"
+    check_missing_keys(rows, watch)
+
+
+def check_missing_keys(rows: list[Row], watch: JoinsWatch) -> None:
+    """Impressions that lack a key of a view are counted."""
+    counted = {name: counts.without_key for name, counts in watch.result().views.items()}
+    assert counted == {
+        "item": 0,
+        "pair": sum(None in (row.impression.user, row.impression.ad) for row in rows),
+        "brand": sum(None in (row.impression["query"], row.item.brand) for row in rows),
+        "category": sum(row.item.category is None for row in rows),
+        "parent": sum(row.category.parent is None for row in rows),
+    }
+    assert 0 < counted["pair"] < len(rows)
 
 
 def test_what_gives_a_key_is_joined_first(tmp_path: Path) -> None:
@@ -265,18 +282,3 @@ def test_fitting_reads_the_views_that_give_keys_to_those_it_needs(tmp_path: Path
     text = path.read_text().replace("  parent: {from: parent.v, dtype: float32}", scaled)
     path.write_text(text + "fitted: {path: fitted}\n")
     assert set(only_fitted(load_config(path).config).views) == {"parent", "category", "item"}
-
-
-def test_impressions_that_lack_a_key_of_a_view_are_counted(spark: SparkSession, tmp_path: Path) -> None:
-    config = load_config(written(tmp_path, "union", random_tables(random.Random(4)))).config
-    watch = JoinsWatch(config)
-    rows = watch.on(SampleBuilder(Inputs.read(spark, config, DAY, watched=False)).joined()).collect()
-    counted = {name: counts.without_key for name, counts in watch.result().views.items()}
-    assert counted == {
-        "item": 0,
-        "pair": sum(None in (row.impression.user, row.impression.ad) for row in rows),
-        "brand": sum(None in (row.impression["query"], row.item.brand) for row in rows),
-        "category": sum(row.item.category is None for row in rows),
-        "parent": sum(row.category.parent is None for row in rows),
-    }
-    assert 0 < counted["pair"] < len(rows)

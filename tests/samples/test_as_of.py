@@ -366,7 +366,7 @@ def stamp(minutes: int) -> str:
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("inclusive", [False, True])
+@pytest.mark.parametrize("inclusive", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_random_tables_agree_with_the_definition(frame: Frame, method: str, inclusive: bool) -> None:
     rng = random.Random(20190605)
     # A coarse clock, so that equal times, boundaries and ties of one of the clocks are common; every row differs in its rank.

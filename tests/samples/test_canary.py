@@ -105,6 +105,7 @@ def with_ends(tmp_path: Path) -> JobConfig:
     return load_config(tmp_path / "ends.yaml").config
 
 
+@pytest.mark.slow
 def test_no_canary_of_rows_that_end_is_seen(spark: SparkSession, with_ends: JobConfig) -> None:
     counts = check_canaries(spark, with_ends, DAY, OF_ENDS, seen_by(spark, SHOWN))
     assert counts == {name: {"canaries": 3} for name in ("open", "told", "small")}

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 
-import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -50,21 +49,13 @@ def _attributed(shown: DataFrame, log: DataFrame, wanted: dict[str, ActionLabel]
     return attribute(shown, {("user", "article"): [actions_near(actions_of(log, plans), DAY, plans)]}, plans)
 
 
-@pytest.mark.parametrize(
-    ("time", "expected"),
-    [
-        ("10:00:00", 1),
-        ("10:29:59.999", 1),
-        ("10:30:00", 1),
-        ("10:30:00.000001", 0),
-        ("09:59:59.999999", 0),
-    ],
-)
-def test_a_click_counts_from_the_impression_to_the_end_of_its_window(frame: Frame, time: str, expected: int) -> None:
-    shown = impressions(frame, (1, "10:00:00", "u1", "a"))
-    log = actions(frame, (time, "u1", "a", "click", None))
-    assert labels(shown, log, clicked=CLICKED) == {1: (expected,)}
-    assert orphans(shown, log, clicked=CLICKED) == 1 - expected
+def test_a_click_counts_from_the_impression_to_the_end_of_its_window(frame: Frame) -> None:
+    expected = {"10:00:00": 1, "10:29:59.999": 1, "10:30:00": 1, "10:30:00.000001": 0, "09:59:59.999999": 0}
+    shown = impressions(frame, *[(n, "10:00:00", f"u{n}", "a") for n in range(len(expected))])
+    log = actions(frame, *[(time, f"u{n}", "a", "click", None) for n, time in enumerate(expected)])
+    found = labels(shown, log, clicked=CLICKED)
+    assert {time: found[n] for n, time in enumerate(expected)} == {time: (label,) for time, label in expected.items()}
+    assert orphans(shown, log, clicked=CLICKED) == 2
 
 
 def test_one_click_labels_only_the_nearest_impression_before_it(frame: Frame) -> None:

@@ -658,6 +658,7 @@ def shop_config(root: Path, url: str, password: str) -> LoadedConfig:
     return load_config(root / "c.yaml", environ={"SECRET": "hush-hush"})
 
 
+@pytest.mark.slow
 def test_a_password_of_the_environment_is_written_nowhere(spark: SparkSession, shop: str, tmp_path: Path) -> None:
     loaded = shop_config(tmp_path, f"{SHOP};password=${{SECRET}}", "${SECRET}")
     assert loaded.config.sources["log"].password == "hush-hush"

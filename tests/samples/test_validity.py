@@ -224,8 +224,8 @@ def random_rows(rng: random.Random, keys: Sequence[str], late: bool) -> list[tup
 
 
 @EACH
-@pytest.mark.parametrize("inclusive", [False, True])
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("inclusive", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("late", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_random_tables_with_ends_agree_with_the_definition(
     frame: Frame, method: str, inclusive: bool, late: bool
 ) -> None:
@@ -386,6 +386,7 @@ def inputs(frame: Frame, tmp_path: Path) -> Inputs:
     return Inputs(config, DAY, sources, Watches.of(config, DAY))
 
 
+@pytest.mark.slow
 def test_a_day_counts_the_rows_that_overlap_those_that_were_never_true_and_those_that_cannot_be_used(
     inputs: Inputs,
 ) -> None:

@@ -217,6 +217,7 @@ def test_a_system_call_whose_answer_is_lost_is_an_expected_error_and_leaves_the_
     fail_everywhere(scenario, fresh, system_calls, CHANGES, None, done=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("done", [False, True] if ALL else [True])
 @scenarios("first day")
 def test_a_request_that_fails_or_loses_its_answer_leaves_the_old_or_the_new(

@@ -26,6 +26,11 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture(scope="module")
+def before(sound: Path) -> dict[str, str]:
+    return contents(sound)
+
+
 @pytest.fixture
 def logs(sound: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sound, tmp_path / "logs"))
@@ -55,9 +60,11 @@ def kinds(root: Path, day: date) -> list[str]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_each_way_changes_the_day_and_neither_the_log_before_nor_the_truth(sound: Path, logs: Path, way: str) -> None:
+def test_each_way_changes_the_day_and_neither_the_log_before_nor_the_truth(
+    before: dict[str, str], logs: Path, way: str
+) -> None:
     spoil(logs, DAY, way)
-    before, after = contents(sound), contents(logs)
+    after = contents(logs)
     changed = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
     assert changed
     assert [path for path in changed if path.startswith(("truth", "user_action/dt=2019-06-04"))] == []

@@ -76,6 +76,7 @@ def test_weights_make_up_for_the_negatives_that_were_left_out(samples: Path, wei
     assert kept.weights == whole.weights, "the weight of a sample is no feature of it"
 
 
+@pytest.mark.slow
 def test_a_model_that_is_no_better_than_a_constant_is_said_to_be(tmp_path: Path) -> None:
     def by_chance(split: str, first: int) -> pa.RecordBatch:
         batch = rows(first, 50)
