@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from typing import Self
 
 from pyspark.sql import SparkSession
@@ -79,16 +78,20 @@ def run(
     Raises the errors of :mod:`ctr_samples.errors`; when it raises, nothing was published (but see PublishUnknown).
     """
     check_accepted(accept)
-    warn_of_event_log(spark, loaded, reporter or Silent())
-    with planning(spark, loaded):
-        back = look_back(loaded.config, run_date, known_by, as_of_generation)
-        once = partial(_run, spark, loaded, run_date, force, accept, back, reporter or Silent(), before_verdict)
-        try:
-            return once()
-        except DamagedFile as error:
-            if not repaired(loaded.config, reporter or Silent(), error):
-                raise
+    reporter = reporter or Silent()
+    warn_of_event_log(spark, loaded, reporter)
+
+    def once() -> RunResult:
+        with planning(spark, loaded):
+            back = look_back(loaded.config, run_date, known_by, as_of_generation)
+            return _run(spark, loaded, run_date, force, accept, back, reporter, before_verdict)
+
+    try:
         return once()
+    except DamagedFile as error:
+        if not repaired(loaded.config, reporter, error):
+            raise
+    return once()
 
 
 def repaired(config: JobConfig, reporter: Reporter, error: DamagedFile) -> bool:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.shards import Manifest
 
 CONFIG = """
@@ -63,16 +62,26 @@ VIEWS = {
 
 
 def write_config(
-    root: Path, out: str, *, zone: str, step: str, windows: Sequence[str], delay: str, before: int
+    root: Path,
+    out: str,
+    *,
+    zone: str = "UTC",
+    step: str = "1h",
+    windows: Sequence[str] = ("1d", "2d"),
+    delay: str = "0s",
+    before: int = 3,
+    views: Sequence[str] = tuple(VIEWS),
 ) -> Path:
     """The configuration of a set of samples whose features are all that the views count, and how old that is."""
-    columns = [f"{name}_{window}" for name in ("shown", "clicks", "paid", "users", "ctr") for window in windows]
-    names = [f"item.{column}" for column in [*columns, "age_s", "matched"]]
-    names += ["daily.clicks", "daily.age_s", "daily.matched"]
+    columns = {
+        "item": [f"{name}_{window}" for name in ("shown", "clicks", "paid", "users", "ctr") for window in windows],
+        "daily": ["clicks"],
+    }
+    names = [f"{view}.{column}" for view in views for column in (*columns[view], "age_s", "matched")]
     features = [
         f"  {name.replace('.', '_')}: {{expr: 'cast({name} as double)', dtype: float32, default: -1}}" for name in names
     ]
-    text = CONFIG.replace("VIEWS", "".join(VIEWS.values())).replace("FEATURES", "\n".join(features))
+    text = CONFIG.replace("VIEWS", "".join(VIEWS[view] for view in views)).replace("FEATURES", "\n".join(features))
     values = {"ROOT": str(root), "OUT": out, "ZONE": zone, "STEP": step, "DELAY": delay, "BEFORE": str(before)}
     for key, value in {**values, "WINDOWS": ", ".join(windows)}.items():
         text = text.replace(key, value)
@@ -106,7 +115,3 @@ def _row(chance: random.Random, midnight: datetime) -> dict[str, object]:
 def shards_of(manifest: Manifest, out: Path) -> list[bytes]:
     """The shards of a day in their order."""
     return [(out / shard.path).read_bytes() for shard in manifest.shards]
-
-
-def loaded(paths: Iterable[Path]) -> list[LoadedConfig]:
-    return [load_config(path) for path in paths]

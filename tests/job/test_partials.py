@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from partial_days import shards_of, write_config, write_log
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
+from ctr_samples.errors import InputError
+from ctr_samples.job.reporting import Silent
 from ctr_samples.job.run import run
 from ctr_samples.quality.checks import CHECKS
 
@@ -43,3 +47,90 @@ def test_samples_from_partial_results_have_the_bytes_of_samples_from_the_logs(
     plain, kept = (write_config(tmp_path, out, **form) for out in ("plain", "kept"))
     for night in (day, day + timedelta(days=1)):
         assert samples(spark, kept, night) == samples(spark, plain, night)
+
+
+class _Warnings(Silent):
+    """A reporter that remembers the warnings."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.texts.append(text)
+
+
+@pytest.fixture
+def night(spark: SparkSession, tmp_path: Path) -> tuple[Path, list[bytes]]:
+    """The configuration of a night that has kept partial results of four days, and its shards."""
+    for n in range(-3, 1):
+        write_log(tmp_path, DAY + timedelta(days=n), "UTC")
+    path = write_config(tmp_path, "kept", views=["item"])
+    return path, samples(spark, path, DAY)
+
+
+def made(spark: SparkSession, path: Path, **how: Any) -> tuple[list[bytes], str]:
+    """The shards of another run, and what its manifest says of partial results."""
+    config = load_config(path)
+    manifest = run(spark, config, DAY, force=True, accept=CHECKS, **how).manifest
+    return shards_of(manifest, Path(config.config.output.path)), manifest.plan[-1]
+
+
+def test_only_a_day_whose_log_changed_is_counted_again(spark: SparkSession, night: tuple[Path, list[bytes]]) -> None:
+    path, before = night
+    write_log(path.parent, DAY - timedelta(days=1), "UTC", seed=1, rows=90)
+    shards, told = made(spark, path)
+    assert told == "item is counted from partial results of 4 day(s); this run made those of 1"
+    assert shards == samples(spark, write_config(path.parent, "plain", views=["item"]), DAY) != before
+
+
+def test_a_partial_result_that_was_changed_is_named_and_made_anew(
+    spark: SparkSession, night: tuple[Path, list[bytes]]
+) -> None:
+    path, before = night
+    changed, shorter = sorted((path.parent / "state").rglob("steps-*.parquet"))[-2:]
+    data = changed.read_bytes()
+    changed.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
+    shorter.write_bytes(shorter.read_bytes()[:-1])
+    reporter = _Warnings()
+    shards, told = made(spark, path, reporter=reporter)
+    assert shards == before
+    told_of = [text.split()[0] for text in reporter.texts if "it is made anew" in text]
+    assert told_of == [str(shorter), str(changed)]
+    assert told == "item is counted from partial results of 4 day(s); this run made those of 1"
+
+
+@pytest.mark.slow
+def test_other_windows_count_from_the_same_partial_results_and_other_expressions_do_not(
+    spark: SparkSession, night: tuple[Path, list[bytes]]
+) -> None:
+    path, _ = night
+    write_config(path.parent, "kept", views=["item"], windows=["1h", "3d"])
+    assert made(spark, path)[1] == "item is counted from partial results of 4 day(s)"
+    path.write_text(path.read_text().replace("distinct: {users: user}", "distinct: {users: upper(user)}"))
+    assert made(spark, path)[1].endswith("this run made those of 4")
+
+
+@pytest.mark.slow
+def test_a_night_reads_of_the_log_only_its_own_day_and_its_neighbours(
+    spark: SparkSession, night: tuple[Path, list[bytes]]
+) -> None:
+    path, before = night
+    made(spark, path)
+    for n in (-3, -2):
+        log = path.parent / f"log/{DAY + timedelta(days=n)}.json"
+        size, times = log.stat().st_size, (log.stat().st_atime_ns, log.stat().st_mtime_ns)
+        log.write_bytes(b"\x00" * size)  # nobody may look into it
+        os.utime(log, ns=times)
+    assert made(spark, path)[0] == before
+
+
+def test_bad_lines_of_a_day_that_is_counted_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    for n in range(-3, 1):
+        write_log(tmp_path, DAY + timedelta(days=n), "UTC")
+    path = write_config(tmp_path, "kept", views=["item"])
+    path.write_text(path.read_text().replace("max_rate: 1", "max_rate: 0.5"))
+    with (tmp_path / f"log/{DAY - timedelta(days=2)}.json").open("w") as log:
+        log.write("{\n" * 100)
+    with pytest.raises(InputError, match="sources.log: 100 of 100 lines"):
+        run(spark, load_config(path), DAY)
+    assert not list((tmp_path / "state").rglob(f"dt={DAY - timedelta(days=2)}/*.json"))
