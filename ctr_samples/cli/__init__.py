@@ -6,6 +6,7 @@ fit.py        fit
 explain.py    explain
 preview.py    preview
 status.py     status
+state.py      state
 report.py     report, compare
 outputs.py    verify, show, paths, history, clean, rollback
 messages.py   errors as sentences and exit codes

@@ -10,6 +10,7 @@ from ctr_samples.cli.generate import config_command, generate
 from ctr_samples.cli.outputs import clean, history, paths, rollback, show, verify
 from ctr_samples.cli.preview import preview
 from ctr_samples.cli.report import compare, report
+from ctr_samples.cli.state import state
 from ctr_samples.cli.status import status
 
 app = typer.Typer(
@@ -21,7 +22,7 @@ app = typer.Typer(
 app.command()(generate)
 app.command()(fit)
 app.command(name="config")(config_command)
-for command in (preview, explain, status, report, compare, verify, show, paths, history, clean, rollback):
+for command in (preview, explain, status, report, compare, verify, show, paths, history, clean, rollback, state):
     app.command()(command)
 
 

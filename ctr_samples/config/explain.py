@@ -10,6 +10,7 @@ from ctr_samples.config.feature import Feature
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.label import ActionLabel, Label, RowLabel
 from ctr_samples.config.references import inherited, match_of
+from ctr_samples.config.source import FileSource
 from ctr_samples.config.units import format_duration, format_size
 from ctr_samples.config.view import AgingView, EventView, SnapshotView, StaticView, View, WindowView
 from ctr_samples.periods import Period, calendar_day
@@ -32,6 +33,24 @@ def _sources(config: JobConfig, run_date: Period | None) -> Iterator[str]:
         yield f"  {name}: {source.format} at {source.place}{_days(config, name, run_date)}{without}"
         for element, items in source.explode.items():
             yield f"    each element of {items} becomes a row, as {element}"
+        yield from _kept(config, name)
+
+
+def _kept(config: JobConfig, name: str) -> Iterator[str]:
+    """What of a source is not read again each time."""
+    if config.state is None or not (isinstance(config.sources[name], FileSource) and config.reads_days(name)):
+        return
+    of_source = {view: config.views[view] for view in config.views if config.views[view].source == name}
+    kept = [view for view, declared in of_source.items() if declared.counted is not None]
+    if not kept:
+        return
+    rest = [view for view in of_source if view not in kept]
+    rest += [history for history in config.histories if config.histories[history].source == name]
+    yield f"    {', '.join(kept)}: finished days are counted once, and kept in {config.state.path}"
+    if rest:
+        yield f"    {', '.join(rest)}: all of these days, each time"
+    else:
+        yield "    so of the days before, a run reads only those whose impressions and actions are near its own"
 
 
 def _days(config: JobConfig, name: str, run_date: Period | None) -> str:

@@ -785,6 +785,18 @@ def test_the_plan_says_what_becomes_of_missing_values(tmp_path: Path) -> None:
     assert "  position: int64 from impression.position, hashed to 9 ids, missing: an id of its own\n" in hashed
 
 
+def test_the_plan_says_what_is_read_again_each_night(tmp_path: Path) -> None:
+    how = "{source: log, entity: user, key: user, event_time: t, aggregates: {windows: [7d], counts: {c: 'true'}}}"
+    dated = MINIMAL.replace("path: log.parquet", "path: 'log/{date}.parquet', days_before: 8, days_after: 1")
+    text = dated.replace("features:\n", f"views:\n  n: {how}\nfeatures:\n  c: {{from: n.c_7d, dtype: int64}}\n", 1)
+    assert "kept" not in explain(load_config(written(tmp_path, text)).config)
+    kept = explain(load_config(written(tmp_path, f"{text}state: {{path: kept}}\n")).config)
+    assert (
+        "    n: finished days are counted once, and kept in kept\n"
+        "    so of the days before, a run reads only those whose impressions and actions are near its own\n"
+    ) in kept
+
+
 @pytest.mark.parametrize("name", ["open_bandit", "simulated", "toutiao", "toutiao_legacy_121", "production"])
 def test_every_shipped_file_is_valid(name: str) -> None:
     loaded = load_config(
