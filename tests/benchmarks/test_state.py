@@ -1,0 +1,135 @@
+"""Nights with long windows: from all logs that the windows reach, and from what was kept of finished days."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from datetime import date, timedelta
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from figures import PROJECT, Figures, at_most, size
+from pyspark.sql import SparkSession
+
+from ctr_samples.config import load_config
+from ctr_samples.job.run import run
+from ctr_samples.quality.checks import CHECKS
+from ctr_samples.shards import open_storage
+from ctr_samples.shards.partials import kept_days
+
+IMPRESSIONS = size("STATE_IMPRESSIONS", 200_000, quick=3_000)
+"""Of a day."""
+NIGHTS = size("STATE_NIGHTS", 3, quick=1)
+FIRST, DAYS = date(2019, 5, 1), 36
+
+CONFIG = """
+name: windows
+timezone: Asia/Shanghai
+sources:
+  log:
+    format: json
+    path: LOGS/user_action/dt={date}
+    schema: >-
+      actionTime STRING, readTime STRING, channelId INT,
+      param STRUCT<action: STRING, userId: STRING, articleId: STRING, algorithmCombine: STRING>
+    days_before: BEFORE
+    days_after: 1
+    bad_records: {max_rate: 0.01}
+impressions:
+  source: log
+  where: param.action = 'exposure'
+  time: actionTime
+  user: param.userId
+  article: param.articleId
+  explode: article
+  dedup: 30s
+labels:
+  clicked: {source: log, where: param.action = 'click', window: 30m}
+views:
+  article:
+    source: log
+    entity: article
+    key: param.articleId
+    where: param.action in ('click', 'read', 'collect')
+    event_time: actionTime
+    available_after: 5m
+    aggregates:
+      windows: [WINDOW]
+      counts: {clicks: param.action = 'click', all: 'true'}
+      distinct: {users: param.userId}
+  user:
+    source: log
+    entity: user
+    key: param.userId
+    where: param.action in ('click', 'read', 'collect')
+    event_time: actionTime
+    aggregates:
+      windows: [WINDOW]
+      counts: {clicks: param.action = 'click'}
+      sums: {read_ms: try_cast(readTime as bigint)}
+features:
+  clicks: {from: article.clicks_WINDOW, dtype: int64}
+  all: {from: article.all_WINDOW, dtype: int64}
+  users: {from: article.users_WINDOW, dtype: int64}
+  own_clicks: {from: user.clicks_WINDOW, dtype: int64}
+  own_read_ms: {from: user.read_ms_WINDOW, dtype: float32}
+output: {path: OUT, partitions: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """36 days of simulated logs."""
+    place = tmp_path_factory.mktemp("logs")
+    how = ["--days", str(DAYS), "--start", str(FIRST), "--impressions", str(IMPRESSIONS)]
+    simulate = [sys.executable, str(PROJECT / "jobs/simulate_logs.py"), "--out", str(place), *how]
+    subprocess.run(simulate, check=True, capture_output=True)
+    return place
+
+
+class _Nights:
+    """Runs of a configuration with windows of so many days, with what is kept or without."""
+
+    def __init__(self, spark: SparkSession, logs: Path, place: Path, days: int, *, kept: bool) -> None:
+        self._spark, self.out, self.state = spark, place / "out", place / "state"
+        text = CONFIG.replace("LOGS", str(logs)).replace("OUT", str(self.out)).replace("WINDOW", f"{days}d")
+        text = text.replace("BEFORE", str(days + 1)) + (f"state: {{path: {self.state}}}\n" if kept else "")
+        place.mkdir(parents=True)
+        (place / "c.yaml").write_text(text)
+        self._loaded = load_config(place / "c.yaml")
+
+    def seconds(self, day: date) -> float:
+        """How long a night takes."""
+        start = time.monotonic()
+        run(self._spark, self._loaded, day, force=True, accept=CHECKS)
+        return time.monotonic() - start
+
+    def shards(self, day: date) -> list[str]:
+        """Hashes of the shards of a day."""
+        return sorted(sha256(file.read_bytes()).hexdigest() for file in self.out.glob(f"dt={day}/data/*/*/*.tfrecord"))
+
+
+def test_a_night_costs_the_same_however_long_its_windows_are(
+    figures: Figures, spark: SparkSession, logs: Path, tmp_path: Path
+) -> None:
+    nights = [FIRST + timedelta(days=32 + n) for n in range(NIGHTS)]
+    one_day = None
+    for days in (1, 7, 30):
+        plain = _Nights(spark, logs, tmp_path / f"plain{days}", days, kept=False)
+        kept = _Nights(spark, logs, tmp_path / f"kept{days}", days, kept=True)
+        first = kept.seconds(nights[0] - timedelta(days=1))
+        both = [(plain.seconds(night), kept.seconds(night)) for night in nights]
+        assert [plain.shards(night) for night in nights] == [kept.shards(night) for night in nights]
+        one_day = one_day or [a for a, _ in both]
+        what = f"a night with windows of {days} day(s)"
+        figures.add(f"{what}, from the logs", [a for a, _ in both], "s")
+        figures.add(f"{what}, first run, all days counted", [first], "s")
+        figures.add(f"{what}, from what is kept", [b for _, b in both], "s")
+        ratios = [b / a for (_, b), a in zip(both, one_day, strict=True)]
+        figures.add(f"{what}, from what is kept, time vs. one day", ratios, "x", at_most(1.3) if days == 30 else None)
+    log = sum(file.stat().st_size for file in (logs / f"user_action/dt={nights[0]}").iterdir())
+    for view in ("article", "user"):
+        sizes = [day.bytes / log for day in kept_days(open_storage(str(kept.state))) if day.view == view]
+        figures.add(f"what is kept of a day for the view {view}, size vs. its log", sizes, "x", at_most(0.1))
