@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ctr_samples.codec.encoder import EncodedBatch
 from ctr_samples.codec.frames import Buffer, as_bytes, frame_offsets
 from ctr_samples.codec.kernel_columns import with_nulls_replaced
 from ctr_samples.codec.layout import (
@@ -41,6 +43,27 @@ GROW = (NEED_VALUES, NEED_BYTES, NEED_STEPS)
 KIND_NAMES = {BYTES: "bytes", FLOAT: "float32", INT64: "int64"}
 
 
+class Messages:
+    """The messages of one or more runs of records whose frames were checked, or those that ``order`` picks, in its order.
+
+    ``begins`` and ``ends`` are their addresses (int64); nothing is copied.
+    """
+
+    def __init__(self, runs: Sequence[EncodedBatch], order: npt.NDArray[np.int64] | None = None) -> None:
+        self._runs = runs
+        begins = np.concatenate([run.offsets[:-1] + (run.buffer.ctypes.data + HEADER) for run in runs])
+        ends = np.concatenate([run.offsets[1:] + (run.buffer.ctypes.data - FOOTER) for run in runs])
+        self.begins, self.ends = (begins, ends) if order is None else (begins[order], ends[order])
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def position(self, row: int) -> int:
+        """Where the frame of a message begins in the buffer that holds it."""
+        places = [int(self.begins[row]) - HEADER - run.buffer.ctypes.data for run in self._runs]
+        return next(place for place, run in zip(places, self._runs, strict=True) if 0 <= place < run.buffer.size)
+
+
 class ExampleDecoder:
     """Turns framed records into batches with the contract's features, in declared order; other keys are skipped.
 
@@ -67,12 +90,13 @@ class ExampleDecoder:
 
     def decode_frames(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
         """Like :meth:`decode`, for records that :func:`frame_offsets` has checked; ``offsets`` may be a part of theirs."""
+        messages = Messages([EncodedBatch(data, offsets)])
         if self.contract.record == "byte_array":
-            limits, content = byte_arrays(data, offsets)
+            limits, content = byte_arrays(messages)
             buffers = [None, pa.py_buffer(limits), pa.py_buffer(content)]
             array = pa.Array.from_buffers(pa.large_binary(), len(limits) - 1, buffers).cast(pa.binary())
             return pa.RecordBatch.from_arrays([array], schema=self.schema)
-        columns = {column.spec.name: _finished(column) for column in self.read(data, offsets).columns}
+        columns = {column.spec.name: _finished(column) for column in self.read(messages).columns}
         if not columns:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * (len(offsets) - 1), pa.struct([])))
         return pa.RecordBatch.from_arrays([columns[f.name] for f in self.contract.features], schema=self.schema)
@@ -84,16 +108,15 @@ class ExampleDecoder:
             "if the records hold fewer, read them with the contract they were written with."
         )
 
-    def read(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> WireArrays:
-        """The features of messages as they are on the wire, absent ones as zeros; else like :meth:`decode_frames`."""
+    def read(self, messages: Messages) -> WireArrays:
+        """The features of messages as they are on the wire, absent ones as zeros. Raises as :meth:`decode` does."""
         try:
-            return self._read(data, offsets)
+            return self._read(messages)
         except MemoryError as error:
-            raise self._too_large(len(offsets) - 1) from error
+            raise self._too_large(len(messages)) from error
 
-    def _read(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> WireArrays:
-        offsets = np.ascontiguousarray(offsets, np.int64)
-        rows = len(offsets) - 1
+    def _read(self, messages: Messages) -> WireArrays:
+        rows = len(messages)
         arrays = WireArrays(self._layout, rows)
         status = np.zeros(STATUS_SIZE, np.int64)
         read_records = kernels().read_records
@@ -103,8 +126,8 @@ class ExampleDecoder:
                 arrays.fields.ctypes.data,
                 len(arrays.columns),
                 self._groups.ctypes.data,
-                data.ctypes.data,
-                offsets.ctypes.data,
+                messages.begins.ctypes.data,
+                messages.ends.ctypes.data,
                 done,
                 rows,
                 self.strict,
@@ -116,7 +139,7 @@ class ExampleDecoder:
             arrays.columns[status[COLUMN]].grow(reason, int(status[DETAIL]), done)
         if reason != DONE:
             spec = self._layout.specs[status[COLUMN]] if status[COLUMN] >= 0 else None
-            raise _problem(reason, int(status[DETAIL]), done, int(offsets[done]), spec)
+            raise _problem(reason, int(status[DETAIL]), done, messages.position(done), spec)
         return arrays
 
     def __reduce__(self) -> Any:
@@ -133,15 +156,13 @@ def _groups_of(contract: ExampleContract) -> npt.NDArray[np.int64]:
     return np.array([*groups, [0, 0, 0]], np.int64)
 
 
-def byte_arrays(
-    data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """The messages of all records, one after the other, and where each begins and the last one ends: int64[records + 1]."""
-    offsets = np.ascontiguousarray(offsets, np.int64)
-    rows = len(offsets) - 1
-    total = int(offsets[-1] - offsets[0]) - rows * (HEADER + FOOTER)
-    target, limits = np.empty(total, np.uint8), np.zeros(rows + 1, np.int64)
-    kernels().read_byte_arrays(data.ctypes.data, offsets.ctypes.data, rows, target.ctypes.data, limits.ctypes.data)
+def byte_arrays(messages: Messages) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """All messages, one after the other, and where each begins and the last one ends: int64[messages + 1]."""
+    begins, ends = messages.begins, messages.ends
+    target, limits = np.empty(int((ends - begins).sum()), np.uint8), np.zeros(len(messages) + 1, np.int64)
+    kernels().read_byte_arrays(
+        begins.ctypes.data, ends.ctypes.data, len(messages), target.ctypes.data, limits.ctypes.data
+    )
     return limits, target
 
 

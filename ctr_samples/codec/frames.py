@@ -39,17 +39,52 @@ def frame_offsets(buffer: Buffer) -> npt.NDArray[np.int64]:
 
 def scan(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], int, int]:
     """Offsets of the valid frames at the start of ``data``, where they end, and what is wrong there, if anything."""
-    offsets = np.zeros(1024, np.int64)
-    status = np.zeros(3, np.int64)
-    while status[1] < data.size and status[2] == SOUND:
-        if status[0] == offsets.size - 1:
-            offsets.resize(2 * offsets.size, refcheck=False)
-        status[0] = kernels().walk_frames(
-            data.ctypes.data, data.size, offsets.ctypes.data, offsets.size - 1, status.ctypes.data
-        )
-    count, position, wrong = status.tolist()
-    offsets.resize(count + 1, refcheck=False)
-    return offsets, position, wrong
+    walk = Walk(data)
+    walk.to(data.size)
+    return walk.offsets, walk.position, walk.wrong
+
+
+class Walk:
+    """Finds and checks the frames at the start of ``data``, also while that is still being filled."""
+
+    def __init__(self, data: npt.NDArray[np.uint8]) -> None:
+        self._data = data
+        self._offsets = np.zeros(1024, np.int64)
+        self._status = np.zeros(3, np.int64)
+
+    def to(self, filled: int) -> None:
+        """Check the frames that lie within the first ``filled`` bytes, beginning where the last call stopped."""
+        self._status[2] = SOUND
+        while self._status[1] < filled and self._status[2] == SOUND:
+            if self._status[0] == self._offsets.size - 1:
+                self._offsets = np.concatenate([self._offsets, np.zeros_like(self._offsets)])
+            self._status[0] = kernels().walk_frames(
+                self._data.ctypes.data,
+                filled,
+                self._offsets.ctypes.data,
+                self._offsets.size - 1,
+                self._status.ctypes.data,
+            )
+
+    @property
+    def frames(self) -> int:
+        """How many are valid."""
+        return int(self._status[0])
+
+    @property
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Where each valid frame begins, and where the last one ends."""
+        return self._offsets[: self.frames + 1]
+
+    @property
+    def position(self) -> int:
+        """Where the valid frames end."""
+        return int(self._status[1])
+
+    @property
+    def wrong(self) -> int:
+        """What is wrong there; SOUND where nothing is left."""
+        return int(self._status[2])
 
 
 def as_bytes(buffer: Any) -> npt.NDArray[np.uint8]:

@@ -9,10 +9,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from ctr_samples.codec import EncodedBatch, ExampleDecoder
-from ctr_samples.codec.decoder import byte_arrays
+from ctr_samples.codec.decoder import ExampleDecoder, Messages, byte_arrays
 from ctr_samples.codec.kernel_columns import offsets_of
 from ctr_samples.codec.plan import in_wire_order
 from ctr_samples.codec.tensors import tensor_prefix
@@ -46,12 +44,12 @@ class BatchDecoder:
         self._size = sum(part.size for part in contract.parts)
         self._decoder = ExampleDecoder(self.contract)
 
-    def decode(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> Columns:
-        """All records between the offsets, whose frames have been checked. Raises as ExampleDecoder does."""
+    def decode(self, messages: Messages) -> Columns:
+        """All messages. Raises as ExampleDecoder does."""
         if self.contract.record == "byte_array":
-            limits, content = byte_arrays(data, offsets)
+            limits, content = byte_arrays(messages)
             return Columns((), {self.contract.features[0].name: _texts(limits, content)})
-        arrays = self._decoder.read(data, offsets)
+        arrays = self._decoder.read(messages)
         scalars = tuple(_scalars(columns, matrix) for columns, matrix in arrays.scalars)
         others = {column.spec.name: _column(column) for column in arrays.others}
         if self._sparse:
@@ -60,23 +58,6 @@ class BatchDecoder:
             assert isinstance(values, Ragged)
             others[SPARSE] = Sparse(indices, values, self._size)
         return Columns(scalars, others)
-
-
-def gathered(parts: Sequence[EncodedBatch], order: npt.NDArray[np.int64] | None) -> EncodedBatch:
-    """Some runs of records as one, in another order if there is one. Without either nothing is copied."""
-    if len(parts) == 1 and order is None:
-        return parts[0]
-    arrays = [_as_binary(part) for part in parts]
-    records = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-    if order is not None:
-        records = records.take(pa.array(order))
-    _, offsets, data = records.buffers()
-    return EncodedBatch(np.frombuffer(data, np.uint8), np.frombuffer(offsets, np.int64, len(records) + 1))
-
-
-def _as_binary(part: EncodedBatch) -> pa.Array:
-    buffers = [None, pa.py_buffer(np.ascontiguousarray(part.offsets)), pa.py_buffer(part.buffer)]
-    return pa.Array.from_buffers(pa.large_binary(), len(part), buffers)
 
 
 def _scalars(columns: Sequence[WireArray], matrix: Array) -> Scalars:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ctr_samples.codec import EncodedBatch
 from ctr_samples.codec.deflate import pieces
-from ctr_samples.codec.frames import PROBLEMS, scan
+from ctr_samples.codec.frames import PROBLEMS, Walk
 from ctr_samples.codec.layout import BAD_LENGTH, BAD_MESSAGE, SOUND
 from ctr_samples.errors import DamagedFile
 from ctr_samples.readers.order import Piece
@@ -23,6 +23,8 @@ Bytes = npt.NDArray[np.uint8]
 
 _SKIPPED = 4096
 """Records that are skipped at a time."""
+_STEP = 1 << 19
+"""Bytes that are read and then checked while they are still in the second-level cache."""
 
 
 class Scratch:
@@ -115,14 +117,18 @@ class _ShardFrames:
         while True:
             data = self._scratch.take(self._rest.size + wanted)
             data[: self._rest.size] = self._rest
-            filled = self._rest.size + self._fill(data[self._rest.size :])
-            offsets, position, wrong = scan(data[:filled])
-            if len(offsets) > records:
+            filled = self._rest.size
+            walk = Walk(data)
+            walk.to(filled)
+            while walk.frames < records and filled < data.size and not self._ended:
+                filled += self._fill(data[filled : filled + _STEP])
+                walk.to(filled)
+            offsets, position, wrong = walk.offsets, walk.position, walk.wrong
+            if walk.frames >= records:
                 break
             if wrong in (BAD_LENGTH, BAD_MESSAGE) or self._ended:
-                raise self._damaged(len(offsets) - 1, wrong)
-            sound = max(1, len(offsets) - 1)
-            self._record = max(self._record, position // sound + 1)
+                raise self._damaged(walk.frames, wrong)
+            self._record = max(self._record, position // max(1, walk.frames) + 1)
             self._rest, wanted = data[:filled], max(filled, records * self._record - filled)
         end = int(offsets[records])
         self._seen += records

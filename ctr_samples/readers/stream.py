@@ -9,8 +9,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ctr_samples.codec import EncodedBatch
+from ctr_samples.codec.decoder import Messages
 from ctr_samples.readers.arrays import Columns
-from ctr_samples.readers.batch_decoder import BatchDecoder, gathered
+from ctr_samples.readers.batch_decoder import BatchDecoder
 from ctr_samples.readers.lanes import Lane, Scratch
 from ctr_samples.readers.order import Block, Order
 from ctr_samples.shards import Shard, Storage
@@ -64,8 +65,7 @@ class Stream:
         order = None
         if self.order.shuffle:
             order = self.order.permutation(epoch, block.number, block.records)[block.drop :]
-        records = gathered(runs, order)
-        columns = self.decoder.decode(records.buffer, records.offsets)
+        columns = self.decoder.decode(Messages(runs, order))
         scratch.give(runs)
         if order is None and block.drop:
             return columns.rows(block.drop, block.records)

@@ -7,17 +7,19 @@ import pickle
 import random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-from framing import example, feature, frame
+from framing import array, example, feature, frame
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wire_messages import altered, delimited, odd_message, varint
 
-from ctr_samples.codec import ExampleDecoder, ExampleEncoder
+from ctr_samples.codec import EncodedBatch, ExampleDecoder, ExampleEncoder, frame_offsets
+from ctr_samples.codec.decoder import Messages, byte_arrays
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile
 
@@ -139,6 +141,27 @@ def test_altered_ordinary_messages_read_as_protobuf_reads_them_or_not_at_all(see
     row = {"a": [choice.randrange(300) for _ in range(3)], "b": [1.5, 2.5], "c": [choice.randbytes(5), b"x"]}
     message = altered(example(**row), seed)
     reads_as_protobuf_or_not_at_all(message)
+
+
+NUMBERS = ExampleContract((FeatureSpec("n", "int64"), FeatureSpec("x", "float32")))
+
+
+@given(seed=SEEDS)
+@settings(max_examples=4 * settings.default.max_examples)
+def test_altered_numbers_are_read_alike_the_quick_and_the_thorough_way(seed: int) -> None:
+    choice = random.Random(seed)
+    number = choice.randrange(-(2**63), 2**63) >> choice.randrange(64)
+    message = altered(example(n=[number], x=[choice.random()]), seed)
+    strange = [b""] * 16  # so many that the quick way is not tried again
+    assert outcome(NUMBERS, message) == outcome(NUMBERS, *strange, message)
+
+
+def outcome(contract: ExampleContract, *messages: bytes) -> str:
+    """How the last of the messages is read, or that it is damaged."""
+    try:
+        return repr(read(contract, *messages, strict=False)[-1])
+    except DamagedFile:
+        return "damaged"
 
 
 def _same(row: dict[str, Any], expected: dict[str, Any]) -> bool:
@@ -264,6 +287,28 @@ def test_a_record_that_does_not_fit_is_refused_and_named(message: bytes, problem
     assert problem in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "packed", "wrong"),
+    [
+        ("n", b"\x01\x02", ContractError),
+        ("n", b"\x80", DamagedFile),
+        ("n", b"\x80" * 10, DamagedFile),
+        ("x", bytes(8), ContractError),
+        ("x", bytes(3), DamagedFile),
+        ("x", bytes(5), DamagedFile),
+    ],
+)
+def test_one_number_is_refused_where_its_bytes_are_too_few_or_too_many(
+    name: str, packed: bytes, wrong: type[Exception]
+) -> None:
+    kind = 3 if name == "n" else 2
+    message = delimited(
+        1, delimited(1, delimited(1, name.encode()) + delimited(2, delimited(kind, delimited(1, packed))))
+    )
+    with pytest.raises(wrong):
+        read(NUMBERS, message)
+
+
 @pytest.mark.parametrize("message", [example(n=[1.5]), example(n=[1, 2]), example(n=[]), example()])
 def test_a_record_that_does_not_fit_is_null_when_not_strict(message: bytes) -> None:
     contract = ExampleContract((FeatureSpec("n", "int64", nulls="fail"),))
@@ -346,6 +391,31 @@ def test_columns_grow_from_record_to_record() -> None:
     contract = ExampleContract((FeatureSpec("a", "int64", None), FeatureSpec("c", "bytes", None)))
     rows = [{"a": list(range(n)), "c": [b"x" * n]} for n in sizes]
     assert read(contract, *[example(**row) for row in rows]) == rows
+
+
+def run_of(*messages: bytes) -> EncodedBatch:
+    data = array(b"".join(map(frame, messages)))
+    return EncodedBatch(data, frame_offsets(data))
+
+
+def test_records_of_several_buffers_are_read_in_any_order() -> None:
+    runs = [run_of(example(n=[10]), example(n=[11])), run_of(example(n=[12]), example(n=[13]))]
+    decoder = ExampleDecoder(ExampleContract((FeatureSpec("n", "int64"),)))
+    for order, expected in ((None, [10, 11, 12, 13]), (np.array([3, 0, 2]), [13, 10, 12])):
+        (column,) = decoder.read(Messages(runs, order)).columns
+        assert column.content.tolist() == expected
+
+
+def test_a_record_that_does_not_fit_is_named_by_its_place_in_its_own_buffer() -> None:
+    runs = [run_of(example(n=[10])), run_of(example(n=[11]), example(n=[1, 2]))]
+    decoder = ExampleDecoder(ExampleContract((FeatureSpec("n", "int64"),)))
+    with pytest.raises(ContractError, match=f"Record 1 of the buffer, at byte {len(frame(example(n=[11])))}, "):
+        decoder.read(Messages(runs, np.array([0, 2, 1])))
+
+
+def test_plain_bytes_of_several_buffers_are_joined_in_any_order() -> None:
+    limits, content = byte_arrays(Messages([run_of(b"ab", b""), run_of(b"c")], np.array([2, 1, 0])))
+    assert (limits.tolist(), content.tobytes()) == ([0, 1, 1, 3], b"cab")
 
 
 def test_decoders_pickle() -> None:

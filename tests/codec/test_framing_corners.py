@@ -12,10 +12,11 @@ from typing import Literal
 
 import pyarrow as pa
 import pytest
-from framing import frame
+from framing import array, frame
 
 from ctr_samples.codec import RecordReader, deflate
-from ctr_samples.codec.frames import frame_offsets
+from ctr_samples.codec.frames import Walk, frame_offsets
+from ctr_samples.codec.layout import BAD_MESSAGE, CUT_HEADER, SOUND
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import open_storage
@@ -27,6 +28,27 @@ CONTRACT = ExampleContract((FeatureSpec("n", "int64"), FeatureSpec("clicked", "i
 def test_offsets_are_found_for_any_number_of_records(records: int) -> None:
     one = frame(b"12")
     assert frame_offsets(one * records).tolist() == [len(one) * i for i in range(records + 1)]
+
+
+def test_frames_are_found_while_memory_fills() -> None:
+    frames = frame(b"") + frame(b"12345") + frame(b"6" * 100)
+    walk = Walk(array(frames))
+    found = []
+    for filled in range(len(frames) + 1):
+        walk.to(filled)
+        found.append(walk.frames)
+    ends = [len(frame(b"")), len(frame(b"")) + len(frame(b"12345")), len(frames)]
+    assert found == [sum(end <= filled for end in ends) for filled in range(len(frames) + 1)]
+    assert (walk.offsets.tolist(), walk.wrong) == ([0, *ends], SOUND)
+
+
+def test_damage_is_found_where_memory_has_been_filled() -> None:
+    frames = frame(b"1") + frame(b"2")
+    walk = Walk(array(frames[:-1] + bytes([frames[-1] ^ 1])))
+    walk.to(len(frame(b"1")) + 3)
+    assert (walk.frames, walk.wrong) == (1, CUT_HEADER)
+    walk.to(len(frames))
+    assert (walk.frames, walk.position, walk.wrong) == (1, len(frame(b"1")), BAD_MESSAGE)
 
 
 def test_without_isa_l_the_standard_library_writes_what_isa_l_reads(monkeypatch: pytest.MonkeyPatch) -> None:

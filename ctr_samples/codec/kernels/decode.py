@@ -14,7 +14,7 @@ from numba import njit
 
 from ctr_samples.codec.kernels.expected import go_to, read_expected
 from ctr_samples.codec.kernels.lists import fill_absent, read_bytes_list, read_float_list, read_int64_list, stop_for
-from ctr_samples.codec.kernels.memory import copy, field, set_field, store_i64, store_u8
+from ctr_samples.codec.kernels.memory import copy, fetch, field, set_field, store_i64, store_u8
 from ctr_samples.codec.kernels.wire import (
     LENGTH,
     MALFORMED,
@@ -34,7 +34,6 @@ from ctr_samples.codec.layout import (
     FLOAT,
     FOOTER,
     GROUP_SIZE,
-    HEADER,
     INT64,
     NEED_STEPS,
     REASON,
@@ -335,21 +334,22 @@ def end_row(columns: Any, count: Any, row: Any, strict: Any, status: Any) -> Any
 
 @njit
 def read_records(
-    columns: Any, count: Any, groups: Any, base: Any, offsets: Any, first: Any, rows: Any, strict: Any, status: Any
+    columns: Any, count: Any, groups: Any, begins: Any, ends: Any, first: Any, rows: Any, strict: Any, status: Any
 ) -> Any:
-    """Read records ``first`` to ``rows`` into ``count`` columns and return the first one not read.
+    """Read messages ``first`` to ``rows`` into ``count`` columns and return the first one not read. ``begins`` and ``ends``
+    are their addresses; behind each is the footer of its frame.
 
     Stops early with the reason in ``status``: room that is needed (grow it and call again with what was returned; the
     record is then read anew), or what is wrong with the record.
     """
     plain = field(groups + GROUP_SIZE, 0) == 0
-    limit = base + field(offsets, rows)
     unexpected = 0
     for row in range(first, rows):
-        begin = base + field(offsets, row) + HEADER
-        end = base + field(offsets, row + 1) - FOOTER
+        begin, end = field(begins, row), field(ends, row)
+        if row + 1 < rows:
+            fetch(field(begins, row + 1), field(ends, row + 1))
         if plain and unexpected < PATIENCE:
-            if read_expected(columns, count, begin, end, limit, row, status):
+            if read_expected(columns, count, begin, end, end + FOOTER, row, status):
                 unexpected = 0
                 continue
             unexpected += 1
@@ -368,11 +368,11 @@ def read_records(
 
 
 @njit
-def read_byte_arrays(base: Any, offsets: Any, rows: Any, target: Any, limits: Any) -> Any:
-    """Copy the messages of all records to ``target``, one after the other; ``limits`` says where each ends."""
+def read_byte_arrays(begins: Any, ends: Any, rows: Any, target: Any, limits: Any) -> Any:
+    """Copy all messages to ``target``, one after the other; ``limits`` says where each ends."""
     for row in range(rows):
-        begin = field(offsets, row) + HEADER
-        size = field(offsets, row + 1) - FOOTER - begin
-        copy(target + field(limits, row), base + begin, size)
+        begin = field(begins, row)
+        size = field(ends, row) - begin
+        copy(target + field(limits, row), begin, size)
         set_field(limits, row + 1, field(limits, row) + size)
     return rows

@@ -13,7 +13,18 @@ import numpy as np
 from numba import njit
 
 from ctr_samples.codec.kernels.lists import fill_absent, read_bytes_list, read_packed_int64
-from ctr_samples.codec.kernels.memory import copy, field, load_u8, load_u64, set_field, store_i64, store_u8, store_u64
+from ctr_samples.codec.kernels.memory import (
+    copy,
+    field,
+    load_u8,
+    load_u32,
+    load_u64,
+    set_field,
+    store_i64,
+    store_u8,
+    store_u32,
+    store_u64,
+)
 from ctr_samples.codec.kernels.wire import LENGTH, MALFORMED, read_length, read_varint_within
 from ctr_samples.codec.layout import BYTES, FLOAT, Decoded
 
@@ -26,6 +37,11 @@ PREFIX, PREFIX_SIZE, KIND, COUNT, REQUIRED = (
 )
 VALUES, VALUE_ROOM, BYTE_OFFSETS, OFFSETS = Decoded.VALUES, Decoded.VALUE_ROOM, Decoded.BYTE_OFFSETS, Decoded.OFFSETS
 VALID, USED, BYTES_USED = Decoded.VALID, Decoded.USED, Decoded.BYTES_USED
+ONE_NUMBER = 6
+"""Bytes of a Feature before its one packed number: ``12 <size + 4> <tag of the kind> <size + 2> 0A <size>``."""
+ONE_NUMBER_HEAD, ONE_NUMBER_SIZES = 0x000A02020412, 0x010001000100
+"""The same with kind and size 0 as one number, and the places that the size is added to. The kind begins at bit 19."""
+LONGEST_VARINT = 10
 COLUMN_SIZE = 8 * Decoded.FIELDS
 
 
@@ -105,6 +121,23 @@ def leave_out(column: Any, row: Any, status: Any) -> Any:
     return field(column, USED)
 
 
+@njit(forceinline=True)
+def read_number(column: Any, row: Any, position: Any, end: Any, limit: Any) -> Any:
+    """A Feature with one packed number that reaches to ``end``; False if it is any other."""
+    kind, size = field(column, KIND), end - position - ONE_NUMBER
+    if field(column, COUNT) != 1 or kind == BYTES or size <= 0 or size > LONGEST_VARINT:
+        return False
+    head = np.uint64(ONE_NUMBER_HEAD + (kind << 19) + size * ONE_NUMBER_SIZES)
+    if (load_u64(position) ^ head) << np.uint64(16) != np.uint64(0):
+        return False
+    if kind == FLOAT:
+        store_u32(field(column, VALUES) + 4 * row, load_u32(position + ONE_NUMBER))
+        return size == 4
+    value, position = read_varint_within(position + ONE_NUMBER, end, limit)
+    store_u64(field(column, VALUES) + 8 * row, value)
+    return position == end
+
+
 @njit
 def read_expected(columns: Any, count: Any, position: Any, end: Any, limit: Any, row: Any, status: Any) -> Any:
     """Read the Example in ``row`` into ``count`` columns, none of them a sequence. False if it looks in any way different
@@ -126,6 +159,10 @@ def read_expected(columns: Any, count: Any, position: Any, end: Any, limit: Any,
             present = (
                 prefix <= size and entry + prefix + 7 <= limit and starts_with(entry, field(column, PREFIX), prefix)
             )
+        if present and read_number(column, row, entry + prefix, stop, limit):
+            store_u8(field(column, VALID) + row, np.uint64(1))
+            position = stop
+            continue
         if present:
             first = first_value(column, row)
             value = enter(16 + LENGTH, entry + prefix, stop)
