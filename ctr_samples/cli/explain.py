@@ -111,6 +111,8 @@ def _label(name: str, label: LabelEvidence, evidence: Evidence, zone: ZoneInfo) 
 def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
     given = f" ({' and '.join(view.on)})" if any("." in part for part in view.on) else ""
     yield f"\n[bold]View {name}[/bold], key {_value(view.key)}{given}: {len(view.rows)} row(s)"
+    if view.kept is not None:
+        yield f"  A run counts {escape(view.kept)}."
     if view.rules is None:
         if view.rows:
             yield f"  [green]✓[/green] a table without times: {_value(view.rows[0].values)}"

@@ -29,7 +29,7 @@ from ctr_samples.explain.rules import (
 )
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.job.run import read_inputs
-from ctr_samples.periods import Period
+from ctr_samples.periods import WHOLE, Period
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features import IMPRESSION, view_columns
 from ctr_samples.samples.histories.chunks import ITEM, REQUEST, TIE, TIME
@@ -47,6 +47,7 @@ from ctr_samples.samples.labels import (
     plan_labels,
     rows_among,
 )
+from ctr_samples.samples.partials import where_counted
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.sampling import DOWN_SAMPLED
 from ctr_samples.samples.views.as_of import (
@@ -80,13 +81,15 @@ class LabelEvidence:
 class ViewEvidence:
     """What a view looks at: its rows with the impression's key, and the rules (None for a view without times).
 
-    ``on`` says what the key is: names of keys, or columns of other views.
+    ``on`` says what the key is: names of keys, or columns of other views. ``kept`` says where a run takes what it counts from,
+    unless that is the log alone.
     """
 
     on: Sequence[str]
     key: Any
     rows: Sequence[FeatureRow]
     rules: ViewRules | None
+    kept: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +173,7 @@ class Gatherer:
     """Gathers the evidence. Runs on the driver; a few Spark jobs, each of which collects the rows of one key."""
 
     inputs: Inputs
+    run_date: Period = WHOLE
 
     @property
     def config(self) -> JobConfig:
@@ -273,7 +277,8 @@ class Gatherer:
             times = rows.select(EVENT_TIME, AVAILABLE_TIME).distinct().collect()
             snapshots = sorted((_known(r[0]), _known(r[1])) for r in times)
         rules = ViewRules(view.max_age, view.inclusive, snapshots, self._zone)
-        return ViewEvidence(view.joined_on, key, [_feature_row(r) for r in newest], rules)
+        kept = where_counted(self.inputs, name, self.run_date)
+        return ViewEvidence(view.joined_on, key, [_feature_row(r) for r in newest], rules, kept)
 
     def _history(self, name: str, impression: Impression) -> HistoryEvidence:
         history = inherited(self.config.histories[name], self.config.impressions)
@@ -302,7 +307,7 @@ def evidence_of(
     inputs = read_inputs(spark, config, run_date, reporter, watched=False)
     reporter.stage("finding the impression")
     with errors_of_sources(config.sources):
-        return Gatherer(inputs).gather(sought)
+        return Gatherer(inputs, run_date).gather(sought)
 
 
 def _key_part(part: str, impression: Impression, found: Mapping[str, ViewEvidence]) -> Any:

@@ -65,7 +65,12 @@ class Partial:
     @property
     def path(self) -> str:
         """Where it is put, relative to the store."""
-        return f"{day_of_partial(self.view, self.definition, self.day)}/{self.inputs}.json"
+        return marker_of(self.view, self.definition, self.day, self.inputs)
+
+
+def marker_of(view: str, definition: str, day: str, inputs: str) -> str:
+    """Where the partial of a day is put that was made from these inputs."""
+    return f"{day_of_partial(view, definition, day)}/{inputs}.json"
 
 
 def day_of_partial(view: str, definition: str, day: str) -> str:
@@ -75,20 +80,19 @@ def day_of_partial(view: str, definition: str, day: str) -> str:
 
 def find_partials(
     storage: Storage, view: str, definition: str, wanted: Mapping[str, str]
-) -> Iterator[Partial | DamagedFile]:
+) -> Iterator[tuple[str, Partial | DamagedFile]]:
     """The partials of days, each with the hash of its log files, as far as they are there; an error for one that is damaged."""
     sizes = {file.path: file.size for file in storage.files(f"{view}/{definition}")}
     for day, inputs in wanted.items():
-        path = f"{day_of_partial(view, definition, day)}/{inputs}.json"
+        path = marker_of(view, definition, day, inputs)
         if path not in sizes:
             continue
         try:
             partial = read_sealed(Partial, storage.read(path), storage.locate(path), _FORM)
             _check_sizes(storage, partial, sizes)
-            yield partial
+            yield day, partial
         except DamagedFile as error:
-            storage.delete(path)
-            yield error
+            yield day, error
 
 
 def publish_partial(storage: Storage, partial: Partial) -> Partial:

@@ -10,6 +10,6 @@ together, these are rows like those that the log itself gives, so the windows co
     kept.py         the partials of one run: those that are there, and those that it makes
 """
 
-from ctr_samples.samples.partials.kept import Partials
+from ctr_samples.samples.partials.kept import Partials, where_counted
 
-__all__ = ["Partials"]
+__all__ = ["Partials", "where_counted"]

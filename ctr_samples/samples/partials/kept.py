@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial as bound
 from math import ceil
+from threading import Lock
 from typing import Any, Protocol, Self
 
 from pyspark.sql import functions as F
@@ -39,6 +41,7 @@ from ctr_samples.shards.partials import (
     day_of_partial,
     find_partials,
     kept_days,
+    marker_of,
     publish_partial,
     remove_day,
     unneeded,
@@ -94,7 +97,7 @@ class Partials:
             return cls(None, config, run_date, ())
         storage = open_storage(config.state.path)
         names = [name for name in config.views if is_kept(inputs, name)]
-        views = tuple(_prepared(storage, inputs, name, finished(inputs, name, run_date), telling) for name in names)
+        views = tuple(_prepared(storage, inputs, name, run_date, telling) for name in names)
         return cls(storage, config, run_date, views)
 
     def applied(self, inputs: Inputs) -> Inputs:
@@ -168,28 +171,58 @@ def finished(inputs: Inputs, name: str, run_date: Period) -> list[date]:
     return [day for day in _by_day(inputs, inputs.config.views[name].source).files if day <= last]
 
 
-def _prepared(storage: Storage, inputs: Inputs, name: str, days: Sequence[date], telling: Telling) -> _Kept:
-    definition, by_day = definition_of(inputs, name), _by_day(inputs, inputs.config.views[name].source)
-    wanted = {str(day): fingerprint_of(by_day.files[day]) for day in days}
-    there: dict[str, Partial] = {}
-    for found in find_partials(storage, name, definition, wanted):
-        if isinstance(found, DamagedFile):
-            telling.warn(str(found))
-        else:
-            there[found.day] = found
-    missing = [day for day in days if str(day) not in there]
-    with ThreadPoolExecutor(_AT_ONCE, "partial") as threads:
+def where_counted(inputs: Inputs, name: str, run_date: Period) -> str | None:
+    """Where a run would take what a view counts from, in words; None for a view of which nothing is kept."""
+    state = inputs.config.state
+    if state is None or calendar_day(run_date) is None or not is_kept(inputs, name):
+        return None
+    wanted = _wanted(inputs, name, run_date)
+    there, _ = _there(open_storage(state.path), name, definition_of(inputs, name), wanted)
+    made = max((partial.created_at for partial in there.values()), default=None)
+    last = f", the last made {made}" if made else ""
+    return f"{len(there)} of {len(wanted)} finished day(s) from partial results in {state.path}{last}; the others from the log"
+
+
+def _prepared(storage: Storage, inputs: Inputs, name: str, run_date: Period, telling: Telling) -> _Kept:
+    """The partials of a view; those that are missing are made, and by one thread only if several days are made at once."""
+    definition, wanted = definition_of(inputs, name), _wanted(inputs, name, run_date)
+    with _MAKING[storage.url, name, definition], ThreadPoolExecutor(_AT_ONCE, "partial") as threads:
+        there, damaged = _there(storage, name, definition, wanted)
+        for day, error in damaged.items():
+            telling.warn(str(error))
+            storage.delete(marker_of(name, definition, str(day), wanted[day]))
+        missing = [day for day in wanted if day not in there]
         make = bound(_make, storage, inputs, name, definition)
-        making = [threads.submit(copy_context().run, make, day, wanted[str(day)]) for day in missing]
+        making = [threads.submit(copy_context().run, make, day, wanted[day]) for day in missing]
         try:
             for number, (day, made) in enumerate(zip(missing, making, strict=True), 1):
                 telling.stage(f"counting {name} of {day} ({number} of {len(missing)})")
-                there[str(day)] = made.result()
+                there[day] = made.result()
         except BaseException:
             for waiting in making:
                 waiting.cancel()
             raise
     return _Kept(name, definition, tuple(there[day] for day in wanted), len(missing))
+
+
+_MAKING: defaultdict[tuple[str, str, str], Lock] = defaultdict(Lock)
+"""Held while partials are made: days that are made at once need the same ones."""
+
+
+def _wanted(inputs: Inputs, name: str, run_date: Period) -> dict[date, str]:
+    """The days whose partials a run needs, each with the hash of its log files."""
+    files = _by_day(inputs, inputs.config.views[name].source).files
+    return {day: fingerprint_of(files[day]) for day in finished(inputs, name, run_date)}
+
+
+def _there(
+    storage: Storage, name: str, definition: str, wanted: Mapping[date, str]
+) -> tuple[dict[date, Partial], dict[date, DamagedFile]]:
+    """The partials that are there, and those that are damaged."""
+    texts = {str(day): fingerprint for day, fingerprint in wanted.items()}
+    found = {date.fromisoformat(day): one for day, one in find_partials(storage, name, definition, texts)}
+    damaged = {day: one for day, one in found.items() if isinstance(one, DamagedFile)}
+    return {day: one for day, one in found.items() if isinstance(one, Partial)}, damaged
 
 
 def _make(storage: Storage, inputs: Inputs, name: str, definition: str, day: date, fingerprint: str) -> Partial:

@@ -46,7 +46,7 @@ def put(
 
 def test_a_partial_is_found_by_the_inputs_it_was_made_from(storage: LocalStorage) -> None:
     made = put(storage)
-    assert list(find_partials(storage, "item", "d1", {"2019-06-05": "aa"})) == [made]
+    assert list(find_partials(storage, "item", "d1", {"2019-06-05": "aa"})) == [("2019-06-05", made)]
     assert list(find_partials(storage, "item", "d1", {"2019-06-05": "bb", "2019-06-04": "aa"})) == []
     assert list(find_partials(storage, "item", "d2", {"2019-06-05": "aa"})) == []
 
@@ -60,22 +60,21 @@ def test_of_two_runs_that_make_a_partial_the_first_wins_and_the_other_takes_it(s
 def test_a_restated_day_is_another_partial(storage: LocalStorage) -> None:
     before, after = put(storage), put(storage, inputs="bb", run="2" * 8)
     found = find_partials(storage, "item", "d1", {"2019-06-05": "bb"})
-    assert list(found) == [after] != [before]
+    assert list(found) == [("2019-06-05", after)] != [("2019-06-05", before)]
 
 
 @pytest.mark.parametrize("damage", ["cut short", "gone", "unreadable"])
-def test_a_damaged_partial_is_named_and_found_no_more(storage: LocalStorage, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_partial_is_named(storage: LocalStorage, tmp_path: Path, damage: str) -> None:
     made = put(storage)
     file = tmp_path / (made.path if damage == "unreadable" else made.files[0].path)
     if damage == "gone":
         file.unlink()
     else:
         file.write_bytes(file.read_bytes()[:-3])
-    (error,) = find_partials(storage, "item", "d1", {"2019-06-05": "aa"})
+    ((_, error),) = find_partials(storage, "item", "d1", {"2019-06-05": "aa"})
     assert isinstance(error, DamagedFile)
     assert str(file) in str(error)
     assert str(error).endswith("it is made anew.")
-    assert list(find_partials(storage, "item", "d1", {"2019-06-05": "aa"})) == []
 
 
 def test_a_file_whose_bytes_were_changed_is_not_read(storage: LocalStorage, tmp_path: Path) -> None:
@@ -86,7 +85,9 @@ def test_a_file_whose_bytes_were_changed_is_not_read(storage: LocalStorage, tmp_
     assert read_partial_file(storage, sound.files[0]) == b"steps"
     assert drop_damaged(storage) == [str(tmp_path / made.path)]
     assert drop_damaged(storage) == []
-    assert list(find_partials(storage, "item", "d1", {"2019-06-05": "aa", "2019-06-04": "aa"})) == [sound]
+    assert list(find_partials(storage, "item", "d1", {"2019-06-05": "aa", "2019-06-04": "aa"})) == [
+        ("2019-06-04", sound)
+    ]
 
 
 def test_days_that_no_window_reaches_go_and_others_stay(storage: LocalStorage) -> None:
@@ -119,5 +120,5 @@ def test_a_partial_of_a_later_format_is_made_anew(storage: LocalStorage, tmp_pat
     made = put(storage)
     storage.delete(made.path)
     publish_partial(storage, replace(made, format=2))
-    (error,) = find_partials(storage, "item", "d1", {"2019-06-05": "aa"})
+    ((_, error),) = find_partials(storage, "item", "d1", {"2019-06-05": "aa"})
     assert "has format 2" in str(error)
