@@ -5,15 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from datetime import date, timedelta
 from hashlib import sha256
 from pathlib import Path
 
-import pytest
 from figures import PROJECT, Figures, at_most, size
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
+from ctr_samples.job.many_days import Backfill
 from ctr_samples.job.run import run
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.shards import open_storage
@@ -22,7 +23,7 @@ from ctr_samples.shards.partials import kept_days
 IMPRESSIONS = size("STATE_IMPRESSIONS", 200_000, quick=3_000)
 """Of a day."""
 NIGHTS = size("STATE_NIGHTS", 3, quick=1)
-FIRST, DAYS = date(2019, 5, 1), 36
+FIRST = date(2019, 5, 1)
 
 CONFIG = """
 name: windows
@@ -79,11 +80,9 @@ output: {path: OUT, partitions: 2}
 """
 
 
-@pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """36 days of simulated logs."""
-    place = tmp_path_factory.mktemp("logs")
-    how = ["--days", str(DAYS), "--start", str(FIRST), "--impressions", str(IMPRESSIONS)]
+def simulated(place: Path, days: int) -> Path:
+    """So many days of simulated logs."""
+    how = ["--days", str(days), "--start", str(FIRST), "--impressions", str(IMPRESSIONS)]
     simulate = [sys.executable, str(PROJECT / "jobs/simulate_logs.py"), "--out", str(place), *how]
     subprocess.run(simulate, check=True, capture_output=True)
     return place
@@ -106,14 +105,22 @@ class _Nights:
         run(self._spark, self._loaded, day, force=True, accept=CHECKS)
         return time.monotonic() - start
 
+    def backfill(self, days: Sequence[date]) -> float:
+        """How long many days by one command take."""
+        start = time.monotonic()
+        outcomes = list(Backfill(self._spark, self._loaded, days, accept=CHECKS).outcomes())
+        assert [outcome.became for outcome in outcomes] == ["published"] * len(days)
+        return time.monotonic() - start
+
     def shards(self, day: date) -> list[str]:
         """Hashes of the shards of a day."""
         return sorted(sha256(file.read_bytes()).hexdigest() for file in self.out.glob(f"dt={day}/data/*/*/*.tfrecord"))
 
 
 def test_a_night_costs_the_same_however_long_its_windows_are(
-    figures: Figures, spark: SparkSession, logs: Path, tmp_path: Path
+    figures: Figures, spark: SparkSession, tmp_path: Path
 ) -> None:
+    logs = simulated(tmp_path / "logs", 33 + NIGHTS)
     nights = [FIRST + timedelta(days=32 + n) for n in range(NIGHTS)]
     one_day = None
     for days in (1, 7, 30):
@@ -133,3 +140,18 @@ def test_a_night_costs_the_same_however_long_its_windows_are(
     for view in ("article", "user"):
         sizes = [day.bytes / log for day in kept_days(open_storage(str(kept.state))) if day.view == view]
         figures.add(f"what is kept of a day for the view {view}, size vs. its log", sizes, "x", at_most(0.1))
+
+
+BACKFILLED = size("STATE_BACKFILLED", 30, quick=2)
+"""Days that are made by one command."""
+
+
+def test_a_backfill_reads_each_log_once(figures: Figures, spark: SparkSession, tmp_path: Path) -> None:
+    days = [FIRST + timedelta(days=32 + n) for n in range(BACKFILLED)]
+    logs = simulated(tmp_path / "logs", 33 + BACKFILLED)
+    alone = _Nights(spark, logs, tmp_path / "alone", 1, kept=False)
+    nights = [alone.seconds(day) for day in days]
+    backfill = _Nights(spark, logs, tmp_path / "backfill", 30, kept=True).backfill(days)
+    what = f"{BACKFILLED} days with windows of 30 days by one command"
+    figures.add(what, [backfill], "s")
+    figures.add(f"{what}, time vs. as many nights with windows of a day", [backfill / sum(nights)], "x", at_most(3))

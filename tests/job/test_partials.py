@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from ctr_samples.config import load_config
 from ctr_samples.errors import InputError
 from ctr_samples.job.reporting import Silent
 from ctr_samples.job.run import read_inputs, run
+from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.partials import where_counted
 
@@ -24,10 +25,10 @@ DAYS = (-45, -41, -40, -39, -38, -32, -31, -30, -29, -7, -2, -1, 0, 1, 2)
 """Around a run: those at whose edges windows begin, and gaps between them."""
 
 
-def samples(spark: SparkSession, path: Path, day: date) -> list[bytes]:
-    """The shards of a day, made now."""
+def samples(spark: SparkSession, path: Path, day: Period, **how: Any) -> list[bytes]:
+    """The shards of a day or an hour, made now."""
     config = load_config(path)
-    made = run(spark, config, day, force=True, accept=CHECKS)
+    made = run(spark, config, day, force=True, accept=CHECKS, **how)
     return shards_of(made.manifest, Path(config.config.output.path))
 
 
@@ -51,6 +52,31 @@ def test_samples_from_partial_results_have_the_bytes_of_samples_from_the_logs(
     plain, kept = (write_config(tmp_path, out, **form) for out in ("plain", "kept"))
     for night in (day, day + timedelta(days=1))[: 1 if "2d" in windows else 2]:
         assert samples(spark, kept, night) == samples(spark, plain, night)
+
+
+@pytest.mark.slow
+def test_an_hour_counts_from_the_partial_results_of_the_days_before_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for n in range(-3, 2):
+        write_log(tmp_path, DAY + timedelta(days=n), "UTC", rows=400)
+    plain, kept = (write_config(tmp_path, out, windows=["1h", "2d"], views=["item"]) for out in ("plain", "kept"))
+    for path in (plain, kept):
+        path.write_text(f"grain: hour\n{path.read_text()}")
+    for hour in (Hour(DAY, 0), Hour(DAY, 23)):
+        assert samples(spark, kept, hour) == samples(spark, plain, hour)
+    assert sorted(place.name for place in (tmp_path / "state").glob("item/*/*")) == [
+        f"dt={DAY + timedelta(days=n)}" for n in (-3, -2, -1)
+    ]
+
+
+@pytest.mark.slow
+def test_what_was_known_by_a_time_is_counted_from_partial_results_too(spark: SparkSession, tmp_path: Path) -> None:
+    for n in range(-3, 2):
+        write_log(tmp_path, DAY + timedelta(days=n), "UTC", rows=200)
+    noon = datetime(2019, 6, 5, 12, 34, tzinfo=UTC)
+    plain, kept = (write_config(tmp_path, out, delay="10m", views=["item"]) for out in ("plain", "kept"))
+    assert samples(spark, kept, DAY, known_by=noon) == samples(spark, plain, DAY, known_by=noon)
 
 
 class _Warnings(Silent):

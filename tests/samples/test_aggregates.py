@@ -16,7 +16,7 @@ from ctr_samples.config import Aggregates, JobConfig, WindowView
 from ctr_samples.config.references import check_references
 from ctr_samples.config.units import format_duration
 from ctr_samples.samples.period import Day
-from ctr_samples.samples.views.aggregates import counted_rows, filled, in_reach, known_step, reach
+from ctr_samples.samples.views.aggregates import Seen, counted_rows, filled, in_reach, reach
 from ctr_samples.samples.views.as_of import AsOf, Join
 from ctr_samples.samples.views.as_of.intervals import join_by_intervals
 from ctr_samples.samples.views.as_of.union import join_by_union
@@ -55,7 +55,7 @@ def log(frame: Frame, rows: Log) -> DataFrame:
 def of_day(rows: DataFrame, how: WindowView, day: Day, zone: str, columns: Sequence[str]) -> DataFrame:
     """The rows of a view that impressions of a day are joined to."""
     steps = in_reach(view_steps(rows, "v", how), how, day, zone)
-    return counted_rows(steps, how, columns, known_step(how, day, zone))
+    return counted_rows(steps, how, columns, Seen.of(how, day, zone))
 
 
 def seen(

@@ -96,17 +96,33 @@ def steps_of(
     return _by_step(rows, key, time, _measures(source, view, where), Counting.of(view).step)
 
 
-def counted_rows(
-    steps: DataFrame, view: WindowView | DailyCountView, columns: Sequence[str], known: int | None = None
-) -> DataFrame:
-    """The rows of a view of :func:`steps_of`, with just some ``columns``.
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the first impression sees is known when the step ``first`` begins, and what the last one sees when ``last`` does."""
 
-    Of all that was ``known`` at a step, which is to be known when the first impression comes, only the sum is listed.
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, view: WindowView | DailyCountView, day: Day, zone: str) -> Self | None:
+        """The steps of a day; None for all time."""
+        if day.start is None or day.end is None:
+            return None
+        counting = Counting.of(view)
+        return cls(counting.step_at(day.start - view.delay, zone), counting.step_at(day.end - view.delay, zone))
+
+
+def counted_rows(
+    steps: DataFrame, view: WindowView | DailyCountView, columns: Sequence[str], seen: Seen | None = None
+) -> DataFrame:
+    """The rows of a view of :func:`steps_of`, with just some ``columns``; with ``seen`` those that impressions can see.
+
+    Of all that was known when the first impression came only the sum is listed.
     """
     if isinstance(view, DailyCountView):
-        counted = _daily_rows(steps, view, columns, known)
+        counted = _daily_rows(steps, view, columns, seen)
         return counted.select(KEY, EVENT_TIME, later(F.col(EVENT_TIME), view.delay).alias(AVAILABLE_TIME), PAYLOAD)
-    return _windowed_rows(steps, view, columns, known)
+    return _windowed_rows(steps, view, columns, seen)
 
 
 def in_reach(steps: DataFrame, view: WindowView | DailyCountView, day: Day, zone: str) -> DataFrame:
@@ -118,18 +134,13 @@ def in_reach(steps: DataFrame, view: WindowView | DailyCountView, day: Day, zone
     return steps.where(F.col(STEP).between(first, last))
 
 
-def known_step(view: WindowView | DailyCountView, day: Day, zone: str) -> int | None:
-    """The last step whose beginning was known when the day began; None for all time."""
-    return None if day.start is None else Counting.of(view).step_at(day.start - view.delay, zone)
-
-
-def _windowed_rows(steps: DataFrame, view: WindowView, columns: Sequence[str], known: int | None) -> DataFrame:
+def _windowed_rows(steps: DataFrame, view: WindowView, columns: Sequence[str], seen: Seen | None) -> DataFrame:
     """The rows of a view with ``aggregates``: ``key``, both times, ``gone`` and ``payload``.
 
     A row is true as of the last microsecond of its step, so that an impression at the next one sees it.
     """
     aggregates = view.aggregates
-    changed = _changes(steps, Counting.of(view), known)
+    changed = _changes(steps, Counting.of(view), seen)
     began = instant_of(F.col(_AT), aggregates.step)
     values = _values(aggregates, lambda name, number: F.col(_measure(name, number)))
     return changed.select(
@@ -141,15 +152,17 @@ def _windowed_rows(steps: DataFrame, view: WindowView, columns: Sequence[str], k
     )
 
 
-def _daily_rows(steps: DataFrame, view: DailyCountView, columns: Sequence[str], known: int | None) -> DataFrame:
+def _daily_rows(steps: DataFrame, view: DailyCountView, columns: Sequence[str], seen: Seen | None) -> DataFrame:
     """The rows of ``daily_counts``: ``key``, ``event_time`` and ``payload``; one for each midnight on which something counts.
 
     A key whose window becomes empty has one more row that says so.
     """
     counted = view.daily_counts
-    changed = _changes(steps, Counting.of(view), known)
+    changed = _changes(steps, Counting.of(view), seen)
     following = F.lead(_AT).over(Window.partitionBy(KEY).orderBy(_AT))
-    last = F.when(F.col(_measure(ROWS, 0)) > 0, following - 1).otherwise(F.col(_AT))
+    # What follows later than anybody sees is not listed.
+    until = following - 1 if seen is None else F.coalesce(following - 1, F.lit(seen.last))
+    last = F.when(F.col(_measure(ROWS, 0)) > 0, until).otherwise(F.col(_AT))
     values = {name: F.col(_measure(name, 0)) for name in counted.counts}
     values |= {name: smoothed(rate, values[rate.count], values[rate.of]) for name, rate in counted.rates.items()}
     payload = F.struct(*[values[column].alias(column) for column in columns]).alias(PAYLOAD)
@@ -184,10 +197,10 @@ def filled(joined: DataFrame, name: str, aggregates: Aggregates) -> Column:
     return F.struct(*values).alias(name)
 
 
-def _changes(steps: DataFrame, counting: Counting, known: int | None) -> DataFrame:
+def _changes(steps: DataFrame, counting: Counting, seen: Seen | None) -> DataFrame:
     """``key``, ``_at`` (the first step that sees it), and a column for each measure and window from then on.
 
-    What changed up to the step that is ``known`` is one row, with the last of these changes as its ``_at``.
+    All that the first impression sees is one row, with the last change as its ``_at``; what the last one does not is left out.
     """
     if counting.distinct:
         steps = _with_neighbours(steps)
@@ -198,7 +211,9 @@ def _changes(steps: DataFrame, counting: Counting, known: int | None) -> DataFra
     deltas = {
         _measure(m, n): _delta(m, n, lengths[n], counting) for m in counting.measures for n in range(len(lengths))
     }
-    each = F.col(_AT) if known is None else F.greatest(_AT, F.lit(known))
+    each = F.col(_AT)
+    if seen is not None:
+        both, each = both.where(each <= seen.last), F.greatest(each, F.lit(seen.first))
     at_step = both.groupBy(KEY, each.alias("_each")).agg(
         F.max(_AT).alias(_AT), *[F.sum(delta).alias(name) for name, delta in deltas.items()]
     )

@@ -15,7 +15,7 @@ from ctr_samples.config import DailyCountView, JobConfig, SnapshotView, StaticVi
 from ctr_samples.samples.features import IMPRESSION, view_columns
 from ctr_samples.samples.impressions import keys_shown
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.views.aggregates import counted_rows, filled, in_reach, known_step, reach
+from ctr_samples.samples.views.aggregates import Seen, counted_rows, filled, in_reach, reach
 from ctr_samples.samples.views.as_of import (
     KEY,
     VALID_TO,
@@ -112,7 +112,7 @@ class ViewJoiner:
 
     def _counted(self, view: WindowView | DailyCountView, steps: DataFrame, columns: Sequence[str]) -> DataFrame:
         day, zone = self._inputs.day, self._inputs.config.timezone
-        return counted_rows(in_reach(steps, view, day, zone), view, columns, known_step(view, day, zone))
+        return counted_rows(in_reach(steps, view, day, zone), view, columns, Seen.of(view, day, zone))
 
     def _of_few(self, view: View, rows: DataFrame) -> DataFrame:
         """The rows that the few impressions need, where that can be told: a key of another view is not yet known, and all rows
