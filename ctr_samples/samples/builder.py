@@ -14,7 +14,7 @@ from ctr_samples.config import RowLabel
 from ctr_samples.config.references import inherited, measured_key
 from ctr_samples.samples.features import IMPRESSION, SampleColumns, in_final_order, with_place
 from ctr_samples.samples.histories.chunks import KEY, HistoryPlan
-from ctr_samples.samples.histories.join import actions_of_history, history_type, join_history
+from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
 from ctr_samples.samples.impressions import DROPPED, cut_impressions, is_below, row_label
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels import (
@@ -240,12 +240,10 @@ def _key_of_all(plans: Sequence[LabelPlan]) -> str | None:
 def _history(inputs: Inputs, name: str, few: DataFrame | None) -> _History:
     config = inputs.config
     history = inherited(config.histories[name], config.impressions)
+    cut = partial(actions_of_history, name=name, history=history, day=inputs.day)
     actions, again = (
-        with_keys_of(few, [history.on], actions_of_history(source, name, history, inputs.day), KEY)
-        for source in (inputs.watched(history.source, "histories"), inputs.plain(history.source))
+        with_keys_of(few, [history.on], inputs.with_kept(name, history.source, "histories", cut, watched=watched), KEY)
+        for watched in (True, False)
     )
-    by_request = history.request is not None and config.impressions.request is not None
-    plan = HistoryPlan(
-        name, history.last, history.within, history.delay, by_request, tuple(history.columns), on=history.on
-    )
+    plan = history_plan(name, history, config.impressions)
     return _History(plan, actions, again)

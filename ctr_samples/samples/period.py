@@ -58,3 +58,7 @@ class Day:
         if self.start is None or self.end is None:
             return None
         return self.start, (self.end - self.start) / count
+
+
+EVER = Day(None, None)
+"""All time."""

@@ -32,13 +32,13 @@ _PLACE = re.compile(r"([^/]+)/([^/]+)/dt=([0-9]{4}-[0-9]{2}-[0-9]{2})/.+")
 
 @dataclass(frozen=True, slots=True)
 class PartialFile:
-    """A Parquet file of a partial: ``steps`` as they were counted, or ``totals`` of each day.
+    """A Parquet file of a partial: ``steps`` as they were counted, ``totals`` of each day, or ``actions`` of a history.
 
     ``first_day`` and ``last_day`` are the days of its rows, as days since 1970.
     """
 
     path: str
-    kind: Literal["steps", "totals"]
+    kind: Literal["steps", "totals", "actions"]
     rows: Count
     bytes: Count
     crc32c: Count
@@ -48,7 +48,10 @@ class PartialFile:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What a view needs of a day. ``times`` are the first and last moment of the rows in its log, by use, in microseconds."""
+    """What a view or a history needs of a day.
+
+    ``times`` are the first and last moment of the rows in its log, by use, in microseconds.
+    """
 
     view: str
     definition: str

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from ctr_samples.config import History
+from ctr_samples.config import History, Impressions
 from ctr_samples.errors import InputError
 from ctr_samples.samples.histories.chunks import (
     ALONE,
@@ -63,11 +63,26 @@ def actions_of_history(source: DataFrame, name: str, history: History, day: Day)
         request.cast("string").alias(REQUEST),
         *[_single(source, text, f"{where}.columns.{column}").alias(column) for column, text in history.columns.items()],
     )
-    seen = day.knows(later(F.col(TIME), history.delay), day.is_before_end(F.col(TIME)))
-    near = rows.where(F.col(KEY).isNotNull() & F.col(ITEM).isNotNull() & seen)
-    if history.within is not None:
-        near = near.where(day.goes_back(F.col(TIME), history.within))
-    return near
+    return in_sight(rows.where(F.col(KEY).isNotNull() & F.col(ITEM).isNotNull()), history, day)
+
+
+def in_sight(actions: DataFrame, history: History, day: Day) -> DataFrame:
+    """Those of some actions that an impression of the day can see."""
+    near = actions.where(day.knows(later(F.col(TIME), history.delay), day.is_before_end(F.col(TIME))))
+    return near if history.within is None else near.where(day.goes_back(F.col(TIME), history.within))
+
+
+def history_plan(name: str, history: History, shown: Impressions) -> HistoryPlan:
+    """How a history is built; it has what it inherits filled in."""
+    by_request = history.request is not None and shown.request is not None
+    return HistoryPlan(
+        name, history.last, history.within, history.delay, by_request, tuple(history.columns), on=history.on
+    )
+
+
+def moment(plan: HistoryPlan) -> Column:
+    """The first instant at which an action is past and known: a microsecond is the resolution of a timestamp."""
+    return later(F.col(TIME), max(plan.delay, _MICROSECOND))
 
 
 def join_history(impressions: DataFrame, actions: DataFrame, plan: HistoryPlan, again: DataFrame) -> DataFrame:
@@ -117,10 +132,8 @@ def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:
 def _entries(actions: DataFrame, plan: HistoryPlan) -> DataFrame:
     """Actions with the columns that order them (``_key``, ``moment``, ``item``, ``tie``), and the rest of each as a struct."""
     kept = [ITEM, TIME, *([REQUEST] if plan.by_request else []), *plan.columns]
-    # Seen from the first instant at which it is past and known: a microsecond is the resolution of a timestamp.
-    moment = later(F.col(TIME), max(plan.delay, _MICROSECOND))
     return actions.select(
-        KEY, moment.alias("moment"), ITEM, content_hash(actions).alias(TIE), F.struct(*kept).alias("entry")
+        KEY, moment(plan).alias("moment"), ITEM, content_hash(actions).alias(TIE), F.struct(*kept).alias("entry")
     )
 
 

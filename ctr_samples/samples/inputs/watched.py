@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any, Self
@@ -22,8 +22,8 @@ from ctr_samples.sparksql.columns import with_parsed_times
 
 
 @dataclass(frozen=True, slots=True)
-class KeptSteps:
-    """The steps of a view that were kept, as rows, and the ``later`` days of its source, which must be read."""
+class KeptRows:
+    """The rows of a view or history that were kept, and the ``later`` days of its source, which must be read."""
 
     rows: DataFrame
     later: tuple[date, ...]
@@ -39,8 +39,8 @@ class Inputs:
     watches: Watches
     near: Mapping[str, Collection[date]] = field(default_factory=dict)
     """The days of a source that hold all that impressions and labels need of it, where that is known; else all are read."""
-    kept: Mapping[str, KeptSteps] = field(default_factory=dict)
-    """What views count from partial results."""
+    kept: Mapping[str, KeptRows] = field(default_factory=dict)
+    """What views and histories have from partial results."""
 
     @classmethod
     def read(
@@ -83,6 +83,17 @@ class Inputs:
         rows = with_parsed_times(rows, texts_of_times(self.config, name))
         clocks = [clock for use in uses for clock in clocks_of(self.config, self.day, name, use, rows)]
         return self.watches.clocks.on(rows if is_text else rows.where(of_interest(clocks)), clocks)
+
+    def with_kept(
+        self, name: str, source: str, use: Use, cut: Callable[[DataFrame], DataFrame], *, watched: bool = True
+    ) -> DataFrame:
+        """What a view or history has from partial results, and what ``cut`` makes of the rows that only the log has."""
+        kept = self.kept.get(name)
+        days = None if kept is None else kept.later
+        if kept is not None and not days:
+            return kept.rows
+        rows = cut(self.watched(source, use, days=days) if watched else self.plain(source, days))
+        return rows if kept is None else kept.rows.unionByName(rows)
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """What the manifest says of each source; call it after the action."""

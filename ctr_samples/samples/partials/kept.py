@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from math import ceil
 from threading import Lock
 from typing import Any, Protocol, Self
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples import __version__
@@ -24,20 +25,19 @@ from ctr_samples.errors import DamagedFile, StorageError
 from ctr_samples.periods import Period, calendar_day
 from ctr_samples.samples.inputs.malformed import check_lines
 from ctr_samples.samples.inputs.sources import FilesByDay, fingerprint_of
-from ctr_samples.samples.inputs.watched import Inputs, KeptSteps, forward_reach
+from ctr_samples.samples.inputs.watched import Inputs, KeptRows, forward_reach
 from ctr_samples.samples.labels import impression_reach, plan_labels
-from ctr_samples.samples.partials.reading import needed_files, read_steps
-from ctr_samples.samples.partials.resolution import days_step_by_step, steps_of_a_day
-from ctr_samples.samples.partials.writing import write_steps
-from ctr_samples.samples.period import Day
-from ctr_samples.samples.views.aggregates import Counting
-from ctr_samples.samples.views.rows import view_steps
+from ctr_samples.samples.partials.actions import KeptHistory
+from ctr_samples.samples.partials.files import Place
+from ctr_samples.samples.partials.steps import CountedView
+from ctr_samples.samples.period import EVER
 from ctr_samples.samples.watches.all import Watches
-from ctr_samples.samples.watches.times import check_clocks
+from ctr_samples.samples.watches.times import Use, check_clocks
 from ctr_samples.shards import Storage, open_storage
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import (
     Partial,
+    PartialFile,
     day_of_partial,
     find_partials,
     kept_days,
@@ -49,10 +49,9 @@ from ctr_samples.shards.partials import (
 from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.observations import Observations
 
-_EVER = Day(None, None)
 _AT_ONCE = 2
-_BYTES_OF_A_FILE = 128 * 2**20
-"""Of a log, whose steps go into one file."""
+_BYTES_OF_A_TASK = 128 * 2**20
+"""Of a log, of which one task writes what is kept."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -66,11 +65,43 @@ class Telling(Protocol):
         """Something is wrong, but the run goes on."""
 
 
+class Keepable(Protocol):
+    """A view or a history, and what a partial of it has."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the configuration."""
+
+    @property
+    def source(self) -> str:
+        """The source that it is made from."""
+
+    @property
+    def use(self) -> Use:
+        """What the rows of the source are used for."""
+
+    @property
+    def has_own_day(self) -> bool:
+        """Whether a run of a day can use the partial of that very day."""
+
+    def cut(self, rows: DataFrame) -> DataFrame:
+        """The rows of which partials have some, cut out of rows of the source."""
+
+    def definition(self) -> Mapping[str, Any]:
+        """What decides what a partial has, but the log, the source, the zone and the types."""
+
+    def write(self, rows: DataFrame, place: Place, day: date, zone: str) -> tuple[PartialFile, ...]:
+        """Write what a partial has of a day's rows. Runs a Spark job."""
+
+    def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
+        """The rows of partials that a run needs. Lazy."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The partials of one view, of all days that are over and have a log."""
+    """The partials of one view or history, of all days that it can use and that have a log."""
 
-    view: str
+    what: Keepable
     definition: str
     partials: tuple[Partial, ...]
     made: int
@@ -78,12 +109,12 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """What a run counts from partial results, and so need not read. Lives on the driver."""
+    """What a run has from partial results, and so need not read. Lives on the driver."""
 
     storage: Storage | None
     config: JobConfig
     run_date: Period
-    views: tuple[_Kept, ...]
+    kept: tuple[_Kept, ...]
 
     @classmethod
     def prepare(cls, inputs: Inputs, run_date: Period, telling: Telling) -> Self:
@@ -96,22 +127,20 @@ class Partials:
         if config.state is None or calendar_day(run_date) is None:
             return cls(None, config, run_date, ())
         storage = open_storage(config.state.path)
-        names = [name for name in config.views if is_kept(inputs, name)]
-        views = tuple(_prepared(storage, inputs, name, run_date, telling) for name in names)
-        return cls(storage, config, run_date, views)
+        kept = tuple(_prepared(storage, inputs, what, run_date, telling) for what in keepable(inputs))
+        return cls(storage, config, run_date, kept)
 
     def applied(self, inputs: Inputs) -> Inputs:
         """The inputs of a run that reads its partials, and of the logs only what these do not have."""
-        kept = {one.view: self._steps(inputs, one) for one in self.views}
-        sources = {inputs.config.views[one.view].source for one in self.views}
-        near = {source: self._near(inputs, source) for source in sources}
+        kept = {one.what.name: self._rows(inputs, one) for one in self.kept}
+        near = {source: self._near(inputs, source) for source in {one.what.source for one in self.kept}}
         return replace(inputs, kept=kept, near=near)
 
     def described(self) -> Iterator[str]:
-        """What was counted from partial results, in words, a line for each view."""
-        for one in self.views:
+        """What comes from partial results, in words, a line for each view and history."""
+        for one in self.kept:
             made = f"; this run made those of {one.made}" if one.made else ""
-            yield f"{one.view} is counted from partial results of {len(one.partials)} day(s){made}"
+            yield f"{one.what.name} is made from partial results of {len(one.partials)} day(s){made}"
 
     def clean(self, now: datetime, warn: Callable[[str], None]) -> None:
         """Remove what no run needs any more. ``warn`` gets the message if the store does not permit it."""
@@ -119,26 +148,19 @@ class Partials:
         if self.storage is None or self.config.state is None or own is None:
             return
         keep, oldest = self.config.state.keep, {}
-        for one in self.views:
-            days = self.config.sources[self.config.views[one.view].source].days_before
-            oldest[one.view, one.definition] = own - timedelta(days=days) - keep
+        for one in self.kept:
+            days = self.config.sources[one.what.source].days_before
+            oldest[one.what.name, one.definition] = own - timedelta(days=days) - keep
         try:
             for day in unneeded(kept_days(self.storage), oldest, now, keep):
                 remove_day(self.storage, day)
         except StorageError as error:
             warn(f"Could not remove old partial results: {error}")
 
-    def _steps(self, inputs: Inputs, one: _Kept) -> KeptSteps:
-        view, zone = inputs.config.views[one.view], inputs.config.timezone
-        assert isinstance(view, WindowView | DailyCountView)
+    def _rows(self, inputs: Inputs, one: _Kept) -> KeptRows:
         assert self.storage is not None
-        per_day, in_full = steps_of_a_day(Counting.of(view)), days_step_by_step(view, inputs.day, zone)
-        files = needed_files(one.partials, in_full, per_day)
-        source = inputs.plain(view.source)
-        schema = view_steps(source, one.view, view).schema
-        rows = read_steps(source.sparkSession, self.storage, files, in_full, per_day, schema)
-        done = set(finished(inputs, one.view, self.run_date))
-        return KeptSteps(rows, tuple(day for day in _by_day(inputs, view.source).files if day not in done))
+        rows, done = one.what.read(inputs, self.storage, one.partials), {partial.day for partial in one.partials}
+        return KeptRows(rows, tuple(day for day in _by_day(inputs, one.what.source).files if str(day) not in done))
 
     def _near(self, inputs: Inputs, source: str) -> Collection[date]:
         """The days whose logs have impressions, or actions of labels, that may matter to the run."""
@@ -148,71 +170,72 @@ class Partials:
         reach = impression_reach(inputs.config)
         first, last = _micros(start - reach), _micros(end + max(reach, forward_reach(inputs.config, source)))
         times = {
-            partial.day: partial.times
-            for one in self.views
-            if inputs.config.views[one.view].source == source
-            for partial in one.partials
+            partial.day: partial.times for one in self.kept if one.what.source == source for partial in one.partials
         }
         far = {day for day, spans in times.items() if all(to < first or since > last for since, to in spans.values())}
         return [day for day in _by_day(inputs, source).files if str(day) not in far]
 
 
-def is_kept(inputs: Inputs, name: str) -> bool:
-    """Whether partial results of a view can be kept: it is counted from files whose path names the day."""
-    view = inputs.config.views[name]
-    return view.counted is not None and inputs.sources[view.source].by_day is not None
+def keepable(inputs: Inputs) -> list[Keepable]:
+    """The views that are counted, and the histories, whose source has files with the day in their path."""
+    config = inputs.config
+    counted = {name: view for name, view in config.views.items() if isinstance(view, WindowView | DailyCountView)}
+    every: list[Keepable] = [CountedView(name, view) for name, view in counted.items()]
+    every += [KeptHistory.of(config, name) for name in config.histories]
+    return [what for what in every if inputs.sources[what.source].by_day is not None]
 
 
-def finished(inputs: Inputs, name: str, run_date: Period) -> list[date]:
-    """The days of a view's source that are over when the run begins, and have a log; the run's own, if it makes a day."""
+def finished(inputs: Inputs, what: Keepable, run_date: Period) -> list[date]:
+    """The days that are over when a run looks at their partials, and have a log."""
     own = calendar_day(run_date)
     assert own is not None
-    last = own if isinstance(run_date, date) else own - timedelta(days=1)
-    return [day for day in _by_day(inputs, inputs.config.views[name].source).files if day <= last]
+    last = own if what.has_own_day and isinstance(run_date, date) else own - timedelta(days=1)
+    return [day for day in _by_day(inputs, what.source).files if day <= last]
 
 
 def where_counted(inputs: Inputs, name: str, run_date: Period) -> str | None:
-    """Where a run would take what a view counts from, in words; None for a view of which nothing is kept."""
+    """Where a run would take a view or a history from, in words; None for one of which nothing is kept."""
     state = inputs.config.state
-    if state is None or calendar_day(run_date) is None or not is_kept(inputs, name):
+    what = next((what for what in keepable(inputs) if what.name == name), None)
+    if state is None or calendar_day(run_date) is None or what is None:
         return None
-    wanted = _wanted(inputs, name, run_date)
-    there, _ = _there(open_storage(state.path), name, definition_of(inputs, name), wanted)
+    wanted = _wanted(inputs, what, run_date)
+    there, _ = _there(open_storage(state.path), name, definition_of(inputs, what), wanted)
     made = max((partial.created_at for partial in there.values()), default=None)
     last = f", the last made {made}" if made else ""
     return f"{len(there)} of {len(wanted)} finished day(s) from partial results in {state.path}{last}; the others from the log"
 
 
-def _prepared(storage: Storage, inputs: Inputs, name: str, run_date: Period, telling: Telling) -> _Kept:
-    """The partials of a view; those that are missing are made, and by one thread only if several days are made at once."""
-    definition, wanted = definition_of(inputs, name), _wanted(inputs, name, run_date)
+def _prepared(storage: Storage, inputs: Inputs, what: Keepable, run_date: Period, telling: Telling) -> _Kept:
+    """The partials of a view or history; the missing ones are made, by one thread only if several days are made at once."""
+    name, definition, wanted = what.name, definition_of(inputs, what), _wanted(inputs, what, run_date)
     with _MAKING[storage.url, name, definition], ThreadPoolExecutor(_AT_ONCE, "partial") as threads:
         there, damaged = _there(storage, name, definition, wanted)
         for day, error in damaged.items():
             telling.warn(str(error))
             storage.delete(marker_of(name, definition, str(day), wanted[day]))
         missing = [day for day in wanted if day not in there]
-        make = bound(_make, storage, inputs, name, definition)
+        make = bound(_make, storage, inputs, what, definition)
         making = [threads.submit(copy_context().run, make, day, wanted[day]) for day in missing]
         try:
             for number, (day, made) in enumerate(zip(missing, making, strict=True), 1):
-                telling.stage(f"counting {name} of {day} ({number} of {len(missing)})")
+                telling.stage(f"keeping {name} of {day} ({number} of {len(missing)})")
                 there[day] = made.result()
         except BaseException:
             for waiting in making:
                 waiting.cancel()
             raise
-    return _Kept(name, definition, tuple(there[day] for day in wanted), len(missing))
+    return _Kept(what, definition, tuple(there[day] for day in wanted), len(missing))
 
 
 _MAKING: defaultdict[tuple[str, str, str], Lock] = defaultdict(Lock)
 """Held while partials are made: days that are made at once need the same ones."""
 
 
-def _wanted(inputs: Inputs, name: str, run_date: Period) -> dict[date, str]:
+def _wanted(inputs: Inputs, what: Keepable, run_date: Period) -> dict[date, str]:
     """The days whose partials a run needs, each with the hash of its log files."""
-    files = _by_day(inputs, inputs.config.views[name].source).files
-    return {day: fingerprint_of(files[day]) for day in finished(inputs, name, run_date)}
+    files = _by_day(inputs, what.source).files
+    return {day: fingerprint_of(files[day]) for day in finished(inputs, what, run_date)}
 
 
 def _there(
@@ -225,31 +248,29 @@ def _there(
     return {day: one for day, one in found.items() if isinstance(one, Partial)}, damaged
 
 
-def _make(storage: Storage, inputs: Inputs, name: str, definition: str, day: date, fingerprint: str) -> Partial:
-    """Count a day and publish its partial. Its lines and times are checked as those of a run are."""
-    config, view = inputs.config, inputs.config.views[name]
-    assert isinstance(view, WindowView | DailyCountView)
-    source, by_day = config.sources[view.source], _by_day(inputs, view.source)
-    watches, times = Watches.of(config, _EVER), Observations()
-    of_day = replace(inputs, day=_EVER, watches=watches, near={}, kept={})
-    rows = of_day.watched(view.source, "views", days=[day])
-    if uses := _times(config, view.source):
+def _make(storage: Storage, inputs: Inputs, what: Keepable, definition: str, day: date, fingerprint: str) -> Partial:
+    """Make the partial of a day and publish it. Its lines and times are checked as those of a run are."""
+    config, by_day = inputs.config, _by_day(inputs, what.source)
+    source = config.sources[what.source]
+    watches, times = Watches.of(config, EVER), Observations()
+    of_day = replace(inputs, day=EVER, watches=watches, near={}, kept={})
+    rows = of_day.watched(what.source, what.use, days=[day])
+    if uses := _times(config, what.source):
         moments = {use: F.unix_micros(time_column(rows, text, use)) for use, text in uses.items()}
         spans = {f"{use} {end}": of(moment) for use, moment in moments.items() for end, of in _ENDS.items()}
         rows = times.on(rows, spans)
     now = datetime.now(UTC)
     this_run = run_id(now, secrets.token_hex(4))
-    directory = f"{day_of_partial(name, definition, str(day))}/{this_run}"
-    count = ceil(sum(file.bytes for file in by_day.files[day]) / _BYTES_OF_A_FILE)
-    steps = view_steps(rows, name, view)
-    files = write_steps(steps, storage, directory, steps_of_a_day(Counting.of(view)), count)
+    directory = f"{day_of_partial(what.name, definition, str(day))}/{this_run}"
+    tasks = ceil(sum(file.bytes for file in by_day.files[day]) / _BYTES_OF_A_TASK)
+    files = what.write(rows, Place(storage, directory, tasks), day, config.timezone)
     if isinstance(source, TextSource):
-        frame = replace(inputs.sources[view.source], frame=by_day.rows_of([day]))
-        check_lines(view.source, watches.lines[view.source].result(), source, frame)
+        frame = replace(inputs.sources[what.source], frame=by_day.rows_of([day]))
+        check_lines(what.source, watches.lines[what.source].result(), source, frame)
     check_clocks(config, watches.clocks.result())
     seen = times.counts()
     partial = Partial(
-        name,
+        what.name,
         definition,
         str(day),
         fingerprint,
@@ -265,20 +286,14 @@ def _make(storage: Storage, inputs: Inputs, name: str, definition: str, day: dat
 _ENDS = {"first": F.min, "last": F.max}
 
 
-def definition_of(inputs: Inputs, name: str) -> str:
-    """A hash of all that decides what a partial of a view holds, but the log itself. Windows and rates are not among it."""
-    config, view = inputs.config, inputs.config.views[name]
-    assert isinstance(view, WindowView | DailyCountView)
-    source = config.sources[view.source]
-    reading = source.model_dump(
+def definition_of(inputs: Inputs, what: Keepable) -> str:
+    """A hash of all that decides what a partial has, but the log itself."""
+    config = inputs.config
+    reading = config.sources[what.source].model_dump(
         mode="json", by_alias=True, exclude={"days_before", "days_after", "optional", "bad_records"}
     )
-    counting = view.model_dump(mode="json", by_alias=True, include={"where", "key", "article_key", "event_time"})
-    counted = view.counted
-    assert counted is not None
-    counting["counted"] = counted.model_dump(mode="json", exclude={"windows", "days", "rates"})
-    schema = view_steps(inputs.plain(view.source), name, view).schema.json()
-    parts: list[Any] = [reading, counting, config.timezone, _times(config, view.source), schema, __version__]
+    schema, times = what.cut(inputs.plain(what.source)).schema.json(), _times(config, what.source)
+    parts: list[Any] = [reading, what.definition(), config.timezone, times, schema, __version__]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

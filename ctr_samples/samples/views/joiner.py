@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
+from functools import partial
 from typing import Literal
 
 from pyspark.sql import DataFrame, SparkSession
@@ -88,27 +88,16 @@ class ViewJoiner:
 
     def _join(self, name: str, columns: Sequence[str], *, watched: bool = True) -> Join:
         """A view with some of its columns; unless it is ``watched``, nobody counts the rows of its source."""
-        view, day = self._views[name], self._inputs.day
+        inputs, view, day = self._inputs, self._views[name], self._inputs.day
         if isinstance(view, WindowView | DailyCountView):
-            rows = self._counted(view, self._steps(name, view, watched), columns)
+            cut = partial(view_steps, name=name, view=view)
+            rows = self._counted(view, inputs.with_kept(name, view.source, "views", cut, watched=watched), columns)
         else:
-            rows = view_rows(self._source(view, watched), name, view, columns)
+            source = inputs.watched(view.source, "views") if watched else inputs.plain(view.source)
+            rows = view_rows(source, name, view, columns)
         back = reach(view) if isinstance(view, WindowView) else view.max_age
         near = within_reach(usable(rows), day, back)
         return Join(as_of(name, view, on_column(view.joined_on)), self._of_few(view, near))
-
-    def _source(self, view: View, watched: bool, days: Collection[date] | None = None) -> DataFrame:
-        inputs = self._inputs
-        return inputs.watched(view.source, "views", days=days) if watched else inputs.plain(view.source, days)
-
-    def _steps(self, name: str, view: WindowView | DailyCountView, watched: bool) -> DataFrame:
-        """What a view counts, step by step: what was kept, and what only the log has."""
-        kept = self._inputs.kept.get(name)
-        if kept is None:
-            return view_steps(self._source(view, watched), name, view)
-        if not kept.later:
-            return kept.rows
-        return kept.rows.unionByName(view_steps(self._source(view, watched, kept.later), name, view))
 
     def _counted(self, view: WindowView | DailyCountView, steps: DataFrame, columns: Sequence[str]) -> DataFrame:
         day, zone = self._inputs.day, self._inputs.config.timezone

@@ -1,0 +1,83 @@
+"""Of the actions of a finished day those that impressions of later days can need, found in one pass over sorted rows.
+
+All actions that are not known when the day ends are needed, since an impression may come before any of them. Of the others the
+newest ``last`` items are, each with its newest action; and, since an impression leaves out its own request, the newest ``last``
+items without any one request. That is at most two actions for each of twice as many items, however many a key has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.samples.histories.chunks import ITEM, KEY, REQUEST, HistoryPlan
+from ctr_samples.samples.histories.join import moment
+from ctr_samples.sparksql.columns import content_hash
+
+_UNKNOWN = "not known when the day ends"
+
+
+def newest_first(actions: DataFrame, plan: HistoryPlan, end: datetime, partitions: int) -> DataFrame:
+    """The actions of a day that has its ``end``, sorted for :func:`needed_of`, all those of a key in one partition."""
+    known = moment(plan)
+    order = [known.desc(), F.col(ITEM).desc(), content_hash(actions).desc()]
+    sorted_rows = actions.repartition(partitions, KEY).sortWithinPartitions(KEY, *order)
+    return sorted_rows.withColumn(_UNKNOWN, known > F.lit(end))
+
+
+def needed_of(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator[pa.RecordBatch]:
+    """The needed ones of sorted actions. What is remembered of a key does not grow with its actions."""
+    key, seen = None, Seen(plan.last)
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in (KEY, ITEM, REQUEST, _UNKNOWN)]
+        needed = []
+        for own, item, request, unknown in zip(*columns, strict=True):
+            if own != key:
+                key, seen = own, Seen(plan.last)
+            needed.append(unknown or seen.needs(item, request if plan.by_request else None))
+        yield batch.drop_columns([_UNKNOWN]).filter(pa.array(needed, pa.bool_()))
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen of the actions of one key, newest first: only needed ones, which is enough to judge the next."""
+
+    last: int
+    items: dict[Any, Any] = field(default_factory=dict)
+    """Each item with the request that all its actions are of; None if there is no such request."""
+    short: dict[Any, int] = field(default_factory=dict)
+    """Requests without which fewer than ``last`` items remain, each with the number of items that are gone without it."""
+
+    def needs(self, item: Any, request: Any) -> bool:
+        """Whether some impression can need the next action."""
+        if item in self.items:
+            return self._substitutes(item, request)
+        if len(self.items) >= self.last and all(other == request for other in self.short):
+            return False
+        self.items[item] = request
+        if request is not None:
+            self.short[request] = self.short.get(request, 0) + 1
+        self._fill()
+        return True
+
+    def _substitutes(self, item: Any, request: Any) -> bool:
+        """Whether an older action takes the place of an item that is gone without its request."""
+        own = self.items[item]
+        if own == request or own not in self.short:
+            return False
+        self.items[item] = None
+        self.short[own] -= 1
+        self._fill()
+        return True
+
+    def _fill(self) -> None:
+        """Forget the requests without which enough items remain."""
+        spare = len(self.items) - self.last
+        if spare >= 0:
+            self.short = {request: gone for request, gone in self.short.items() if gone > spare}

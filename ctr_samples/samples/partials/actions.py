@@ -1,0 +1,91 @@
+"""What is kept of a history: the actions of a day's log that impressions of later days can need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from ctr_samples.config import History, JobConfig
+from ctr_samples.config.references import inherited
+from ctr_samples.samples.histories.chunks import TIME, HistoryPlan
+from ctr_samples.samples.histories.join import actions_of_history, history_plan, in_sight
+from ctr_samples.samples.histories.needed import needed_of, newest_first
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.partials.files import Place, files_of, read_files, write_files
+from ctr_samples.samples.period import EVER, Day
+from ctr_samples.samples.watches.times import Use
+from ctr_samples.shards import Storage
+from ctr_samples.shards.partials import Partial, PartialFile
+from ctr_samples.sparksql.columns import micros_of
+
+_DAY = timedelta(days=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptHistory:
+    """A history with what it inherits.
+
+    A partial is for impressions at the end of its day or later, that is, at the midnight of the configuration's zone that ends
+    the day which the path of its log names. Before that an impression may need any action. So a run takes its own day from the
+    log, and from partials the days before: they have ended when it begins, whenever their actions happened or became known.
+    """
+
+    name: str
+    history: History
+    plan: HistoryPlan
+    use: ClassVar[Use] = "histories"
+    has_own_day: ClassVar[bool] = False
+
+    @classmethod
+    def of(cls, config: JobConfig, name: str) -> Self:
+        """A history of a configuration, by its name."""
+        history = inherited(config.histories[name], config.impressions)
+        return cls(name, history, history_plan(name, history, config.impressions))
+
+    @property
+    def source(self) -> str:
+        """The source that has the actions."""
+        return self.history.source
+
+    def cut(self, rows: DataFrame) -> DataFrame:
+        """The actions among rows of the source, at any time."""
+        return actions_of_history(rows, self.name, self.history, EVER)
+
+    def definition(self) -> Mapping[str, Any]:
+        """What decides which actions are needed, and what is kept of each. How old one may be is not among it."""
+        keys = {"where", "time", "key", "item", "request", "last", "available_after", "columns"}
+        return {**self.history.model_dump(mode="json", include=keys), "by_request": self.plan.by_request}
+
+    def write(self, rows: DataFrame, place: Place, day: date, zone: str) -> tuple[PartialFile, ...]:
+        """Write the actions of a day's rows that later days can need. Runs a Spark job."""
+        end, plan = Day.of(day, zone).end, self.plan
+        assert end is not None
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[PartialFile]:
+            parts = [part for part in needed_of(batches, plan) if part.num_rows]
+            if parts:
+                actions = pa.Table.from_batches(parts)
+                yield place.write("actions", actions, _days(actions))
+
+        return write_files(newest_first(self.cut(rows), plan, end, place.tasks), write)
+
+    def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
+        """The actions that some impression of the run can see. Lazy."""
+        source, files, within = inputs.plain(self.source), files_of(partials), self.history.within
+        if within is not None and inputs.day.start is not None:
+            oldest = (inputs.day.start - within - _EPOCH) // _DAY
+            files = [file for file in files if file.last_day >= oldest]
+        actions = read_files(source.sparkSession, storage, files, self.cut(source).schema)
+        return in_sight(actions, self.history, inputs.day)
+
+
+def _days(actions: pa.Table) -> np.ndarray:
+    days: np.ndarray = np.floor_divide(actions.column(TIME).cast(pa.int64()).to_numpy(), micros_of(_DAY))
+    return days

@@ -1,0 +1,101 @@
+"""From rows of an executor to the files of a partial, and from the files of many partials to one frame."""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from math import ceil
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from ctr_samples.crc32c import crc32c
+from ctr_samples.shards import Storage
+from ctr_samples.shards.partials import Partial, PartialFile, read_partial_file
+from ctr_samples.typed import typed
+
+_BYTES_OF_A_TASK = 32 * 2**20
+_FILE = "file string"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory of a store that no other run uses, for the files of a partial, and how many tasks write them."""
+
+    storage: Storage
+    directory: str
+    tasks: int
+
+    def write(self, kind: Literal["steps", "totals", "actions"], table: pa.Table, days: np.ndarray) -> PartialFile:
+        """Write a file; ``days`` are those of its rows. The files of attempts that fail are named nowhere."""
+        context = TaskContext.get()
+        assert context is not None
+        buffer = io.BytesIO()
+        pq.write_table(table, buffer, compression="zstd")
+        data = buffer.getvalue()
+        path = f"{self.directory}/{kind}-{context.partitionId():05}-{uuid.uuid4().hex[:8]}.parquet"
+        with self.storage.new_file(path) as file:
+            file.write(data)
+        facts = {"path": path, "kind": kind, "rows": table.num_rows, "bytes": len(data), "crc32c": int(crc32c(data))}
+        return typed(PartialFile, {**facts, "first_day": int(days.min()), "last_day": int(days.max())})
+
+
+Write = Callable[[Iterator[pa.RecordBatch]], Iterable[PartialFile]]
+"""Writes the rows of one partition. Runs on an executor, once for each attempt."""
+
+
+def write_files(rows: DataFrame, write: Write) -> tuple[PartialFile, ...]:
+    """Write all partitions. Runs a Spark job."""
+
+    def written(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        files = [json.dumps(asdict(file)) for file in write(batches)]
+        if files:
+            yield pa.RecordBatch.from_pydict({"file": files})
+
+    found = rows.mapInArrow(written, _FILE).collect()
+    return tuple(sorted((typed(PartialFile, json.loads(row[0])) for row in found), key=lambda file: file.path))
+
+
+Cut = Callable[[PartialFile, pa.Table], pa.Table]
+
+
+def files_of(partials: Iterable[Partial]) -> list[PartialFile]:
+    """All files of some partials."""
+    return [file for partial in partials for file in partial.files]
+
+
+def read_files(
+    spark: SparkSession,
+    storage: Storage,
+    files: Sequence[PartialFile],
+    schema: StructType,
+    cut: Cut = lambda _, table: table,
+) -> DataFrame:
+    """The rows of files, of each what remains when it is ``cut``. Lazy; DamagedFile, when it runs, for one that was changed."""
+    groups = _groups(files)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for file in groups[number]:
+                    table = pq.read_table(io.BytesIO(read_partial_file(storage, file)))
+                    yield from cut(file, table).to_batches(max_chunksize=1 << 16)
+
+    return spark.range(0, len(groups), 1, max(1, len(groups))).mapInArrow(read, schema)
+
+
+def _groups(files: Sequence[PartialFile]) -> tuple[tuple[PartialFile, ...], ...]:
+    """Files to be read together, about as many bytes in each group."""
+    count = ceil(sum(file.bytes for file in files) / _BYTES_OF_A_TASK)
+    groups: list[list[PartialFile]] = [[] for _ in range(min(count, len(files)))]
+    for file in sorted(files, key=lambda file: (-file.bytes, file.path)):
+        min(groups, key=lambda group: sum(one.bytes for one in group)).append(file)
+    return tuple(tuple(group) for group in groups)

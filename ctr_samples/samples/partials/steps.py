@@ -1,0 +1,116 @@
+"""What is kept of a view that is counted: the steps of a day's log, and where a day has several its totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import date
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from ctr_samples.config import DailyCountView, WindowView
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.partials.files import Place, files_of, read_files, write_files
+from ctr_samples.samples.partials.resolution import days_step_by_step, steps_of_a_day
+from ctr_samples.samples.views.aggregates import STEP, VALUE, WHICH, Counting
+from ctr_samples.samples.views.as_of import KEY
+from ctr_samples.samples.views.rows import view_steps
+from ctr_samples.samples.watches.times import Use
+from ctr_samples.shards import Storage
+from ctr_samples.shards.partials import Partial, PartialFile
+
+
+@dataclass(frozen=True, slots=True)
+class CountedView:
+    """A view and its name. What an impression sees of its own day is counted from steps too."""
+
+    name: str
+    view: WindowView | DailyCountView
+    use: ClassVar[Use] = "views"
+    has_own_day: ClassVar[bool] = True
+
+    @property
+    def source(self) -> str:
+        """The source that is counted."""
+        return self.view.source
+
+    def cut(self, rows: DataFrame) -> DataFrame:
+        """The steps of rows of the source."""
+        return view_steps(rows, self.name, self.view)
+
+    def definition(self) -> Mapping[str, Any]:
+        """What decides what a step holds. Windows and rates are not among it."""
+        keys = {"where", "key", "article_key", "event_time"}
+        counting = self.view.model_dump(mode="json", by_alias=True, include=keys)
+        counted = self.view.counted
+        assert counted is not None
+        return {**counting, "counted": counted.model_dump(mode="json", exclude={"windows", "days", "rates"})}
+
+    def write(self, rows: DataFrame, place: Place, day: date, zone: str) -> tuple[PartialFile, ...]:
+        """Write the steps of a day's rows. Runs a Spark job."""
+        per_day = steps_of_a_day(Counting.of(self.view))
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[PartialFile]:
+            parts = list(batches)
+            if not any(part.num_rows for part in parts):
+                return
+            order = [(KEY, "ascending"), (WHICH, "ascending"), (STEP, "ascending")]
+            steps = pa.Table.from_batches(parts).sort_by(order)
+            yield place.write("steps", steps, _days(steps, per_day))
+            if per_day > 1:
+                totals = totals_of(steps, per_day)
+                yield place.write("totals", totals, _days(totals, per_day))
+
+        return write_files(self.cut(rows).repartition(place.tasks, KEY), write)
+
+    def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
+        """The steps and the totals that a run needs. Lazy."""
+        per_day = steps_of_a_day(Counting.of(self.view))
+        in_full = days_step_by_step(self.view, inputs.day, inputs.config.timezone)
+
+        def cut(file: PartialFile, table: pa.Table) -> pa.Table:
+            if per_day == 1:
+                return table
+            full = np.isin(_days(table, per_day), list(in_full))
+            return table.filter(pa.array(full if file.kind == "steps" else ~full))
+
+        files = files_of(partials) if per_day == 1 else list(_needed(files_of(partials), in_full))
+        source = inputs.plain(self.source)
+        return read_files(source.sparkSession, storage, files, self.cut(source).schema, cut)
+
+
+def totals_of(steps: pa.Table, per_day: int) -> pa.Table:
+    """What each key did on each day, at the last of its steps; and of each value of a distinct count its first and last step.
+
+    Whatever a window sees of a day that lies in it, or outside of it, as a whole, it sees of these rows too.
+    """
+    summed = [name for name in steps.column_names if name not in (KEY, WHICH, VALUE, STEP)]
+    grouped = (
+        steps.append_column("_day", pa.array(_days(steps, per_day)))
+        .group_by([KEY, WHICH, VALUE, "_day"])
+        .aggregate([(STEP, "max"), (STEP, "min"), *[(name, "sum") for name in summed]])
+    )
+    first, last = grouped.column(f"{STEP}_min"), grouped.column(f"{STEP}_max")
+    kept = {KEY: grouped.column(KEY), WHICH: grouped.column(WHICH), VALUE: grouped.column(VALUE), STEP: last}
+    kept |= {name: grouped.column(f"{name}_sum") for name in summed}
+    at_last = pa.table(kept).select(steps.column_names).cast(steps.schema)
+    again = pc.and_(pc.greater(grouped.column(WHICH), 0), pc.less(first, last))
+    at_first = pa.table({**kept, STEP: first}).select(steps.column_names).cast(steps.schema).filter(again)
+    return pa.concat_tables([at_last, at_first])
+
+
+def _needed(files: Iterable[PartialFile], in_full: Set[int]) -> Iterator[PartialFile]:
+    """The files that have steps of some days, or totals of the others."""
+    for file in files:
+        days = set(range(file.first_day, file.last_day + 1))
+        if days & in_full if file.kind == "steps" else days - in_full:
+            yield file
+
+
+def _days(steps: pa.Table, per_day: int) -> np.ndarray:
+    days: np.ndarray = np.floor_divide(steps.column(STEP).to_numpy(), per_day)
+    return days
