@@ -138,6 +138,8 @@ def _history(name: str, history: HistoryEvidence, evidence: Evidence, zone: Zone
     taken = sum(verdict.taken for verdict in verdicts)
     whose = f"{history.on} {_value(history.key)}"
     yield f"\n[bold]History {name}[/bold], {whose}: {taken} of {len(verdicts)} action(s), newest first"
+    if history.kept is not None:
+        yield f"  A run lists {escape(history.kept)}."
     others = [verdict for verdict in verdicts if not verdict.taken]
     near = sorted(others, key=lambda verdict: abs(verdict.what.time - evidence.impression.time))[:_SHOWN_ROWS]
     printed = {id(verdict) for verdict in near}

@@ -40,13 +40,13 @@ def _kept(config: JobConfig, name: str) -> Iterator[str]:
     """What of a source is not read again each time."""
     if config.state is None or not (isinstance(config.sources[name], FileSource) and config.reads_days(name)):
         return
-    of_source = {view: config.views[view] for view in config.views if config.views[view].source == name}
-    kept = [view for view, declared in of_source.items() if declared.counted is not None]
+    views = [view for view in config.views if config.views[view].source == name]
+    kept = [view for view in views if config.views[view].counted is not None]
+    rest = [view for view in views if view not in kept]
+    kept += [history for history in config.histories if config.histories[history].source == name]
     if not kept:
         return
-    rest = [view for view in of_source if view not in kept]
-    rest += [history for history in config.histories if config.histories[history].source == name]
-    yield f"    {', '.join(kept)}: finished days are counted once, and kept in {config.state.path}"
+    yield f"    {', '.join(kept)}: finished days are read once, and what is needed of them is kept in {config.state.path}"
     if rest:
         yield f"    {', '.join(rest)}: all of these days, each time"
     else:

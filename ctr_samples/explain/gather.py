@@ -47,7 +47,7 @@ from ctr_samples.samples.labels import (
     plan_labels,
     rows_among,
 )
-from ctr_samples.samples.partials import where_counted
+from ctr_samples.samples.partials import where_kept
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.sampling import DOWN_SAMPLED
 from ctr_samples.samples.views.as_of import (
@@ -94,12 +94,16 @@ class ViewEvidence:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEvidence:
-    """What a history looks at: the actions of the impression's ``key`` up to the end of its day, of any age."""
+    """What a history looks at: the actions of the impression's ``key`` up to the end of its day, of any age.
+
+    ``kept`` says where a run takes the actions from, unless that is the log alone.
+    """
 
     on: str
     key: Any
     actions: Sequence[PastAction]
     rules: HistoryRules
+    kept: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,16 +281,16 @@ class Gatherer:
             times = rows.select(EVENT_TIME, AVAILABLE_TIME).distinct().collect()
             snapshots = sorted((_known(r[0]), _known(r[1])) for r in times)
         rules = ViewRules(view.max_age, view.inclusive, snapshots, self._zone)
-        kept = where_counted(self.inputs, name, self.run_date)
+        kept = where_kept(self.inputs, name, self.run_date)
         return ViewEvidence(view.joined_on, key, [_feature_row(r) for r in newest], rules, kept)
 
     def _history(self, name: str, impression: Impression) -> HistoryEvidence:
         history = inherited(self.config.histories[name], self.config.impressions)
         request = impression.values["request"] if history.request is not None else None
         rules = HistoryRules(history.last, history.within, history.delay, request)
-        key = impression.values[history.on]
+        key, kept = impression.values[history.on], where_kept(self.inputs, name, self.run_date)
         if key is None:
-            return HistoryEvidence(history.on, key, (), rules)
+            return HistoryEvidence(history.on, key, (), rules, kept)
         of_any_age = history.model_copy(update={"within": None})
         actions = actions_of_history(self.inputs.plain(history.source), name, of_any_age, self.day)
         if isinstance(key, str):  # as the job compares them, and hashes what is compared
@@ -295,7 +299,7 @@ class Gatherer:
         mine = actions.where(_same(F.col(OF), key)).withColumn(TIE, content_hash(actions))
         nearest = mine.orderBy(before.desc(), F.when(before, F.col(TIME)).desc(), TIME).limit(MOST)
         past = [_past_action(r, list(history.columns)) for r in nearest.collect()]
-        return HistoryEvidence(history.on, key, past, rules)
+        return HistoryEvidence(history.on, key, past, rules, kept)
 
 
 def evidence_of(

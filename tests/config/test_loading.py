@@ -792,7 +792,7 @@ def test_the_plan_says_what_is_read_again_each_night(tmp_path: Path) -> None:
     assert "kept" not in explain(load_config(written(tmp_path, text)).config)
     kept = explain(load_config(written(tmp_path, f"{text}state: {{path: kept}}\n")).config)
     assert (
-        "    n: finished days are counted once, and kept in kept\n"
+        "    n: finished days are read once, and what is needed of them is kept in kept\n"
         "    so of the days before, a run reads only those whose impressions and actions are near its own\n"
     ) in kept
 

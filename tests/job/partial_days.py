@@ -1,10 +1,10 @@
-"""Forty days of hostile logs, windows of every length over them, and the samples of a day as bytes."""
+"""Forty days of hostile logs, windows and histories of every length over them, and the samples of a day as bytes."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -21,12 +21,11 @@ sources:
     days_before: BEFORE
     days_after: 1
     bad_records: {max_rate: 1}
-    schema: t string, kind string, user string, item string, paid double
-impressions: {source: log, where: kind = 'shown', time: t, user: user, article: item, dedup: 10s}
+    schema: t string, kind string, user string, item string, request string, paid double
+impressions: {source: log, where: kind = 'shown', time: t, user: user, article: item, SHOWN}
 labels:
   clicked: {source: log, where: kind = 'click', window: 1h}
-views:
-VIEWS
+JOINED
 features:
 FEATURES
 output: {path: ROOT/OUT, partitions: 2}
@@ -61,6 +60,16 @@ VIEWS = {
 }
 
 
+HISTORIES = {
+    "short": "{source: log, where: kind = 'click', user: user, item: item, last: 1, within: 1d}",
+    "late": "{source: log, user: user, item: item, last: 3, within: 5d, available_after: 3d, columns: {paid: paid}}",
+    "long": "{source: log, where: kind = 'click', user: user, item: item, last: 3, within: 40d, available_after: 10m}",
+    "of_items": "{source: log, on: article, item: user, last: 3, within: unbounded, columns: {paid: paid, sort: kind}}",
+}
+LISTS = {"late": ["paid"], "of_items": ["paid", "sort"]}
+"""What histories list besides items and ages."""
+
+
 def write_config(
     root: Path,
     out: str,
@@ -78,12 +87,37 @@ def write_config(
         "daily": ["clicks"],
     }
     names = [f"{view}.{column}" for view in views for column in (*columns[view], "age_s", "matched")]
-    features = [
-        f"  {name.replace('.', '_')}: {{expr: 'cast({name} as double)', dtype: float32, default: -1}}" for name in names
-    ]
-    text = CONFIG.replace("VIEWS", "".join(VIEWS[view] for view in views)).replace("FEATURES", "\n".join(features))
-    values = {"ROOT": str(root), "OUT": out, "ZONE": zone, "STEP": step, "DELAY": delay, "BEFORE": str(before)}
-    for key, value in {**values, "WINDOWS": ", ".join(windows)}.items():
+    features = {name: f"expr: 'cast({name} as double)', dtype: float32, default: -1" for name in names}
+    values = {"BEFORE": str(before), "STEP": step, "DELAY": delay, "WINDOWS": ", ".join(windows)}
+    return _written(root, out, zone, "views:\n" + "".join(VIEWS[view] for view in views), features, values)
+
+
+def write_config_of_histories(
+    root: Path,
+    out: str,
+    *,
+    zone: str = "UTC",
+    by_request: bool = True,
+    views: Sequence[str] = (),
+    names: Sequence[str] = tuple(HISTORIES),
+) -> Path:
+    """The configuration of a set of samples whose features are all that histories list; views may be counted beside them."""
+    counted = "".join(["views:\n", *[VIEWS[view] for view in views]]) if views else ""
+    listed = "".join(["histories:\n", *[f"  {name}: {HISTORIES[name]}\n" for name in names]])
+    lists = [f"{name}.{column}" for name in names for column in ("items", "ages_s", *LISTS.get(name, []))]
+    lists += [f"{view}.age_s" for view in views]
+    features = {name: f"expr: 'to_json(array({name}))', dtype: string, default: none" for name in lists}
+    values = {"BEFORE": "45", "DELAY": "0s", **({"SHOWN": "request: request"} if by_request else {})}
+    return _written(root, out, zone, counted + listed, features, values)
+
+
+def _written(
+    root: Path, out: str, zone: str, joined: str, features: Mapping[str, str], values: Mapping[str, str]
+) -> Path:
+    lines = [f"  {name.replace('.', '_')}: {{{feature}}}" for name, feature in features.items()]
+    text = CONFIG.replace("JOINED", joined).replace("FEATURES", "\n".join(lines))
+    common = {"ROOT": str(root), "OUT": out, "ZONE": zone, "SHOWN": "dedup: 10s"}
+    for key, value in {**common, **values}.items():
         text = text.replace(key, value)
     path = root / f"{out}.yaml"
     path.write_text(text if out == "plain" else f"{text}state: {{path: {root}/state}}\n")
@@ -103,11 +137,15 @@ def _row(chance: random.Random, midnight: datetime) -> dict[str, object]:
     late = chance.choice([0] * 20 + [-1, -2, -7, -31, 1])
     seconds = chance.choice([0, 0.000001, 3599.999999, 86399.999999, *[chance.uniform(0, 86400)] * 12])
     at = midnight.astimezone(ZoneInfo("UTC")) + timedelta(days=late, seconds=seconds)
+    known = chance.random() > 0.02
+    # Of one request, a row without a time makes all others repeats, also those of days that are not read because of it.
+    requests = ["r1", "r2", f"around {at + timedelta(hours=3):%F %p}", None] if known else [None]
     return {
-        "t": f"{at.astimezone(midnight.tzinfo):%F %T.%f}" if chance.random() > 0.02 else None,
+        "t": f"{at.astimezone(midnight.tzinfo):%F %T.%f}" if known else None,
         "kind": chance.choice(["shown", "shown", "click", "other"]),
         "user": chance.choice(["u1", "u2", "u3", None]),
         "item": chance.choice(["i1", "i2", "i3", "i4", None]),
+        "request": chance.choice(requests),
         "paid": chance.choice([None, 0.1, 1e-9, -7.25, 12345.678]),
     }
 

@@ -18,7 +18,7 @@ from ctr_samples.job.reporting import Silent
 from ctr_samples.job.run import read_inputs, run
 from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
-from ctr_samples.samples.partials import where_counted
+from ctr_samples.samples.partials import where_kept
 
 DAY = date(2019, 6, 5)
 DAYS = (-45, -41, -40, -39, -38, -32, -31, -30, -29, -7, -2, -1, 0, 1, 2)
@@ -174,5 +174,5 @@ def test_a_run_and_its_explanation_say_where_counts_come_from(
     inputs = read_inputs(spark, load_config(path).config, DAY, Silent(), watched=False)
     assert re.fullmatch(
         rf"3 of 4 finished day\(s\) from partial results in {path.parent}/state, the last made 20.+; the others from the log",
-        where_counted(inputs, "item", DAY) or "",
+        where_kept(inputs, "item", DAY) or "",
     )

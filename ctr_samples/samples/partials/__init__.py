@@ -13,6 +13,6 @@ histories list the same::
     files.py        from rows to files, and back
 """
 
-from ctr_samples.samples.partials.kept import Partials, where_counted
+from ctr_samples.samples.partials.kept import Partials, where_kept
 
-__all__ = ["Partials", "where_counted"]
+__all__ = ["Partials", "where_kept"]

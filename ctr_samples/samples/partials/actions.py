@@ -41,6 +41,7 @@ class KeptHistory:
     history: History
     plan: HistoryPlan
     use: ClassVar[Use] = "histories"
+    done: ClassVar[str] = "listed"
     has_own_day: ClassVar[bool] = False
 
     @classmethod

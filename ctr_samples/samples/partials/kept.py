@@ -81,6 +81,10 @@ class Keepable(Protocol):
         """What the rows of the source are used for."""
 
     @property
+    def done(self) -> str:
+        """What a run does with its rows, in a word."""
+
+    @property
     def has_own_day(self) -> bool:
         """Whether a run of a day can use the partial of that very day."""
 
@@ -140,7 +144,7 @@ class Partials:
         """What comes from partial results, in words, a line for each view and history."""
         for one in self.kept:
             made = f"; this run made those of {one.made}" if one.made else ""
-            yield f"{one.what.name} is made from partial results of {len(one.partials)} day(s){made}"
+            yield f"{one.what.name} is {one.what.done} from partial results of {len(one.partials)} day(s){made}"
 
     def clean(self, now: datetime, warn: Callable[[str], None]) -> None:
         """Remove what no run needs any more. ``warn`` gets the message if the store does not permit it."""
@@ -193,7 +197,7 @@ def finished(inputs: Inputs, what: Keepable, run_date: Period) -> list[date]:
     return [day for day in _by_day(inputs, what.source).files if day <= last]
 
 
-def where_counted(inputs: Inputs, name: str, run_date: Period) -> str | None:
+def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
     """Where a run would take a view or a history from, in words; None for one of which nothing is kept."""
     state = inputs.config.state
     what = next((what for what in keepable(inputs) if what.name == name), None)

@@ -31,6 +31,7 @@ class CountedView:
     name: str
     view: WindowView | DailyCountView
     use: ClassVar[Use] = "views"
+    done: ClassVar[str] = "counted"
     has_own_day: ClassVar[bool] = True
 
     @property
