@@ -11,13 +11,14 @@ from ctr_samples.config.units import Duration
 
 
 class State(Model):
-    """Where partial results of finished days are kept, which a run reads instead of the logs that its windows reach."""
+    """Where partial results of finished days are kept, which a run reads instead of the logs that windows and histories
+    reach."""
 
     path: str = Field(min_length=1, description="A directory, or hdfs://, s3://, gs://, az:// and a prefix.")
     keep: Duration = Field(
         timedelta(days=7),
         ge=timedelta(days=1),
-        description="How long partial results stay that no window of the last run reaches, for runs of earlier days.",
+        description="How long partial results stay that the last run does not reach, for runs of earlier days.",
     )
 
     @field_validator("path")

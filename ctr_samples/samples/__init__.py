@@ -4,7 +4,7 @@ inputs/         files, tables and databases as rows; malformed lines
 impressions.py  one row for each article shown, with a stable id
 labels/         actions, attributed to impressions
 views/          feature tables and what is counted from logs, joined as of each impression
-partials/       what views count of finished days, kept from run to run
+partials/       what views and histories need of finished days, kept from run to run
 histories/      the user's last actions before each impression
 sampling.py     the split, and the down-sampling of negatives
 features/       column expressions in the types of the contract

@@ -3,7 +3,7 @@
 ::
 
     <view>/<definition>/dt=2019-06-05/<inputs>.json                    create-only; names the files of the partial
-    <view>/<definition>/dt=2019-06-05/<run id>/steps-00000-<hex8>.parquet
+    <view>/<definition>/dt=2019-06-05/<run id>/steps-00000-<hex8>.parquet      or totals, or actions of a history
 
 ``definition`` is a hash of the expressions, ``inputs`` one of the log files of the day. So a partial never has to be replaced:
 a restated day, or another expression, has another name. Partials do not know each other.
