@@ -18,7 +18,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.histories import join as histories
 from ctr_samples.samples.histories.chunks import HistoryPlan
 from ctr_samples.samples.labels import IS_ACTION, LabelPlan, actions_of, attribute, label_columns
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import EVER
 from ctr_samples.samples.views.aggregates import filled
 from ctr_samples.samples.views.as_of import VALID_TO, Join, join_by
 from ctr_samples.samples.views.as_of.validity import cut
@@ -30,7 +30,6 @@ __all__ = ["as_of_join", "attribute_labels", "join_history", "windowed_aggregate
 Keys = str | Sequence[str]
 
 _SHOWN, _IMPRESSION, _KEY = "_shown", "impression", "_key"
-_ALWAYS = Day(None, None)
 
 
 def as_of_join(
@@ -208,7 +207,7 @@ def join_history(
         }
     )
     keys = _names(on)
-    known = histories.actions_of_history(_keyed(actions, keys), name, history, _ALWAYS)
+    known = histories.actions_of_history(_keyed(actions, keys), name, history, EVER)
     plan = HistoryPlan(name, last, history.within, history.delay, columns=tuple(history.columns))
     joined = histories.join_history(_packed(impressions, keys, time, name), known, plan, known)
     return joined.select(f"{_SHOWN}.*", name)

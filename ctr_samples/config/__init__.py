@@ -37,6 +37,7 @@ from ctr_samples.config.source import (
     TextSource,
 )
 from ctr_samples.config.split import Sampling, Split
+from ctr_samples.config.state import State
 from ctr_samples.config.view import DailyCountView, EventView, SnapshotView, StaticView, View, WindowView
 
 __all__ = [
@@ -66,6 +67,7 @@ __all__ = [
     "SnapshotView",
     "Source",
     "Split",
+    "State",
     "StaticView",
     "TextSource",
     "View",

@@ -97,6 +97,7 @@ def write_config_of_histories(
     out: str,
     *,
     zone: str = "UTC",
+    grain: str = "day",
     by_request: bool = True,
     views: Sequence[str] = (),
     names: Sequence[str] = tuple(HISTORIES),
@@ -108,7 +109,7 @@ def write_config_of_histories(
     lists += [f"{view}.age_s" for view in views]
     features = {name: f"expr: 'to_json(array({name}))', dtype: string, default: none" for name in lists}
     values = {"BEFORE": "45", "DELAY": "0s", **({"SHOWN": "request: request"} if by_request else {})}
-    return _written(root, out, zone, counted + listed, features, values)
+    return _written(root, out, zone, f"grain: {grain}\n{counted}{listed}", features, values)
 
 
 def _written(
