@@ -252,7 +252,8 @@ def is_repeat(
     The columns of an impression are found by ``at``, and ``content`` is a hash of them. Costs a shuffle, unless rows lie
     together already by something that follows from their keys.
     """
-    order = [at("impression_time"), at("position"), content]
+    # A row without a time is no impression, and must not be the first of its request.
+    order = [at("impression_time").asc_nulls_last(), at("position"), content]
     in_request = Window.partitionBy(*together, *keys_of_repeats(config, at)).orderBy(*order)
     micros = F.unix_micros(at("impression_time"))
     gap = micros - F.lag(micros).over(in_request)

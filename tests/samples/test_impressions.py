@@ -111,6 +111,15 @@ def test_within_a_request_the_same_article_is_a_repeat_whatever_the_time(frame: 
     assert [row[4] for row in cut(log, shown)] == [None, "repeated", None]
 
 
+def test_a_row_without_a_time_makes_no_other_row_of_its_request_a_repeat(frame: Frame) -> None:
+    log = frame(
+        "at timestamp, request_id string, user_id string, article_id string",
+        [(None, "r1", "u1", "a"), ("2019-06-05 10:00:00", "r1", "u1", "a"), ("2019-06-05 11:00:00", "r1", "u1", "a")],
+    )
+    shown = Impressions(source="log", time="at", user="user_id", article="article_id", request="request_id")
+    assert sorted(str(row[4]) for row in cut(log, shown)) == ["None", "no_time", "repeated"]
+
+
 def test_of_two_rows_of_one_moment_the_same_one_is_kept_whatever_their_order(frame: Frame) -> None:
     rows = [("2019-06-05 10:00:00", "u1", "a", "phone"), ("2019-06-05 10:00:00", "u1", "a", "tablet")]
     shown = SHOWN.model_copy(update={"where": None, "columns": {"device": "action"}})
