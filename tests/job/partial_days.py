@@ -139,8 +139,7 @@ def _row(chance: random.Random, midnight: datetime) -> dict[str, object]:
     seconds = chance.choice([0, 0.000001, 3599.999999, 86399.999999, *[chance.uniform(0, 86400)] * 12])
     at = midnight.astimezone(ZoneInfo("UTC")) + timedelta(days=late, seconds=seconds)
     known = chance.random() > 0.02
-    # Of one request, a row without a time makes all others repeats, also those of days that are not read because of it.
-    requests = ["r1", "r2", f"around {at + timedelta(hours=3):%F %p}", None] if known else [None]
+    requests = ["r1", "r2", f"around {at + timedelta(hours=3):%F %p}", None]
     return {
         "t": f"{at.astimezone(midnight.tzinfo):%F %T.%f}" if known else None,
         "kind": chance.choice(["shown", "shown", "click", "other"]),
