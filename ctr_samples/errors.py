@@ -12,6 +12,7 @@
     ├── GateRefused            3  samples that are written, but not like those of the days before
     ├── AccountingError        3  impressions that do not add up
     ├── DamagedFile            3  a shard or manifest whose bytes are not what they should be
+    │   └── DamagedPartial     3  a partial result of which something is missing or changed; the run makes it anew
     ├── StorageError           1  a store that failed or cannot keep our promises
     ├── PublishConflict        4  another run published this generation first
     └── PublishUnknown         5  the store did not say whether the manifest was written
@@ -79,6 +80,10 @@ class DamagedFile(CtrSamplesError):
     """A shard or manifest is truncated, altered or not of the expected form."""
 
     exit_code = 3
+
+
+class DamagedPartial(DamagedFile):
+    """A partial result of which something is missing or was changed; a run that starts over makes it anew."""
 
 
 class StorageError(CtrSamplesError):

@@ -18,7 +18,7 @@ from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.config.references import actions_among
 from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import DamagedFile
+from ctr_samples.errors import DamagedPartial
 from ctr_samples.job.accounting import Accounting
 from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.gate import check_accepted, judge, wanted_of
@@ -88,18 +88,11 @@ def run(
 
     try:
         return once()
-    except DamagedFile as error:
-        if not repaired(loaded.config, reporter, error):
-            raise
-    return once()
-
-
-def repaired(config: JobConfig, reporter: Reporter, error: DamagedFile) -> bool:
-    """Whether partial results were damaged, and are gone now, so that another try makes them anew."""
-    dropped = [] if config.state is None else drop_damaged(open_storage(config.state.path))
-    if dropped:
+    except DamagedPartial as error:
         reporter.warn(str(error))
-    return bool(dropped)
+        assert loaded.config.state is not None
+        drop_damaged(open_storage(loaded.config.state.path))
+    return once()
 
 
 @contextmanager

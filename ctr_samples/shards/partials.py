@@ -6,19 +6,22 @@
     <view>/<definition>/dt=2019-06-05/<run id>/steps-00000-<hex8>.parquet      or totals, or actions of a history
 
 ``definition`` is a hash of the expressions, ``inputs`` one of the log files of the day. So a partial never has to be replaced:
-a restated day, or another expression, has another name. Partials do not know each other.
+a restated day, or another expression, has another name. Partials do not know each other. Files of other forms are not
+listed, and nobody removes them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Literal
 
 from ctr_samples.crc32c import crc32c
-from ctr_samples.errors import DamagedFile
+from ctr_samples.errors import DamagedFile, DamagedPartial, StorageError
+from ctr_samples.periods import is_period
 from ctr_samples.shards.naming import Instant, RunDate, RunId
 from ctr_samples.shards.sealed import Form, read_sealed, sealed
 from ctr_samples.shards.storage import NameTaken, Storage, StoredFile
@@ -26,8 +29,11 @@ from ctr_samples.typed import Count
 
 PARTIAL_FORMAT = 1
 _FORM = Form(PARTIAL_FORMAT, "a partial result", "it is made anew")
-_MARKER = re.compile(r"([^/]+)/([^/]+)/dt=([0-9]{4}-[0-9]{2}-[0-9]{2})/([0-9a-f]+)\.json")
-_PLACE = re.compile(r"([^/]+)/([^/]+)/dt=([0-9]{4}-[0-9]{2}-[0-9]{2})/.+")
+_DAY = r"([^/]+)/([0-9a-f]{16})/dt=([0-9]{4}-[0-9]{2}-[0-9]{2})"
+_HASH, _RUN = "[0-9a-f]{16}", "[0-9]{8}T[0-9]{6}-[0-9a-f]{8}"
+_MARKER = re.compile(rf"{_DAY}/{_HASH}\.json")
+_OWN = re.compile(rf"{_DAY}/({_RUN}/[^/]+|\.?{_HASH}\.json(\.[0-9a-f]{{32}})?)")
+"""A file that a run made, complete or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,7 @@ def day_of_partial(view: str, definition: str, day: str) -> str:
 
 def find_partials(
     storage: Storage, view: str, definition: str, wanted: Mapping[str, str]
-) -> Iterator[tuple[str, Partial | DamagedFile]]:
+) -> Iterator[tuple[str, Partial | DamagedPartial]]:
     """The partials of days, each with the hash of its log files, as far as they are there; an error for one that is damaged."""
     sizes = {file.path: file.size for file in storage.files(f"{view}/{definition}")}
     for day, inputs in wanted.items():
@@ -91,10 +97,10 @@ def find_partials(
         if path not in sizes:
             continue
         try:
-            partial = read_sealed(Partial, storage.read(path), storage.locate(path), _FORM)
+            partial = _put_at(storage, path)
             _check_sizes(storage, partial, sizes)
             yield day, partial
-        except DamagedFile as error:
+        except DamagedPartial as error:
             yield day, error
 
 
@@ -103,19 +109,24 @@ def publish_partial(storage: Storage, partial: Partial) -> Partial:
     try:
         storage.put_new(partial.path, sealed(asdict(partial)))
     except NameTaken:
-        storage.delete_directory(f"{day_of_partial(partial.view, partial.definition, partial.day)}/{partial.run_id}")
-        return read_sealed(Partial, storage.read(partial.path), storage.locate(partial.path), _FORM)
+        there = _put_at(storage, partial.path)
+        if there.run_id != partial.run_id:  # a put whose answer was lost finds itself
+            with suppress(StorageError):
+                storage.delete_directory(
+                    f"{day_of_partial(partial.view, partial.definition, partial.day)}/{partial.run_id}"
+                )
+        return there
     return partial
 
 
 def read_partial_file(storage: Storage, file: PartialFile) -> bytes:
-    """The bytes of a file of a partial. DamagedFile if they are not those that were written. Runs anywhere."""
+    """The bytes of a file of a partial. DamagedPartial if they are not those that were written. Runs anywhere."""
     try:
         data = storage.read(file.path)
     except FileNotFoundError:
-        raise DamagedFile(f"{storage.locate(file.path)} is missing; it is made anew.") from None
+        raise _missing(storage, file.path) from None
     if len(data) != file.bytes or crc32c(data) != file.crc32c:
-        raise DamagedFile(f"{storage.locate(file.path)} was changed after it was written; it is made anew.")
+        raise DamagedPartial(f"{storage.locate(file.path)} was changed after it was written; it is made anew.")
     return data
 
 
@@ -124,19 +135,42 @@ def drop_damaged(storage: Storage) -> list[str]:
     dropped = []
     for path in [file.path for file in storage.files("") if _MARKER.fullmatch(file.path)]:
         try:
-            for file in read_sealed(Partial, storage.read(path), storage.locate(path), _FORM).files:
+            for file in _put_at(storage, path).files:
                 read_partial_file(storage, file)
-        except DamagedFile:
+        except DamagedPartial:
             storage.delete(path)
             dropped.append(storage.locate(path))
     return dropped
 
 
+def _put_at(storage: Storage, path: str) -> Partial:
+    try:
+        partial = read_sealed(Partial, storage.read(path), storage.locate(path), _FORM)
+    except FileNotFoundError:
+        raise _missing(storage, path) from None
+    except DamagedFile as error:
+        raise DamagedPartial(str(error)) from None
+    if partial.path != path:
+        raise DamagedPartial(f"{storage.locate(path)} says it is {partial.path}; it is made anew.")
+    return partial
+
+
+def _missing(storage: Storage, path: str) -> DamagedPartial:
+    return DamagedPartial(f"{storage.locate(path)} is missing; it is made anew.")
+
+
 def _check_sizes(storage: Storage, partial: Partial, sizes: Mapping[str, int]) -> None:
+    """DamagedPartial unless each file has its size. A listing may lack what was put while it was made, so ask again then."""
     for file in partial.files:
-        if sizes.get(file.path) != file.bytes:
-            found = f"has {sizes[file.path]:,} bytes" if file.path in sizes else "is missing"
-            raise DamagedFile(f"{storage.locate(file.path)} {found}, expected {file.bytes:,} bytes; it is made anew.")
+        if sizes.get(file.path) == file.bytes:
+            continue
+        try:
+            size = storage.size(file.path)
+        except FileNotFoundError:
+            raise _missing(storage, file.path) from None
+        if size != file.bytes:
+            place = storage.locate(file.path)
+            raise DamagedPartial(f"{place} has {size:,} bytes, expected {file.bytes:,} bytes; it is made anew.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +202,7 @@ def kept_days(storage: Storage) -> list[KeptDay]:
     """All days of all views at a store, in order."""
     found: dict[tuple[str, str, str], list[StoredFile]] = {}
     for file in storage.files(""):
-        if match := _PLACE.fullmatch(file.path):
+        if (match := _OWN.fullmatch(file.path)) and is_period(match[3]):
             found.setdefault((match[1], match[2], match[3]), []).append(file)
     return [
         KeptDay(view, definition, date.fromisoformat(day), tuple(files))
@@ -181,21 +215,25 @@ def unneeded(
 ) -> list[KeptDay]:
     """The days that no run needs any more. Pure.
 
-    ``oldest`` is the first day that the current definition of each view still needs. Of other definitions, and of views that
-    are gone, a day goes once it has not been written for ``keep``.
+    ``oldest`` is the first day that the current definition of each view still needs; other definitions, and views that are
+    gone, need none. A day that was written since ``keep`` stays: a run of an earlier day may be using it.
     """
     gone = []
     for day in days:
         first = oldest.get((day.view, day.definition))
-        if (first is not None and day.day < first) or (first is None and day.modified < now - keep):
+        if (first is None or day.day < first) and day.modified < now - keep:
             gone.append(day)
     return gone
 
 
 def remove_day(storage: Storage, day: KeptDay) -> None:
-    """Remove a day: first what says that it is there, then the rest."""
-    directory = day_of_partial(day.view, day.definition, str(day.day))
+    """Remove the files of a day that were listed: first what says that they are there. Others may be of a run at work."""
+    directory, runs = day_of_partial(day.view, day.definition, str(day.day)), set()
     for file in day.files:
-        if _MARKER.fullmatch(file.path):
+        parent = file.path.rpartition("/")[0]
+        if parent == directory:
             storage.delete(file.path)
-    storage.delete_directory(directory)
+        else:
+            runs.add(parent)
+    for run in sorted(runs):
+        storage.delete_directory(run)

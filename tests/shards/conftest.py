@@ -15,7 +15,7 @@ from moto.server import ThreadedMotoServer
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.shards import Manifest, Shard, Storage, open_storage
 
-pytest.register_assert_rewrite("small_publish")
+pytest.register_assert_rewrite("small_publish", "small_state")
 
 BUCKET = "lake"
 CONTRACT = ExampleContract((FeatureSpec("clicked", "float32", role="label", nulls="fail"),))

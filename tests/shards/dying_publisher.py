@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import obstore  # noqa: F401  # loaded once, before the children
 from counted_calls import DiesAfter, Noted, requests, system_calls
-from small_publish import SCENARIOS
+from small_publish import CONTROLS, SCENARIOS
 
 from ctr_samples.shards import open_storage
 
@@ -57,7 +57,7 @@ def _publish_and_exit(order: dict[str, Any], told: int) -> NoReturn:
         around = DiesAfter(last, half=order["half"]) if last else Noted()
         led = requests if "://" in order["url"] else system_calls
         with led(around):
-            SCENARIOS[order["scenario"]].publish(open_storage(order["url"]), order["run"])
+            (SCENARIOS | CONTROLS)[order["scenario"]].publish(open_storage(order["url"]), order["run"])
         os.write(told, json.dumps(around.names).encode())
         os._exit(0)
     except BaseException:

@@ -1,5 +1,7 @@
 """The smallest publish that has everything, two partitions and two splits, as a day or as a table; and what readers see.
 
+Partial results, whose readers are runs, are in ``small_state.py``.
+
 Each run has a number from which all its rows follow, so that a reader can tell a whole run from a mixture.
 """
 
@@ -12,6 +14,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
+from small_state import make_days, put_first, remove_days, repair_days, runs_of_state
 
 from ctr_samples.codec import ExampleDecoder, RecordReader
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -141,14 +144,18 @@ def runs_of_table(storage: Storage) -> list[int]:
 class Scenario:
     """A publish to be disturbed: run 1 where ``before`` says so, then run 2, disturbed, then run 3 to see that it can.
 
-    Run 3 is another such publish, if ``go_on`` does not say how it differs.
+    Run 3 is another such publish, if ``go_on`` does not say how it differs. ``after`` is what readers see once a run has
+    published on top of what they saw. Unless it ``tells``, an error may mean either. ``writes`` are those of run 2.
     """
 
     publish: Callable[[Storage, int], None]
     runs_seen: Callable[[Storage], list[int]]
+    after: Callable[[list[int], int], list[int]]
     before: bool = True
-    adds: bool = False
     go_on: Callable[[Storage, int], None] | None = None
+    tells: bool = True
+    writes: int = 7
+    commits: tuple[str, ...] = ("link", "put")
 
     def prepare(self, storage: Storage) -> None:
         """Publish what stands there before."""
@@ -165,20 +172,42 @@ class Scenario:
         """What readers see before run 2."""
         return [1] if self.before else []
 
-    def after(self, seen: list[int], run: int) -> list[int]:
-        """What readers see once a run has been published on top of ``seen``."""
-        return [*seen, run] if self.adds else [run]
+
+def replaces(seen: list[int], run: int) -> list[int]:
+    """A run takes the place of what readers saw."""
+    return [run]
+
+
+def adds(seen: list[int], run: int) -> list[int]:
+    """A run is added to what readers saw."""
+    return [*seen, run]
+
+
+def fills(seen: list[int], run: int) -> list[int]:
+    """A run makes what is missing up to its own day."""
+    return [*range(1, run + 1)]
+
+
+def empties(seen: list[int], run: int) -> list[int]:
+    """Run 2 removes all; others make what is missing."""
+    return [] if run == 2 else fills(seen, run)
 
 
 SCENARIOS = {
-    "first day": Scenario(publish_day, runs_of_day, before=False),
-    "day again": Scenario(publish_day, runs_of_day),
-    "create": Scenario(create, runs_of_table, before=False, adds=True, go_on=create_or_append),
-    "first table": Scenario(append, runs_of_table, before=False, adds=True),
-    "append": Scenario(append, runs_of_table, adds=True),
-    "overwrite": Scenario(overwrite, runs_of_table),
-    "overwrite partitions": Scenario(overwrite_partitions, runs_of_table),
+    # Writes: two of the probe, four shards, the manifest; of a day the contract too.
+    "first day": Scenario(publish_day, runs_of_day, replaces, before=False, writes=8),
+    "day again": Scenario(publish_day, runs_of_day, replaces, writes=8),
+    "create": Scenario(create, runs_of_table, adds, before=False, go_on=create_or_append),
+    "first table": Scenario(append, runs_of_table, adds, before=False),
+    "append": Scenario(append, runs_of_table, adds),
+    "overwrite": Scenario(overwrite, runs_of_table, replaces),
+    "overwrite partitions": Scenario(overwrite_partitions, runs_of_table, replaces),
+    "partial": Scenario(make_days, runs_of_state, fills, tells=False, writes=3),
+    "damaged partial": Scenario(repair_days, runs_of_state, fills, tells=False, writes=3),
+    "old partial": Scenario(remove_days, runs_of_state, empties, tells=False, writes=0, commits=("unlink", "delete")),
 }
+CONTROLS = {"partial put first": replace(SCENARIOS["partial"], publish=put_first, go_on=make_days)}
+"""Wrong ways, which must be seen to fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +230,8 @@ def outcome_of(scenario: Scenario, storage: Storage) -> Outcome:
     except PublishUnknown as error:
         return Outcome(None, str(error))
     except StorageError as error:
+        if not scenario.tells:
+            return Outcome(None, str(error))
         return Outcome("is published and can be read, but is not marked with _SUCCESS" in str(error), str(error))
     return Outcome(True)
 

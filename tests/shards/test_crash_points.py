@@ -1,5 +1,7 @@
 """A publisher dies, or fails, at each of its calls in turn; readers see the old generation or the new one, whole.
 
+So do runs that find partial results: each is whole or not there, and can be made.
+
 Every call of every scenario takes minutes: ``CRASH_POINTS=all``. Without that, those calls that change something, of the
 scenarios that differ most: where a call changes nothing, the next process finds what it finds without that call.
 """
@@ -21,7 +23,7 @@ from typing import Any
 
 import pytest
 from counted_calls import CHANGES, CHANGING_REQUESTS, FailsOnce, Noted, requests, system_calls
-from small_publish import SCENARIOS, check_and_go_on, outcome_of
+from small_publish import CONTROLS, SCENARIOS, check_and_go_on, outcome_of
 
 from ctr_samples.shards import open_storage
 
@@ -70,7 +72,7 @@ def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
 def fresh(scenario: str, tmp_path: Path) -> Callable[[], str]:
     """Another output directory with what the scenario finds, each time."""
     made = iter(range(10_000))
-    SCENARIOS[scenario].prepare(open_storage(tmp_path / "prepared"))
+    (SCENARIOS | CONTROLS)[scenario].prepare(open_storage(tmp_path / "prepared"))
 
     def make() -> str:
         place = tmp_path / str(next(made))
@@ -99,7 +101,7 @@ def fresh_bucket(scenario: str, s3: Any) -> Callable[[], str]:
 
 def die_everywhere(publisher: Publisher, name: str, fresh: Callable[[], str], changes: set[str]) -> list[str]:
     """Die after each call in turn, or each of ``changes``; the names of all calls."""
-    scenario = SCENARIOS[name]
+    scenario = (SCENARIOS | CONTROLS)[name]
     old, new = scenario.old, scenario.after(scenario.old, 2)
     url = fresh()
     whole = publisher.publish(name, url)
@@ -115,31 +117,37 @@ def die_everywhere(publisher: Publisher, name: str, fresh: Callable[[], str], ch
         seen = check_and_go_on(scenario, open_storage(url), [old, new] if commit is None else [new])
         if seen == new:
             commit = commit or call
-    assert commit in ("link", "put")  # one call is the commit: nothing before it is seen, everything after it is
+    assert commit in scenario.commits  # one call is the commit: nothing before it is seen, everything after it is
     return calls
 
 
-@scenarios("day again", "overwrite", "overwrite partitions")
+@scenarios("day again", "overwrite", "overwrite partitions", "partial", "damaged partial", "old partial")
 def test_dying_after_any_system_call_leaves_the_old_or_the_new(
     publisher: Publisher, scenario: str, fresh: Callable[[], str]
 ) -> None:
     calls = die_everywhere(publisher, scenario, fresh, CHANGES)
-    assert {*calls} | {"rmdir"} > CHANGES  # only the clean-up before a later generation removes directories
+    if "partial" not in scenario:
+        assert {*calls} | {"rmdir"} > CHANGES  # only the clean-up before a later generation removes directories
 
 
-@scenarios("day again", "append")
+@scenarios("day again", "append", "partial")
 def test_dying_in_the_middle_of_any_write_leaves_the_old(
     publisher: Publisher, scenario: str, fresh: Callable[[], str]
 ) -> None:
     one = SCENARIOS[scenario]
     calls = publisher.publish(scenario, fresh())["calls"]
     writes = [number for number, name in enumerate(calls, 1) if name == "write"]
-    # Two of the probe, four shards, the manifest; of a day the contract too.
-    assert len(writes) == (8 if "day" in scenario else 7)
+    assert len(writes) == one.writes
     for last in writes:
         url = fresh()
         assert publisher.publish(scenario, url, dies_after=last, half=True)["exit"] == -signal.SIGKILL
         check_and_go_on(one, open_storage(url), [one.old])
+
+
+@pytest.mark.parametrize("scenario", CONTROLS)
+def test_a_wrong_way_is_seen(publisher: Publisher, scenario: str, fresh: Callable[[], str]) -> None:
+    with pytest.raises(AssertionError, match=r"is missing; it is made anew"):
+        die_everywhere(publisher, scenario, fresh, CHANGES)
 
 
 @scenarios("first day")
@@ -163,12 +171,12 @@ def modes_of_directories(root: Path) -> set[int]:
     return {stat.S_IMODE(place.stat().st_mode) for place in directories if not place.name.startswith(".")}
 
 
-@scenarios("first day")
+@scenarios("first day", "partial")
 def test_dying_after_any_request_leaves_the_old_or_the_new(
     publisher: Publisher, scenario: str, fresh_bucket: Callable[[], str]
 ) -> None:
     calls = die_everywhere(publisher, scenario, fresh_bucket, CHANGING_REQUESTS)
-    assert {*calls} > CHANGING_REQUESTS
+    assert {*calls} > CHANGING_REQUESTS or "partial" in scenario
 
 
 # A process that gets an error and lives on.
@@ -203,14 +211,14 @@ def open_files_below(place: str) -> list[str]:
     return [target for target in targets if target.startswith(f"{place}/")]
 
 
-@scenarios("day again")
+@scenarios("day again", "partial", "damaged partial")
 def test_a_system_call_that_fails_is_an_expected_error_and_leaves_the_old_or_the_new(
     scenario: str, fresh: Callable[[], str]
 ) -> None:
     fail_everywhere(scenario, fresh, system_calls, CHANGES | {"fsync", "close", "listdir"}, None, done=False)
 
 
-@scenarios("create")
+@scenarios("create", "partial")
 def test_a_system_call_whose_answer_is_lost_is_an_expected_error_and_leaves_the_old_or_the_new(
     scenario: str, fresh: Callable[[], str]
 ) -> None:
@@ -219,7 +227,7 @@ def test_a_system_call_whose_answer_is_lost_is_an_expected_error_and_leaves_the_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("done", [False, True] if ALL else [True])
-@scenarios("first day")
+@scenarios("first day", "partial", "old partial")
 def test_a_request_that_fails_or_loses_its_answer_leaves_the_old_or_the_new(
     scenario: str, fresh_bucket: Callable[[], str], *, done: bool
 ) -> None:

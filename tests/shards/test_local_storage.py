@@ -56,6 +56,19 @@ def strange_umask() -> Iterator[None]:
     os.umask(before)
 
 
+def test_a_directory_that_could_not_be_looked_at_is_not_listed_as_a_file(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.put_new("a/b", b"")
+    real, root = os.walk, Path(storage.url)
+
+    def walk(top: Path, onerror: Any) -> Iterator[Any]:
+        return iter([(root, [], ["a"])]) if top == root else real(top, onerror=onerror)
+
+    monkeypatch.setattr(os, "walk", walk)
+    assert [file.path for file in storage.files("")] == ["a/b"]
+
+
 def test_a_file_is_invisible_until_its_block_ends(storage: Storage) -> None:
     with storage.new_file(PATH) as file:
         assert file.write(b"one ") == 4

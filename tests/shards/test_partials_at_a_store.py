@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ctr_samples.crc32c import crc32c
-from ctr_samples.errors import DamagedFile
+from ctr_samples.errors import DamagedPartial, StorageError
 from ctr_samples.shards.partials import (
     Partial,
     PartialFile,
@@ -21,9 +22,13 @@ from ctr_samples.shards.partials import (
     remove_day,
     unneeded,
 )
-from ctr_samples.shards.storage import LocalStorage
+from ctr_samples.shards.storage import LocalStorage, NameTaken, Storage, StoredFile
 
 NOW = datetime.now(UTC)
+LATER = NOW + timedelta(days=8)
+KEEP = timedelta(days=7)
+A, B = "a" * 16, "b" * 16
+D1, D2 = "1" * 16, "2" * 16
 
 
 @pytest.fixture
@@ -32,23 +37,28 @@ def storage(tmp_path: Path) -> LocalStorage:
 
 
 def put(
-    storage: LocalStorage, day: str = "2019-06-05", inputs: str = "aa", run: str = "1" * 8, data: bytes = b"steps"
+    storage: Storage, day: str = "2019-06-05", inputs: str = A, run: str = "1" * 8, data: bytes = b"steps"
 ) -> Partial:
     """A partial of a view with one file."""
     run_id = f"20190606T020000-{run}"
-    path = f"item/d1/dt={day}/{run_id}/steps-00000-1.parquet"
+    path = f"item/{D1}/dt={day}/{run_id}/steps-00000-1.parquet"
     with storage.new_file(path) as file:
         file.write(data)
     steps = PartialFile(path, "steps", 1, len(data), int(crc32c(data)), 18052, 18052)
     made = "2019-06-06T02:00:00+00:00"
-    return publish_partial(storage, Partial("item", "d1", day, inputs, run_id, made, "0.1", (steps,)))
+    return publish_partial(storage, Partial("item", D1, day, inputs, run_id, made, "0.1", (steps,)))
+
+
+def found(*asked: Any) -> list[Partial | DamagedPartial]:
+    """What there is of the days that are asked for."""
+    return [one for _, one in find_partials(*asked)]
 
 
 def test_a_partial_is_found_by_the_inputs_it_was_made_from(storage: LocalStorage) -> None:
     made = put(storage)
-    assert list(find_partials(storage, "item", "d1", {"2019-06-05": "aa"})) == [("2019-06-05", made)]
-    assert list(find_partials(storage, "item", "d1", {"2019-06-05": "bb", "2019-06-04": "aa"})) == []
-    assert list(find_partials(storage, "item", "d2", {"2019-06-05": "aa"})) == []
+    assert found(storage, "item", D1, {"2019-06-05": A}) == [made]
+    assert found(storage, "item", D1, {"2019-06-05": B, "2019-06-04": A}) == []
+    assert found(storage, "item", D2, {"2019-06-05": A}) == []
 
 
 def test_of_two_runs_that_make_a_partial_the_first_wins_and_the_other_takes_it(storage: LocalStorage) -> None:
@@ -57,10 +67,105 @@ def test_of_two_runs_that_make_a_partial_the_first_wins_and_the_other_takes_it(s
     assert [file.path for file in storage.files("")] == sorted([first.path, first.files[0].path])
 
 
+class LosesAnAnswer(LocalStorage):
+    """A store whose client asks again, and then finds what it has put itself."""
+
+    def put_new(self, path: str, data: bytes) -> None:
+        super().put_new(path, data)
+        raise NameTaken(path)
+
+
+def test_a_run_whose_put_was_answered_only_at_the_second_try_keeps_its_files(tmp_path: Path) -> None:
+    made = put(LosesAnAnswer(tmp_path))
+    assert read_partial_file(LocalStorage(tmp_path), made.files[0]) == b"steps"
+    assert found(LocalStorage(tmp_path), "item", D1, {"2019-06-05": A}) == [made]
+
+
+class RefusesDeletes(LocalStorage):
+    """A store that keeps everything."""
+
+    def delete(self, path: str) -> None:
+        raise StorageError(f"Cannot write {path}: Permission denied.")
+
+    delete_directory = delete
+
+
+def test_files_that_a_slower_run_may_not_remove_harm_nobody(tmp_path: Path) -> None:
+    storage = RefusesDeletes(tmp_path)
+    first = put(storage)
+    assert put(storage, run="2" * 8) == first
+
+
+class Overtaken(LocalStorage):
+    """A store where something happens between the listing of files and all that follows."""
+
+    def files(self, directory: str) -> list[StoredFile]:
+        listed = super().files(directory)
+        self.meanwhile(listed)
+        return listed
+
+    def meanwhile(self, listed: list[StoredFile]) -> None:
+        """What others do."""
+
+
+def test_a_partial_that_another_run_removes_meanwhile_is_missing(tmp_path: Path) -> None:
+    class Removed(Overtaken):
+        def meanwhile(self, listed: list[StoredFile]) -> None:
+            (tmp_path / made.path).unlink()
+
+    made = put(LocalStorage(tmp_path))
+    (error,) = found(Removed(tmp_path), "item", D1, {"2019-06-05": A})
+    assert str(error) == f"{tmp_path / made.path} is missing; it is made anew."
+
+
+def test_files_that_were_put_while_they_were_listed_are_there(tmp_path: Path) -> None:
+    class Early(Overtaken):
+        def meanwhile(self, listed: list[StoredFile]) -> None:
+            listed[:] = [file for file in listed if file.path.endswith(".json")]
+
+    made = put(LocalStorage(tmp_path))
+    assert found(Early(tmp_path), "item", D1, {"2019-06-05": A}) == [made]
+
+
+def test_a_partial_that_was_copied_to_another_day_is_damaged(storage: LocalStorage, tmp_path: Path) -> None:
+    made = put(storage)
+    other = tmp_path / made.path.replace("06-05", "06-04")
+    other.parent.mkdir()
+    (tmp_path / made.path).rename(other)
+    (error,) = found(storage, "item", D1, {"2019-06-04": A})
+    assert str(error) == f"{other} says it is {made.path}; it is made anew."
+
+
+FOREIGN = [
+    f"lake/{D1}/dt=2019-06-05/part-00000.parquet",
+    f"lake/{D1}/dt=2019-99-99/{A}.json",
+    "lake/sales/dt=2019-06-05/20190606T020000-11111111/part-00000.parquet",
+    f"item/{D1}/dt=2019-06-05/notes.txt",
+    "notes.txt",
+]
+
+
+def test_files_of_others_are_neither_listed_nor_removed(storage: LocalStorage) -> None:
+    made = put(storage)
+    for path in FOREIGN:
+        storage.put_new(path, b"")
+    (day,) = kept_days(storage)
+    assert [file.path for file in day.files] == [made.files[0].path, made.path]
+    remove_day(storage, day)
+    assert [file.path for file in storage.files("")] == sorted(FOREIGN)
+
+
+def test_what_a_run_writes_while_its_day_is_removed_stays(storage: LocalStorage) -> None:
+    put(storage)
+    (day,) = kept_days(storage)
+    made = put(storage, inputs=B, run="2" * 8)
+    remove_day(storage, day)
+    assert found(storage, "item", D1, {"2019-06-05": B}) == [made]
+
+
 def test_a_restated_day_is_another_partial(storage: LocalStorage) -> None:
-    before, after = put(storage), put(storage, inputs="bb", run="2" * 8)
-    found = find_partials(storage, "item", "d1", {"2019-06-05": "bb"})
-    assert list(found) == [("2019-06-05", after)] != [("2019-06-05", before)]
+    before, after = put(storage), put(storage, inputs=B, run="2" * 8)
+    assert found(storage, "item", D1, {"2019-06-05": B}) == [after] != [before]
 
 
 @pytest.mark.parametrize("damage", ["cut short", "gone", "unreadable"])
@@ -71,8 +176,8 @@ def test_a_damaged_partial_is_named(storage: LocalStorage, tmp_path: Path, damag
         file.unlink()
     else:
         file.write_bytes(file.read_bytes()[:-3])
-    ((_, error),) = find_partials(storage, "item", "d1", {"2019-06-05": "aa"})
-    assert isinstance(error, DamagedFile)
+    (error,) = found(storage, "item", D1, {"2019-06-05": A})
+    assert isinstance(error, DamagedPartial)
     assert str(file) in str(error)
     assert str(error).endswith("it is made anew.")
 
@@ -80,34 +185,37 @@ def test_a_damaged_partial_is_named(storage: LocalStorage, tmp_path: Path, damag
 def test_a_file_whose_bytes_were_changed_is_not_read(storage: LocalStorage, tmp_path: Path) -> None:
     made, sound = put(storage), put(storage, day="2019-06-04")
     (tmp_path / made.files[0].path).write_bytes(b"Steps")
-    with pytest.raises(DamagedFile, match=r"steps-00000-1\.parquet was changed after it was written"):
+    with pytest.raises(DamagedPartial, match=r"steps-00000-1\.parquet was changed after it was written"):
         read_partial_file(storage, made.files[0])
     assert read_partial_file(storage, sound.files[0]) == b"steps"
     assert drop_damaged(storage) == [str(tmp_path / made.path)]
     assert drop_damaged(storage) == []
-    assert list(find_partials(storage, "item", "d1", {"2019-06-05": "aa", "2019-06-04": "aa"})) == [
-        ("2019-06-04", sound)
-    ]
+    assert found(storage, "item", D1, {"2019-06-05": A, "2019-06-04": A}) == [sound]
 
 
 def test_days_that_no_window_reaches_go_and_others_stay(storage: LocalStorage) -> None:
     for day in ("2019-05-01", "2019-05-02", "2019-06-05"):
         put(storage, day=day)
     days = kept_days(storage)
-    oldest = {("item", "d1"): date(2019, 5, 2)}
-    gone = unneeded(days, oldest, NOW, timedelta(days=7))
+    oldest = {("item", D1): date(2019, 5, 2)}
+    gone = unneeded(days, oldest, LATER, KEEP)
     assert [day.day for day in gone] == [date(2019, 5, 1)]
     remove_day(storage, gone[0])
     assert [day.day for day in kept_days(storage)] == [date(2019, 5, 2), date(2019, 6, 5)]
-    assert not storage.names("item/d1/dt=2019-05-01")
+    assert not storage.names(f"item/{D1}/dt=2019-05-01")
 
 
 def test_what_another_configuration_kept_goes_once_nobody_has_written_it_for_a_while(storage: LocalStorage) -> None:
     put(storage)
     days = kept_days(storage)
-    current = {("item", "d2"): date(2019, 5, 2)}
-    assert unneeded(days, current, NOW, timedelta(days=7)) == []
-    assert unneeded(days, current, NOW + timedelta(days=8), timedelta(days=7)) == days
+    current = {("item", D2): date(2019, 5, 2)}
+    assert unneeded(days, current, NOW, KEEP) == []
+    assert unneeded(days, current, LATER, KEEP) == days
+
+
+def test_a_day_that_no_window_reaches_stays_while_a_run_of_an_earlier_day_may_use_it(storage: LocalStorage) -> None:
+    put(storage, day="2019-05-01")
+    assert unneeded(kept_days(storage), {("item", D1): date(2019, 5, 2)}, NOW, KEEP) == []
 
 
 def test_a_day_that_was_begun_and_never_put_is_not_complete(storage: LocalStorage) -> None:
@@ -120,5 +228,5 @@ def test_a_partial_of_a_later_format_is_made_anew(storage: LocalStorage, tmp_pat
     made = put(storage)
     storage.delete(made.path)
     publish_partial(storage, replace(made, format=2))
-    ((_, error),) = find_partials(storage, "item", "d1", {"2019-06-05": "aa"})
+    (error,) = found(storage, "item", D1, {"2019-06-05": A})
     assert "has format 2" in str(error)

@@ -1,4 +1,4 @@
-"""What the kill harness kills and looks at: the product's way of publishing, and two ways that must be seen to fail."""
+"""What the kill harness kills and looks at: the product's ways, without and with state, and three that must be seen to fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from datetime import date
 from pathlib import Path
 from typing import Protocol
 
-from nightly_job import BATCHES, PARTITIONS, content, run
+from nightly_job import BATCHES, KEEP_ALL, PARTITIONS, content, run
+from nightly_state import clean, look_at_state, use, watch_state
 from published_generations import Claim, Look, look_at_day, watch
 
 from ctr_samples.shards import open_storage
@@ -47,6 +48,30 @@ class Published:
 
     def look(self, url: str, day: date, claims: list[Claim]) -> Look:
         return look_at_day(open_storage(url), day, claims)
+
+
+@dataclass(frozen=True, slots=True)
+class WithState(Published):
+    """The product, with partial results of the days before."""
+
+    put_first: bool = False
+    """Control: a partial is there before its files are."""
+
+    def job(self, url: str, day: date, retention: Retention) -> Claim:
+        storage, state = open_storage(url), open_storage(f"{url}-state")
+        use(storage, state, day, put_first=self.put_first)
+        manifest = run(storage, day, retention)
+        if retention is not KEEP_ALL:
+            clean(state, day)
+        return manifest.generation, manifest.run_id
+
+    def watch(self, url: str, day: date, stopped: Callable[[], bool]) -> list[str]:
+        return watch_state(open_storage(url), open_storage(f"{url}-state"), day, stopped)
+
+    def look(self, url: str, day: date, claims: list[Claim]) -> Look:
+        storage = open_storage(url)
+        look, wrong = look_at_day(storage, day, claims), look_at_state(storage, open_storage(f"{url}-state"), day)
+        return Look(look.generations, [*look.violations, *wrong])
 
 
 class InPlace(Published):
@@ -108,7 +133,13 @@ class Overwrite:
                 yield f"part-{partition:05d}-{split}.tfrecord", content(self.RUN, partition, split)
 
 
-LAYOUTS: dict[str, Layout] = {"published": Published(), "in-place": InPlace(), "overwrite": Overwrite()}
+LAYOUTS: dict[str, Layout] = {
+    "published": Published(),
+    "with-state": WithState(),
+    "in-place": InPlace(),
+    "overwrite": Overwrite(),
+    "state-put-first": WithState(put_first=True),
+}
 
 
 @contextmanager

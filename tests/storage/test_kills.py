@@ -31,10 +31,13 @@ def harness(url: str, rounds: int, layout: str) -> dict[str, Any]:
     return counts
 
 
+@pytest.mark.parametrize("layout", ["published", "with-state"])
 @pytest.mark.parametrize("store", ["disk", "S3", "HDFS"])
-def test_whenever_a_job_is_killed_readers_see_whole_generations(store: str, place_in: Callable[[str], str]) -> None:
+def test_whenever_a_job_is_killed_readers_see_whole_generations_and_runs_whole_partial_results(
+    store: str, layout: str, place_in: Callable[[str], str]
+) -> None:
     rounds = int(ROUNDS[store] * SHARE)
-    counts = harness(place_in(store), rounds, "published")
+    counts = harness(place_in(store), rounds, layout)
     wrong = counts["violations"] + counts["violations_before"] + counts["failed"]
     assert (counts["rounds"], wrong) == (rounds, 0), counts["examples"]
     assert counts["killed"] > rounds / 4  # the moments hit
@@ -43,8 +46,8 @@ def test_whenever_a_job_is_killed_readers_see_whole_generations(store: str, plac
     assert counts["unknown"] == 0
 
 
-@pytest.mark.parametrize("layout", ["in-place", "overwrite"])
+@pytest.mark.parametrize("layout", ["in-place", "overwrite", "state-put-first"])
 def test_the_harness_sees_a_layout_that_breaks(layout: str, tmp_path: Path) -> None:
-    counts = harness(str(tmp_path), 18, layout)
+    counts = harness(str(tmp_path / "samples"), 18, layout)
     assert counts["rounds"] == 18
     assert counts["violations"] > 0

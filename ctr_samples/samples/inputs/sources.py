@@ -42,10 +42,11 @@ _HIVE_HINT = " If it is a Hive table, run with `--conf spark.sql.catalogImplemen
 
 @dataclass(frozen=True, slots=True)
 class FilesByDay:
-    """The files of a source whose path names the day, and how to read those of some days only."""
+    """The files of a source whose path names the day, how to read those of some days only, and what a day has by now."""
 
     files: Mapping[date, tuple[InputFile, ...]]
     rows_of: Callable[[Collection[date]], DataFrame]
+    files_now: Callable[[date], Sequence[InputFile]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +148,10 @@ def _by_day(
     def rows_of(days: Collection[date]) -> DataFrame:
         return _read_files(spark, name, source, {paths[day]: listings[paths[day]] for day in days})[0]
 
-    return FilesByDay({day: tuple(listings[path].files) for day, path in paths.items()}, rows_of)
+    def files_now(day: date) -> Sequence[InputFile]:
+        return find_files(spark, f"sources.{name}", [paths[day]]).get(paths[day], Listing()).files
+
+    return FilesByDay({day: tuple(listings[path].files) for day, path in paths.items()}, rows_of, files_now)
 
 
 def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timedelta = timedelta()) -> list[date]:

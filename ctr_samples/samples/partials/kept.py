@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples import __version__
 from ctr_samples.config import DailyCountView, JobConfig, TextSource, WindowView
-from ctr_samples.errors import DamagedFile, StorageError
+from ctr_samples.errors import DamagedPartial, StorageError
 from ctr_samples.periods import Period, calendar_day
 from ctr_samples.samples.inputs.malformed import check_lines
 from ctr_samples.samples.inputs.sources import FilesByDay, fingerprint_of
@@ -219,7 +219,7 @@ def _prepared(storage: Storage, inputs: Inputs, what: Keepable, run_date: Period
             telling.warn(str(error))
             storage.delete(marker_of(name, definition, str(day), wanted[day]))
         missing = [day for day in wanted if day not in there]
-        make = bound(_make, storage, inputs, what, definition)
+        make = bound(_make, storage, inputs, what, definition, telling)
         making = [threads.submit(copy_context().run, make, day, wanted[day]) for day in missing]
         try:
             for number, (day, made) in enumerate(zip(missing, making, strict=True), 1):
@@ -244,16 +244,21 @@ def _wanted(inputs: Inputs, what: Keepable, run_date: Period) -> dict[date, str]
 
 def _there(
     storage: Storage, name: str, definition: str, wanted: Mapping[date, str]
-) -> tuple[dict[date, Partial], dict[date, DamagedFile]]:
+) -> tuple[dict[date, Partial], dict[date, DamagedPartial]]:
     """The partials that are there, and those that are damaged."""
     texts = {str(day): fingerprint for day, fingerprint in wanted.items()}
     found = {date.fromisoformat(day): one for day, one in find_partials(storage, name, definition, texts)}
-    damaged = {day: one for day, one in found.items() if isinstance(one, DamagedFile)}
+    damaged = {day: one for day, one in found.items() if isinstance(one, DamagedPartial)}
     return {day: one for day, one in found.items() if isinstance(one, Partial)}, damaged
 
 
-def _make(storage: Storage, inputs: Inputs, what: Keepable, definition: str, day: date, fingerprint: str) -> Partial:
-    """Make the partial of a day and publish it. Its lines and times are checked as those of a run are."""
+def _make(
+    storage: Storage, inputs: Inputs, what: Keepable, definition: str, telling: Telling, day: date, fingerprint: str
+) -> Partial:
+    """Make the partial of a day and publish it. Its lines and times are checked as those of a run are.
+
+    If the log is not what it was when it was listed, the partial is of this run only: its name would be wrong.
+    """
     config, by_day = inputs.config, _by_day(inputs, what.source)
     source = config.sources[what.source]
     watches, times = Watches.of(config, EVER), Observations()
@@ -284,6 +289,11 @@ def _make(storage: Storage, inputs: Inputs, what: Keepable, definition: str, day
         files,
         {use: (seen[f"{use} first"], seen[f"{use} last"]) for use in uses if f"{use} first" in seen},
     )
+    if fingerprint_of(by_day.files_now(day)) != fingerprint:
+        telling.warn(
+            f"sources.{what.source}: the log of {day} changed while {what.name} was counted; run again to keep the result."
+        )
+        return partial
     return publish_partial(storage, partial)
 
 

@@ -6,6 +6,7 @@ import errno
 import io
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -112,6 +113,9 @@ class LocalStorage:
                 file = Path(parent, name)
                 with suppress(FileNotFoundError):  # gone since it was listed
                     status = file.lstat()
+                    if stat.S_ISDIR(status.st_mode):  # os.walk takes what it could not look at for a file
+                        yield from self._files(file)
+                        continue
                     modified = datetime.fromtimestamp(status.st_mtime, UTC)
                     yield StoredFile(file.relative_to(self.root).as_posix(), status.st_size, modified)
 
