@@ -85,11 +85,13 @@ def test_what_is_kept_of_finished_days_is_listed(tmp_path: Path) -> None:
     for day, files in {"2019-06-01": 1, "2019-06-02": 2, "2019-06-05": 1}.items():
         place = tmp_path / f"item/0123456789abcdef/dt={day}"
         (place / "20190606T020000-11111111").mkdir(parents=True)
-        (place / "aa.json").write_text("{}")
+        (place / "0123456789abcdef.json").write_text("{}")
         for n in range(files):
-            (place / f"20190606T020000-11111111/steps-{n:05}-1.parquet").write_bytes(bytes(1024))
-    (tmp_path / "item/0123456789abcdef/dt=2019-06-06").mkdir()
-    (tmp_path / "item/0123456789abcdef/dt=2019-06-06/steps-00000-1.parquet").write_bytes(bytes(1018))
+            (place / f"20190606T020000-11111111/steps-{n:05}-0123abcd.parquet").write_bytes(bytes(1024))
+    (tmp_path / "item/0123456789abcdef/dt=2019-06-06/20190606T020000-22222222").mkdir(parents=True)
+    (
+        tmp_path / "item/0123456789abcdef/dt=2019-06-06/20190606T020000-22222222/steps-00000-0123abcd.parquet"
+    ).write_bytes(bytes(1018))
     assert lines(call("state", str(tmp_path)).stdout) == [
         "view definition first day last day days files size a day without",
         "item 0123456789abcdef 2019-06-01 2019-06-05 3 8 5 KiB 1.7 KiB 2019-06-03 to 2019-06-04",
