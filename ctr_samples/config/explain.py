@@ -41,7 +41,7 @@ def _kept(config: JobConfig, name: str) -> Iterator[str]:
     if config.state is None or not (isinstance(config.sources[name], FileSource) and config.reads_days(name)):
         return
     views = [view for view in config.views if config.views[view].source == name]
-    kept = [view for view in views if config.views[view].counted is not None]
+    kept = [view for view in views if config.views[view].keeps_days]
     rest = [view for view in views if view not in kept]
     kept += [history for history in config.histories if config.histories[history].source == name]
     if not kept:

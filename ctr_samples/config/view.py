@@ -104,6 +104,11 @@ class ViewKind(Kind):
         """What is counted; None where the rows of the source are the rows of the view."""
         return None
 
+    @property
+    def keeps_days(self) -> bool:
+        """Whether it is worth keeping what is needed of each finished day."""
+        return self.counted is not None
+
 
 class AgingView(ViewKind):
     """A view whose rows are too old for an impression some time after they became true."""
@@ -149,6 +154,10 @@ def _no_snapshots(method: Any) -> Any:
 
 
 Method = Annotated[Literal["union", "intervals"], BeforeValidator(_no_snapshots)]
+
+
+_SHORT = timedelta(days=7)
+"""Up to this age, reading the rows again is as good as keeping them."""
 
 
 class TimedView(ViewKind):
@@ -211,6 +220,11 @@ class EventView(AgingView, TimedView):
         if self.closed_available is not None and self.valid_to is None:
             raise ValueError("`closed_available` needs `valid_to`, which says when a row ceased to be true")
         return self
+
+    @property
+    def keeps_days(self) -> bool:
+        """Where rows are used for long. Of rows that end no day can tell which ones are needed: later ones cut them."""
+        return self.valid_to is None and (self.ttl is None or self.ttl > _SHORT)
 
     @property
     def known_in_order(self) -> bool:

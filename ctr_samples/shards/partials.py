@@ -44,7 +44,7 @@ class PartialFile:
     """
 
     path: str
-    kind: Literal["steps", "totals", "actions"]
+    kind: Literal["steps", "totals", "actions", "rows"]
     rows: Count
     bytes: Count
     crc32c: Count

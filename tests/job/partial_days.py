@@ -57,6 +57,26 @@ VIEWS = {
       days: 30
       counts: {clicks: kind = 'click'}
 """,
+    "last": """  last:
+    source: log
+    entity: user
+    key: user
+    where: kind <> 'click'
+    event_time: t
+    available_after: DELAY
+    ttl: 30d
+    tombstone: paid = -7.25
+""",
+    "reported": """  reported:
+    source: log
+    entity: article
+    key: item
+    event_time: t
+    available_time: timestamp_micros(unix_micros(try_to_timestamp(t)) + 3600000000 * pmod(hash(user, paid), 60))
+    ttl: unbounded
+    inclusive: true
+    sequence: pmod(hash(paid), 3)
+""",
 }
 
 
@@ -85,6 +105,8 @@ def write_config(
     columns = {
         "item": [f"{name}_{window}" for name in ("shown", "clicks", "paid", "users", "ctr") for window in windows],
         "daily": ["clicks"],
+        "last": ["paid"],
+        "reported": ["paid"],
     }
     names = [f"{view}.{column}" for view in views for column in (*columns[view], "age_s", "matched")]
     features = {name: f"expr: 'cast({name} as double)', dtype: float32, default: -1" for name in names}

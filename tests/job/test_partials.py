@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from datetime import UTC, date, datetime, timedelta
@@ -77,6 +78,25 @@ def test_what_was_known_by_a_time_is_counted_from_partial_results_too(spark: Spa
     noon = datetime(2019, 6, 5, 12, 34, tzinfo=UTC)
     plain, kept = (write_config(tmp_path, out, delay="10m", views=["item"]) for out in ("plain", "kept"))
     assert samples(spark, kept, DAY, known_by=noon) == samples(spark, plain, DAY, known_by=noon)
+
+
+@pytest.mark.slow
+def test_a_log_of_actions_without_any_near_the_day_is_read_all_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    for n in range(-3, 1):
+        write_log(tmp_path, DAY + timedelta(days=n), "UTC")
+    (tmp_path / "actions").mkdir()
+    old = {"t": "2019-05-01 10:00:00", "kind": "click", "user": "u1", "item": "i1"}
+    for n in range(-3, 1):
+        (tmp_path / f"actions/{DAY + timedelta(days=n)}.json").write_text(f"{json.dumps(old)}\n")
+    plain, kept = (write_config(tmp_path, out, views=["item"]) for out in ("plain", "kept"))
+    for path in (plain, kept):
+        text = path.read_text().replace("clicked: {source: log", "clicked: {source: actions")
+        log = text[text.index("  log:\n") : text.index("impressions:")]
+        actions = log.replace("  log:\n", "  actions:\n").replace("/log/", "/actions/")
+        path.write_text(
+            text.replace(log, log + actions).replace("  item:\n    source: log", "  item:\n    source: actions")
+        )
+    assert samples(spark, kept, DAY) == samples(spark, plain, DAY)
 
 
 class _Warnings(Silent):

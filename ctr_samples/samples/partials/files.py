@@ -34,7 +34,9 @@ class Place:
     directory: str
     tasks: int
 
-    def write(self, kind: Literal["steps", "totals", "actions"], table: pa.Table, days: np.ndarray) -> PartialFile:
+    def write(
+        self, kind: Literal["steps", "totals", "actions", "rows"], table: pa.Table, days: np.ndarray
+    ) -> PartialFile:
         """Write a file; ``days`` are those of its rows. The files of attempts that fail are named nowhere."""
         context = TaskContext.get()
         assert context is not None

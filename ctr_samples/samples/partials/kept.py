@@ -20,9 +20,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples import __version__
-from ctr_samples.config import DailyCountView, JobConfig, TextSource, WindowView
+from ctr_samples.config import DailyCountView, EventView, JobConfig, TextSource, WindowView
 from ctr_samples.errors import DamagedPartial, StorageError
 from ctr_samples.periods import Period, calendar_day
+from ctr_samples.samples.features import view_columns
 from ctr_samples.samples.inputs.malformed import check_lines
 from ctr_samples.samples.inputs.sources import FilesByDay, fingerprint_of
 from ctr_samples.samples.inputs.watched import Inputs, KeptRows, forward_reach
@@ -30,6 +31,7 @@ from ctr_samples.samples.labels import impression_reach, plan_labels
 from ctr_samples.samples.partials.actions import KeptHistory
 from ctr_samples.samples.partials.files import Place
 from ctr_samples.samples.partials.steps import CountedView
+from ctr_samples.samples.partials.table_rows import KeptTable
 from ctr_samples.samples.period import EVER
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import Use, check_clocks
@@ -177,16 +179,26 @@ class Partials:
             partial.day: partial.times for one in self.kept if one.what.source == source for partial in one.partials
         }
         far = {day for day, spans in times.items() if all(to < first or since > last for since, to in spans.values())}
-        return [day for day in _by_day(inputs, source).files if str(day) not in far]
+        own = str(calendar_day(self.run_date))  # read in any case: a plan must read something
+        return [day for day in _by_day(inputs, source).files if str(day) == own or str(day) not in far]
 
 
 def keepable(inputs: Inputs) -> list[Keepable]:
-    """The views that are counted, and the histories, whose source has files with the day in their path."""
+    """The views and histories of which partials can be kept: their source has files with the day in their path."""
     config = inputs.config
-    counted = {name: view for name, view in config.views.items() if isinstance(view, WindowView | DailyCountView)}
-    every: list[Keepable] = [CountedView(name, view) for name, view in counted.items()]
-    every += [KeptHistory.of(config, name) for name in config.histories]
-    return [what for what in every if inputs.sources[what.source].by_day is not None]
+    dated = {name for name, source in inputs.sources.items() if source.by_day is not None}
+    views = {name: view for name, view in config.views.items() if view.source in dated and view.keeps_days}
+    every: list[Keepable] = []
+    for name, view in views.items():
+        if isinstance(view, WindowView | DailyCountView):
+            every.append(CountedView(name, view))
+        elif isinstance(view, EventView):
+            columns = view_columns(inputs.sources[view.source].frame.sparkSession, config)[name]
+            every.append(KeptTable(name, view, tuple(columns)))
+    return [
+        *every,
+        *[KeptHistory.of(config, name) for name in config.histories if config.histories[name].source in dated],
+    ]
 
 
 def finished(inputs: Inputs, what: Keepable, run_date: Period) -> list[date]:

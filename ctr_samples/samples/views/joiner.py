@@ -93,8 +93,9 @@ class ViewJoiner:
             cut = partial(view_steps, name=name, view=view)
             rows = self._counted(view, inputs.with_kept(name, view.source, "views", cut, watched=watched), columns)
         else:
-            source = inputs.watched(view.source, "views") if watched else inputs.plain(view.source)
-            rows = view_rows(source, name, view, columns)
+            columns = self._needed[name] if name in inputs.kept else columns  # what is kept has them all
+            cut = partial(view_rows, name=name, view=view, columns=columns)
+            rows = inputs.with_kept(name, view.source, "views", cut, watched=watched)
         back = reach(view) if isinstance(view, WindowView) else view.max_age
         near = within_reach(usable(rows), day, back)
         return Join(as_of(name, view, on_column(view.joined_on)), self._of_few(view, near))

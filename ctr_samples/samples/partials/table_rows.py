@@ -1,0 +1,90 @@
+"""What is kept of a view of events: the rows of a day's table that can still win when the day is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ctr_samples.config import EventView
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.partials.files import Place, files_of, read_files, write_files
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.views.as_of import EVENT_TIME, KEY
+from ctr_samples.samples.views.as_of.ranked_rows import by_rank, effective_from, rank_of
+from ctr_samples.samples.views.rows import as_of, usable, view_rows
+from ctr_samples.samples.watches.times import Use
+from ctr_samples.shards import Storage
+from ctr_samples.shards.partials import Partial, PartialFile
+from ctr_samples.sparksql.columns import micros_of
+
+_DAY = timedelta(days=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTable:
+    """A view of events that do not end, and its columns.
+
+    A partial is for impressions at the end of its day or later. Of the rows of a key that are seen by then only the best can
+    win, now and ever after: it outlives the others, since none became true later. Rows that are seen later are all kept.
+    """
+
+    name: str
+    view: EventView
+    columns: tuple[str, ...]
+    use: ClassVar[Use] = "views"
+    done: ClassVar[str] = "joined"
+    has_own_day: ClassVar[bool] = False
+
+    @property
+    def source(self) -> str:
+        """The source that has the table."""
+        return self.view.source
+
+    def cut(self, rows: DataFrame) -> DataFrame:
+        """The rows of the view."""
+        return usable(view_rows(rows, self.name, self.view, self.columns))
+
+    def definition(self) -> Mapping[str, Any]:
+        """What decides which rows win, and what is kept of each. How old one may be is not among it."""
+        keys = {"where", "key", "article_key", "event_time", "available_after", "available_time", "inclusive"}
+        keys |= {"sequence", "tombstone"}
+        return {**self.view.model_dump(mode="json", by_alias=True, include=keys), "columns": self.columns}
+
+    def write(self, rows: DataFrame, place: Place, day: date, zone: str) -> tuple[PartialFile, ...]:
+        """Write the rows of a day's table that later days can need. Runs a Spark job."""
+        end = Day.of(day, zone).end
+        how, table = as_of(self.name, self.view, ""), self.cut(rows)
+        later = effective_from(how) > F.lit(end)
+        ranked = table.repartition(place.tasks, KEY).withColumns({"_rank": rank_of(table), "_later": later})
+        best_first = Window.partitionBy(KEY, "_later").orderBy(*[part.desc() for part in by_rank("_rank")])
+        place_in_key = F.when(F.col("_later"), 1).otherwise(F.row_number().over(best_first))
+        kept = ranked.withColumn("_place", place_in_key).where(F.col("_place") == 1).select(*table.columns)
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[PartialFile]:
+            parts = [batch for batch in batches if batch.num_rows]
+            if parts:
+                found = pa.Table.from_batches(parts)
+                yield place.write("rows", found, _days(found))
+
+        return write_files(kept, write)
+
+    def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
+        """The rows that some impression of the run can see. Lazy."""
+        source, files, ttl = inputs.plain(self.source), files_of(partials), self.view.max_age
+        if ttl is not None and inputs.day.start is not None:
+            oldest = (inputs.day.start - ttl - _EPOCH) // _DAY
+            files = [file for file in files if file.last_day >= oldest]
+        return read_files(source.sparkSession, storage, files, self.cut(source).schema)
+
+
+def _days(rows: pa.Table) -> np.ndarray:
+    days: np.ndarray = np.floor_divide(rows.column(EVENT_TIME).cast(pa.int64()).to_numpy(), micros_of(_DAY))
+    return days
