@@ -17,7 +17,7 @@ from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.partials import Partials
 
-DAYS = (-45, -41, -40, -39, -31, -30, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2)
+DAYS = (-41, -40, -39, -6, -5, -4, -3, -2, -1, 0, 1, 2)
 """Around a run: those that histories reach and those just before, and gaps between them."""
 
 

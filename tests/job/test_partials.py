@@ -22,8 +22,6 @@ from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.partials import where_kept
 
 DAY = date(2019, 6, 5)
-DAYS = (-45, -41, -40, -39, -38, -32, -31, -30, -29, -7, -2, -1, 0, 1, 2)
-"""Around a run: those at whose edges windows begin, and gaps between them."""
 
 
 def samples(spark: SparkSession, path: Path, day: Period, **how: Any) -> list[bytes]:
@@ -46,9 +44,9 @@ def samples(spark: SparkSession, path: Path, day: Period, **how: Any) -> list[by
 def test_samples_from_partial_results_have_the_bytes_of_samples_from_the_logs(
     spark: SparkSession, tmp_path: Path, zone: str, day: date, step: str, windows: list[str], delay: str
 ) -> None:
-    for n in DAYS:
-        if n >= -7 or "2d" not in windows:
-            write_log(tmp_path, day + timedelta(days=n), zone)
+    edges = {int(window[:-1]) for window in windows if window.endswith("d")}
+    for n in {-2, -1, 0, 1, 2, *[-edge - around for edge in edges for around in (0, 1)]}:
+        write_log(tmp_path, day + timedelta(days=n), zone)
     form = {"zone": zone, "step": step, "windows": windows, "delay": delay, "before": 45}
     plain, kept = (write_config(tmp_path, out, **form) for out in ("plain", "kept"))
     for night in (day, day + timedelta(days=1))[: 1 if "2d" in windows else 2]:
@@ -90,7 +88,8 @@ def test_a_log_of_actions_without_any_near_the_day_is_read_all_the_same(spark: S
         (tmp_path / f"actions/{DAY + timedelta(days=n)}.json").write_text(f"{json.dumps(old)}\n")
     plain, kept = (write_config(tmp_path, out, views=["item"]) for out in ("plain", "kept"))
     for path in (plain, kept):
-        text = path.read_text().replace("clicked: {source: log", "clicked: {source: actions")
+        label = "clicked: {source: actions, time: t, user: user, article: item"
+        text = path.read_text().replace("clicked: {source: log", label)
         log = text[text.index("  log:\n") : text.index("impressions:")]
         actions = log.replace("  log:\n", "  actions:\n").replace("/log/", "/actions/")
         path.write_text(
