@@ -47,7 +47,7 @@ def test_histories_from_partial_results_are_those_from_the_logs(
         write_log(tmp_path, day + timedelta(days=n), zone)
     form = {"zone": zone, "by_request": by_request, "views": views}
     plain, kept = (write_config_of_histories(tmp_path, out, **form) for out in ("plain", "kept"))
-    for night in (day, day + timedelta(days=1)):
+    for night in (day, day + timedelta(days=1))[: 2 if views else 1]:
         assert samples(spark, kept, night)[0] == samples(spark, plain, night)[0]
 
 
