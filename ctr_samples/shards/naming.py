@@ -33,7 +33,7 @@ MOST_GENERATIONS = 99_999_999
 _MANIFEST = re.compile(r"([0-9]{8})\.json")
 _HOUR_KEY = "hour="
 _DAY = re.compile(r"dt=([0-9]{4}-[0-9]{2}-[0-9]{2})(?:/hour=([0-9]{2}b?))?")
-_RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{8}")
+RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{8}")
 _SHARD = re.compile(r"part-([0-9]{5,})-[0-9]+-[0-9a-f]{8}\.tfrecord(\.gz|\.zlib)?")
 _STAGED = re.compile(r"\..+\.[0-9a-f]{32}")
 
@@ -61,7 +61,7 @@ def hours_among(day: date, names: Iterable[str]) -> list[Period]:
 def run_id(started: datetime, token: str) -> str:
     """``20190606T020000-1a2b3c4d``: sorts by start (UTC), unique by its eight hex digits."""
     name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}-{token}"
-    if not _RUN_ID.fullmatch(name):
+    if not RUN_ID.fullmatch(name):
         raise ValueError(f"The token of a run id is eight hex digits, not {token!r}.")
     return name
 
@@ -123,7 +123,7 @@ def generations_among(names: Iterable[str]) -> list[int]:
 
 def started_at(run: str) -> datetime | None:
     """When a run began, from its id; None for a name that is no run id."""
-    if not _RUN_ID.fullmatch(run):
+    if not RUN_ID.fullmatch(run):
         return None
     try:
         return datetime.strptime(run[:15], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
@@ -135,7 +135,7 @@ def _is_instant(text: str) -> bool:
     return datetime.fromisoformat(text).tzinfo is not None
 
 
-RunId = Annotated[str, Such(_RUN_ID.fullmatch, "a run id such as 20190606T020000-1a2b3c4d")]
+RunId = Annotated[str, Such(RUN_ID.fullmatch, "a run id such as 20190606T020000-1a2b3c4d")]
 RunDate = Annotated[str, Such(is_period, "a day such as 2019-06-05")]
 Instant = Annotated[str, Such(_is_instant, "a time with its zone such as 2019-06-06T02:00:00+00:00")]
 GenerationNumber = Annotated[int, Within(1, MOST_GENERATIONS)]

@@ -3,7 +3,7 @@
 ::
 
     <view>/<definition>/dt=2019-06-05/<inputs>.json                    create-only; names the files of the partial
-    <view>/<definition>/dt=2019-06-05/<run id>/steps-00000-<hex8>.parquet      or totals, or actions of a history
+    <view>/<definition>/dt=2019-06-05/<run id>/steps-00000-<hex8>.parquet      or totals, actions, rows
 
 ``definition`` is a hash of the expressions, ``inputs`` one of the log files of the day. So a partial never has to be replaced:
 a restated day, or another expression, has another name. Partials do not know each other. Files of other forms are not
@@ -22,7 +22,7 @@ from typing import Literal
 from ctr_samples.crc32c import crc32c
 from ctr_samples.errors import DamagedFile, DamagedPartial, StorageError
 from ctr_samples.periods import is_period
-from ctr_samples.shards.naming import Instant, RunDate, RunId
+from ctr_samples.shards.naming import RUN_ID, Instant, RunDate, RunId
 from ctr_samples.shards.sealed import Form, read_sealed, sealed
 from ctr_samples.shards.storage import NameTaken, Storage, StoredFile
 from ctr_samples.typed import Count
@@ -30,15 +30,16 @@ from ctr_samples.typed import Count
 PARTIAL_FORMAT = 1
 _FORM = Form(PARTIAL_FORMAT, "a partial result", "it is made anew")
 _DAY = r"([^/]+)/([0-9a-f]{16})/dt=([0-9]{4}-[0-9]{2}-[0-9]{2})"
-_HASH, _RUN = "[0-9a-f]{16}", "[0-9]{8}T[0-9]{6}-[0-9a-f]{8}"
+_HASH = "[0-9a-f]{16}"
 _MARKER = re.compile(rf"{_DAY}/{_HASH}\.json")
-_OWN = re.compile(rf"{_DAY}/({_RUN}/[^/]+|\.?{_HASH}\.json(\.[0-9a-f]{{32}})?)")
+_OWN = re.compile(rf"{_DAY}/({RUN_ID.pattern}/[^/]+|\.?{_HASH}\.json(\.[0-9a-f]{{32}})?)")
 """A file that a run made, complete or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartialFile:
-    """A Parquet file of a partial: ``steps`` as they were counted, ``totals`` of each day, or ``actions`` of a history.
+    """A Parquet file of a partial: ``steps`` as they were counted, ``totals`` of each day, ``actions`` of a
+    history, or ``rows`` of a table.
 
     ``first_day`` and ``last_day`` are the days of its rows, as days since 1970.
     """

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import Any, ClassVar, Self
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
@@ -17,15 +16,11 @@ from ctr_samples.samples.histories.chunks import TIME, HistoryPlan
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, in_sight
 from ctr_samples.samples.histories.needed import needed_of, newest_first
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.partials.files import Place, files_of, read_files, write_files
+from ctr_samples.samples.partials.files import Place, files_since, read_files, write_files, write_timed
 from ctr_samples.samples.period import EVER, Day
 from ctr_samples.samples.watches.times import Use
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile
-from ctr_samples.sparksql.columns import micros_of
-
-_DAY = timedelta(days=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +65,12 @@ class KeptHistory:
         assert end is not None
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[PartialFile]:
-            parts = [part for part in needed_of(batches, plan) if part.num_rows]
-            if parts:
-                actions = pa.Table.from_batches(parts)
-                yield place.write("actions", actions, _days(actions))
+            return write_timed(place, "actions", needed_of(batches, plan), TIME)
 
         return write_files(newest_first(self.cut(rows), plan, end, place.tasks), write)
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
         """The actions that some impression of the run can see. Lazy."""
-        source, files, within = inputs.plain(self.source), files_of(partials), self.history.within
-        if within is not None and inputs.day.start is not None:
-            oldest = (inputs.day.start - within - _EPOCH) // _DAY
-            files = [file for file in files if file.last_day >= oldest]
+        source, files = inputs.plain(self.source), files_since(partials, inputs.day, self.history.within)
         actions = read_files(source.sparkSession, storage, files, self.cut(source).schema)
         return in_sight(actions, self.history, inputs.day)
-
-
-def _days(actions: pa.Table) -> np.ndarray:
-    days: np.ndarray = np.floor_divide(actions.column(TIME).cast(pa.int64()).to_numpy(), micros_of(_DAY))
-    return days

@@ -7,6 +7,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from math import ceil
 from typing import Literal
 
@@ -18,10 +19,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ctr_samples.crc32c import crc32c
+from ctr_samples.samples.period import Day
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile, read_partial_file
+from ctr_samples.sparksql.columns import micros_of
 from ctr_samples.typed import typed
 
+_DAY = timedelta(days=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BYTES_OF_A_TASK = 32 * 2**20
 _FILE = "file string"
 
@@ -50,6 +55,17 @@ class Place:
         return typed(PartialFile, {**facts, "first_day": int(days.min()), "last_day": int(days.max())})
 
 
+def write_timed(
+    place: Place, kind: Literal["actions", "rows"], batches: Iterable[pa.RecordBatch], time: str
+) -> Iterator[PartialFile]:
+    """Write rows that have a ``time`` into one file; none without rows. Runs on an executor."""
+    parts = [batch for batch in batches if batch.num_rows]
+    if parts:
+        table = pa.Table.from_batches(parts)
+        micros = table.column(time).cast(pa.int64()).to_numpy()
+        yield place.write(kind, table, np.floor_divide(micros, micros_of(_DAY)))
+
+
 Write = Callable[[Iterator[pa.RecordBatch]], Iterable[PartialFile]]
 """Writes the rows of one partition. Runs on an executor, once for each attempt."""
 
@@ -72,6 +88,15 @@ Cut = Callable[[PartialFile, pa.Table], pa.Table]
 def files_of(partials: Iterable[Partial]) -> list[PartialFile]:
     """All files of some partials."""
     return [file for partial in partials for file in partial.files]
+
+
+def files_since(partials: Iterable[Partial], day: Day, age: timedelta | None) -> list[PartialFile]:
+    """The files of :func:`write_timed` that have rows of at most some ``age`` when a run begins; all files without one."""
+    files = files_of(partials)
+    if age is None or day.start is None:
+        return files
+    oldest = (day.start - age - _EPOCH) // _DAY
+    return [file for file in files if file.last_day >= oldest]
 
 
 def read_files(

@@ -212,8 +212,10 @@ def finished(inputs: Inputs, what: Keepable, run_date: Period) -> list[date]:
 def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
     """Where a run would take a view or a history from, in words; None for one of which nothing is kept."""
     state = inputs.config.state
+    if state is None or calendar_day(run_date) is None:
+        return None
     what = next((what for what in keepable(inputs) if what.name == name), None)
-    if state is None or calendar_day(run_date) is None or what is None:
+    if what is None:
         return None
     wanted = _wanted(inputs, what, run_date)
     there, _ = _there(open_storage(state.path), name, definition_of(inputs, what), wanted)

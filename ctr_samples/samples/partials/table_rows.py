@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ctr_samples.config import EventView
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.partials.files import Place, files_of, read_files, write_files
+from ctr_samples.samples.partials.files import Place, files_since, read_files, write_files, write_timed
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.views.as_of import EVENT_TIME, KEY
 from ctr_samples.samples.views.as_of.ranked_rows import by_rank, effective_from, rank_of
@@ -22,10 +21,6 @@ from ctr_samples.samples.views.rows import as_of, usable, view_rows
 from ctr_samples.samples.watches.times import Use
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile
-from ctr_samples.sparksql.columns import micros_of
-
-_DAY = timedelta(days=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +64,11 @@ class KeptTable:
         kept = ranked.withColumn("_place", place_in_key).where(F.col("_place") == 1).select(*table.columns)
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[PartialFile]:
-            parts = [batch for batch in batches if batch.num_rows]
-            if parts:
-                found = pa.Table.from_batches(parts)
-                yield place.write("rows", found, _days(found))
+            return write_timed(place, "rows", batches, EVENT_TIME)
 
         return write_files(kept, write)
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
         """The rows that some impression of the run can see. Lazy."""
-        source, files, ttl = inputs.plain(self.source), files_of(partials), self.view.max_age
-        if ttl is not None and inputs.day.start is not None:
-            oldest = (inputs.day.start - ttl - _EPOCH) // _DAY
-            files = [file for file in files if file.last_day >= oldest]
+        source, files = inputs.plain(self.source), files_since(partials, inputs.day, self.view.max_age)
         return read_files(source.sparkSession, storage, files, self.cut(source).schema)
-
-
-def _days(rows: pa.Table) -> np.ndarray:
-    days: np.ndarray = np.floor_divide(rows.column(EVENT_TIME).cast(pa.int64()).to_numpy(), micros_of(_DAY))
-    return days
