@@ -27,8 +27,14 @@ os.environ.setdefault(
 )
 
 
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""To compile a plan takes longer than to run it on tiny data. Slow tests run compiled plans, as production does."""
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.lightweightPlanChangeValidation": "false",
+}
+"""To compile a plan, or to plan it again after each shuffle, takes longer than to run it on tiny data. Slow tests run plans as
+production does."""
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from partial_days import shards_of, write_config, write_log
+from partial_days import VIEWS, shards_of, write_config, write_log
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
@@ -32,22 +32,32 @@ def samples(spark: SparkSession, path: Path, day: Period, **how: Any) -> list[by
 
 
 @pytest.mark.parametrize(
-    ("zone", "day", "step", "windows", "delay"),
+    ("zone", "day", "step", "windows", "delay", "views"),
     [
-        pytest.param("UTC", DAY, "1m", ["1m", "1h", "1d", "30d"], "0s", marks=pytest.mark.slow),
-        ("Europe/Stockholm", date(2019, 3, 31), "1h", ["3h", "2d"], "10m"),
-        pytest.param("Europe/Stockholm", date(2019, 10, 27), "1h", ["7d", "39d"], "10m", marks=pytest.mark.slow),
-        pytest.param("America/New_York", date(2019, 11, 3), "1d", ["1d", "3d", "30d"], "26h", marks=pytest.mark.slow),
-        pytest.param("Asia/Kolkata", DAY, "15m", ["15m", "40d"], "3d", marks=pytest.mark.slow),
+        ("Europe/Stockholm", date(2019, 3, 31), "1h", ["3h", "2d"], "10m", ["item"]),
+        pytest.param("UTC", DAY, "1m", ["1m", "1h", "1d", "30d"], "0s", VIEWS, marks=pytest.mark.slow),
+        pytest.param("Europe/Stockholm", date(2019, 3, 31), "1h", ["3h", "2d"], "10m", VIEWS, marks=pytest.mark.slow),
+        pytest.param("Europe/Stockholm", date(2019, 10, 27), "1h", ["7d", "39d"], "10m", VIEWS, marks=pytest.mark.slow),
+        pytest.param(
+            "America/New_York", date(2019, 11, 3), "1d", ["1d", "3d", "30d"], "26h", VIEWS, marks=pytest.mark.slow
+        ),
+        pytest.param("Asia/Kolkata", DAY, "15m", ["15m", "40d"], "3d", VIEWS, marks=pytest.mark.slow),
     ],
 )
 def test_samples_from_partial_results_have_the_bytes_of_samples_from_the_logs(
-    spark: SparkSession, tmp_path: Path, zone: str, day: date, step: str, windows: list[str], delay: str
+    spark: SparkSession,
+    tmp_path: Path,
+    zone: str,
+    day: date,
+    step: str,
+    windows: list[str],
+    delay: str,
+    views: list[str],
 ) -> None:
     edges = {int(window[:-1]) for window in windows if window.endswith("d")}
     for n in {-2, -1, 0, 1, 2, *[-edge - around for edge in edges for around in (0, 1)]}:
         write_log(tmp_path, day + timedelta(days=n), zone)
-    form = {"zone": zone, "step": step, "windows": windows, "delay": delay, "before": 45}
+    form = {"zone": zone, "step": step, "windows": windows, "delay": delay, "before": 45, "views": views}
     plain, kept = (write_config(tmp_path, out, **form) for out in ("plain", "kept"))
     for night in (day, day + timedelta(days=1))[: 2 if zone == "UTC" else 1]:
         assert samples(spark, kept, night) == samples(spark, plain, night)
