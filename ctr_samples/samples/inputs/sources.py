@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
@@ -42,10 +42,10 @@ _HIVE_HINT = " If it is a Hive table, run with `--conf spark.sql.catalogImplemen
 
 @dataclass(frozen=True, slots=True)
 class FilesByDay:
-    """The files of a source whose path names the day, how to read those of some days only, and what a day has by now."""
+    """The files of a source whose path names the day, the source over some days only, and what a day has by now."""
 
     files: Mapping[date, tuple[InputFile, ...]]
-    rows_of: Callable[[Collection[date]], DataFrame]
+    only: Callable[[Collection[date]], SourceFrame]
     files_now: Callable[[date], Sequence[InputFile]]
 
 
@@ -130,11 +130,9 @@ def read_source(
     listings, missing = _find_periods(spark, name, source, run_date, forward)
     if not listings:
         return _absent(spark, name, source, source.path, missing)
-    files = tuple(file for listing in listings.values() for file in listing.files)
-    frame, csv, some_lines = _read_files(spark, name, source, listings)
     days = () if isinstance(run_date, Whole) else days_needed(source, run_date, _zone(spark), forward)
     by_day = _by_day(spark, name, source, listings, days)
-    return SourceFrame(name, frame, missing, files, csv=csv, some_lines=some_lines, by_day=by_day)
+    return replace(_read_files(spark, name, source, listings), missing_days=missing, by_day=by_day)
 
 
 def _by_day(
@@ -145,13 +143,13 @@ def _by_day(
         return None
     paths = {day: path for day in days if (path := source.path_of(day)) in listings}
 
-    def rows_of(days: Collection[date]) -> DataFrame:
-        return _read_files(spark, name, source, {paths[day]: listings[paths[day]] for day in days})[0]
+    def only(days: Collection[date]) -> SourceFrame:
+        return _read_files(spark, name, source, {paths[day]: listings[paths[day]] for day in days})
 
     def files_now(day: date) -> Sequence[InputFile]:
         return find_files(spark, f"sources.{name}", [paths[day]]).get(paths[day], Listing()).files
 
-    return FilesByDay({day: tuple(listings[path].files) for day, path in paths.items()}, rows_of, files_now)
+    return FilesByDay({day: tuple(listings[path].files) for day, path in paths.items()}, only, files_now)
 
 
 def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timedelta = timedelta()) -> list[date]:
@@ -304,23 +302,24 @@ def _paths(
     return {period: source.path_of(period) for period in needed}
 
 
-def _read_files(
-    spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing]
-) -> tuple[DataFrame, CsvColumns | None, Callable[[float], DataFrame] | None]:
+def _read_files(spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing]) -> SourceFrame:
     """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not."""
     paths = list(listings)
     keys = _common_keys(name, source, listings)
+    read = partial(
+        SourceFrame, name, missing_days=(), files=tuple(f for found in listings.values() for f in found.files)
+    )
     with input_errors(f"sources.{name}: cannot read {paths[0]} as {source.format}"):
         columns = _csv_columns(spark, name, source, paths, keys) if isinstance(source, CsvSource) else None
         reader = _reader(spark, name, source, keys, columns)
         rows = _of_one_root(reader, paths, source) if keys else _loaded(_in_any_directory(reader), paths, source)
         if not isinstance(source, JsonSource):
-            return _with_day(rows if columns is None else columns.named(rows), name, source), columns, None
+            return read(_with_day(rows if columns is None else columns.named(rows), name, source), csv=columns)
 
         def parsed(lines: DataFrame) -> DataFrame:
             return _with_day(objects_of(lines, _schema(name, source), MALFORMED), name, source)
 
-        return parsed(rows), None, lambda share: parsed(rows.sample(share, _SEED))
+        return read(parsed(rows), some_lines=lambda share: parsed(rows.sample(share, _SEED)))
 
 
 def _csv_columns(

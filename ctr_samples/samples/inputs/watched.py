@@ -69,9 +69,15 @@ class Inputs:
         """The rows of a source, or of some of its days, not counted: for quick looks while a run is planned."""
         return self._exploded(name, self._rows(name, days))
 
-    def sample(self, name: str, share: float) -> DataFrame:
-        """A share of the rows of a source, by chance, not counted. Lines of JSON that are left out are not parsed."""
-        return self._exploded(name, self.sources[name].sample(share))
+    def shown(self) -> SourceFrame:
+        """The source of the impressions, over the days that may hold them."""
+        name = self.config.impressions.source
+        source, days = self.sources[name], self.near.get(name)
+        return source if days is None else self._only(source, days)
+
+    def sample_shown(self, share: float) -> DataFrame:
+        """A share of the rows of :meth:`shown`, by chance, not counted. Lines of JSON that are left out are not parsed."""
+        return self._exploded(self.config.impressions.source, self.shown().sample(share))
 
     def watched(self, name: str, *uses: Use, days: Collection[date] | None = None) -> DataFrame:
         """The rows of a source for some uses, with its malformed lines and implausible times counted; of some ``days`` only."""
@@ -105,10 +111,12 @@ class Inputs:
 
     def _rows(self, name: str, days: Collection[date] | None) -> DataFrame:
         source = self.sources[name]
-        if days is None:
-            return source.frame
+        return source.frame if days is None else self._only(source, days).frame
+
+    @staticmethod
+    def _only(source: SourceFrame, days: Collection[date]) -> SourceFrame:
         assert source.by_day is not None, "only days of dated files are told apart"
-        return source.by_day.rows_of(days)
+        return source.by_day.only(days)
 
     def _exploded(self, name: str, frame: DataFrame) -> DataFrame:
         source = self.config.sources[name]

@@ -288,8 +288,7 @@ def _make(
     tasks = ceil(sum(file.bytes for file in by_day.files[day]) / _BYTES_OF_A_TASK)
     files = what.write(rows, Place(storage, directory, tasks), day, config.timezone)
     if isinstance(source, TextSource):
-        frame = replace(inputs.sources[what.source], frame=by_day.rows_of([day]))
-        check_lines(what.source, watches.lines[what.source].result(), source, frame)
+        check_lines(what.source, watches.lines[what.source].result(), source, by_day.only([day]))
     check_clocks(config, watches.clocks.result())
     seen = times.counts()
     partial = Partial(

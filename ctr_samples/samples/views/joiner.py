@@ -137,10 +137,8 @@ class ViewJoiner:
     def _hot_keys(self, step: JoinStep) -> HotKeys | None:
         """The keys of a join that have too many rows for one task; measured where the log is large."""
         shown, day = self._inputs.config.impressions, self._inputs.day
-        log = self._inputs.sources[shown.source]
-        if day.slices(self._limits.slices) is None or (
-            log.bytes is not None and log.bytes < self._limits.measured_bytes
-        ):
+        size = self._inputs.shown().bytes
+        if day.slices(self._limits.slices) is None or (size is not None and size < self._limits.measured_bytes):
             return None
         views = [(self._keys(name), KEY, 1.0) for name in step.views]
         if any("." in part for part in step.on):
@@ -148,7 +146,7 @@ class ViewJoiner:
             return self._sliced(measure_hot_keys(views, 1))
         if shown.shown_key in step.on and len(step.on) > 1:
             return None  # nobody sees one thing so often
-        named = keys_shown(self._inputs.sample(shown.source, self._limits.sample), shown, day, step.on)
+        named = keys_shown(self._inputs.sample_shown(self._limits.sample), shown, day, step.on)
         on = named.select(joint_key([F.col(name) for name in step.on]).alias(KEY))
         return self._sliced(measure_hot_keys([(on, KEY, self._limits.sample), *views], self._limits.rows_of_a_hot_key))
 
