@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, timedelta
@@ -28,6 +29,7 @@ from ctr_samples.shards.storage import NameTaken, Storage, StoredFile
 from ctr_samples.typed import Count
 
 PARTIAL_FORMAT = 1
+_THREADS = 8
 _FORM = Form(PARTIAL_FORMAT, "a partial result", "it is made anew")
 _DAY = r"([^/]+)/([0-9a-f]{16})/dt=([0-9]{4}-[0-9]{2}-[0-9]{2})"
 _HASH = "[0-9a-f]{16}"
@@ -93,16 +95,19 @@ def find_partials(
 ) -> Iterator[tuple[str, Partial | DamagedPartial]]:
     """The partials of days, each with the hash of its log files, as far as they are there; an error for one that is damaged."""
     sizes = {file.path: file.size for file in storage.files(f"{view}/{definition}")}
-    for day, inputs in wanted.items():
-        path = marker_of(view, definition, day, inputs)
-        if path not in sizes:
-            continue
+    markers = {day: marker_of(view, definition, day, inputs) for day, inputs in wanted.items()}
+    there = {day: path for day, path in markers.items() if path in sizes}
+
+    def found(path: str) -> Partial | DamagedPartial:
         try:
             partial = _put_at(storage, path)
             _check_sizes(storage, partial, sizes)
-            yield day, partial
         except DamagedPartial as error:
-            yield day, error
+            return error
+        return partial
+
+    with ThreadPoolExecutor(_THREADS) as threads:
+        yield from zip(there, threads.map(found, there.values()), strict=True)
 
 
 def publish_partial(storage: Storage, partial: Partial) -> Partial:

@@ -70,7 +70,10 @@ views:
       windows: [WINDOW]
       counts: {clicks: param.action = 'click'}
       sums: {read_ms: try_cast(readTime as bigint)}
+histories:
+  recent: {source: log, where: param.action = 'click', user: param.userId, item: param.articleId, last: 10, within: WINDOW}
 features:
+  recent: {from: recent.items, dtype: int64, shape: [10], hash_buckets: 10000}
   clicks: {from: article.clicks_WINDOW, dtype: int64}
   all: {from: article.all_WINDOW, dtype: int64}
   users: {from: article.users_WINDOW, dtype: int64}

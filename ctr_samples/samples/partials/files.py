@@ -6,8 +6,10 @@ import io
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from math import ceil
 from typing import Literal
 
@@ -28,6 +30,7 @@ from ctr_samples.typed import typed
 _DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BYTES_OF_A_TASK = 32 * 2**20
+_READ_AT_ONCE = 8
 _FILE = "file string"
 
 
@@ -112,9 +115,10 @@ def read_files(
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for file in groups[number]:
-                    table = pq.read_table(io.BytesIO(read_partial_file(storage, file)))
-                    yield from cut(file, table).to_batches(max_chunksize=1 << 16)
+                group = groups[number]
+                with ThreadPoolExecutor(_READ_AT_ONCE) as threads:  # a store takes long to answer, and a group is small
+                    for file, data in zip(group, threads.map(partial(read_partial_file, storage), group), strict=True):
+                        yield from cut(file, pq.read_table(io.BytesIO(data))).to_batches(max_chunksize=1 << 16)
 
     return spark.range(0, len(groups), 1, max(1, len(groups))).mapInArrow(read, schema)
 

@@ -52,8 +52,8 @@ from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.observations import Observations
 
 _AT_ONCE = 2
-_BYTES_OF_A_TASK = 128 * 2**20
-"""Of a log, of which one task writes what is kept."""
+_BYTES_OF_A_TASK = 512 * 2**20
+"""Of a log, of which one task writes what is kept: some 10 MB, so that few files come together over the days."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
