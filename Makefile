@@ -9,7 +9,7 @@ DAY    := 2019-11-26
 # HDFS is left out here, since its tests need a server (make test-storage).
 COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/records/read.py,ctr_samples/records/write.py
 
-.PHONY: help setup java demo simulate test test-oldest test-slow test-gate test-storage test-faults test-nightly coverage bench bench-compare fuzz lint format docs lock clean
+.PHONY: help setup java demo simulate test test-oldest test-slow test-gate test-storage test-faults test-wheel test-nightly coverage bench bench-compare fuzz lint format docs lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -58,6 +58,9 @@ test-faults: setup  ## Spark on a cluster and disks, failing in every way; dying
 	@command -v fusermount >/dev/null || tools/apt-install fuse "a disk that fails on demand is a FUSE file system" || true
 	$(BIN)/python -m pytest tests/faults tests/disk_faults -rs
 	CRASH_POINTS=all $(BIN)/python -m pytest tests/shards/test_crash_points.py
+
+test-wheel: setup  ## the wheel alone, in a new environment and an empty directory
+	$(BIN)/python -m pytest tests/wheel
 
 coverage: setup  ## branches of publishing, storage and framing that no test takes; there are none
 	@mkdir -p build

@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "errors": set(),
     "feature_rules": set(),
     "periods": {"errors"},
+    "shipped": {"errors"},
     "terminal": set(),
     "typed": set(),
     "vocabulary": set(),
@@ -43,7 +44,9 @@ MAY_IMPORT = {
     "training": LEAVES | {"readers", "shards"},
     "job": LEAVES | {"codec", "config", "descriptions", "quality", "records", "samples", "shards", "sparksql"},
     "explain": LEAVES | {"config", "job", "samples", "sparksql"},
-    "cli": LEAVES | {"config", "explain", "job", "quality", "records", "samples", "shards", "sparksql", "terminal"},
+    "cli": LEAVES
+    | {"config", "converters", "explain", "job", "quality", "records", "samples", "shards", "shipped", "simulator"}
+    | {"sparksql", "terminal", "tfrecord", "training"},
 }
 
 LIBRARIES = {

@@ -7,6 +7,11 @@ explain.py    explain
 preview.py    preview
 status.py     status
 state.py      state
+train.py      train
+simulate.py   simulate
+images.py     images
+libsvm.py     libsvm
+demo.py       demo, where
 report.py     report, compare
 outputs.py    verify, show, paths, history, clean, rollback
 messages.py   errors as sentences and exit codes
@@ -15,6 +20,10 @@ messages.py   errors as sentences and exit codes
 from ctr_samples.cli.app import app, main
 from ctr_samples.cli.fit import fit
 from ctr_samples.cli.generate import generate
+from ctr_samples.cli.images import images
+from ctr_samples.cli.libsvm import libsvm
 from ctr_samples.cli.messages import errors_in_words
+from ctr_samples.cli.simulate import simulate
+from ctr_samples.cli.train import train
 
-__all__ = ["app", "errors_in_words", "fit", "generate", "main"]
+__all__ = ["app", "errors_in_words", "fit", "generate", "images", "libsvm", "main", "simulate", "train"]

@@ -2,28 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Annotated
+
 import typer
 
+from ctr_samples import __version__
+from ctr_samples.cli.demo import demo, where
 from ctr_samples.cli.explain import explain
 from ctr_samples.cli.fit import fit
 from ctr_samples.cli.generate import config_command, generate
+from ctr_samples.cli.images import images
+from ctr_samples.cli.libsvm import libsvm
 from ctr_samples.cli.outputs import clean, history, paths, rollback, show, verify
 from ctr_samples.cli.preview import preview
 from ctr_samples.cli.report import compare, report
+from ctr_samples.cli.simulate import simulate
 from ctr_samples.cli.state import state
 from ctr_samples.cli.status import status
+from ctr_samples.cli.train import train
+from ctr_samples.terminal import say
+
+_GROUPS: dict[str, dict[str, Callable[..., None]]] = {
+    "Begin": {"demo": demo, "simulate": simulate, "where": where},
+    "Configure": {"config": config_command, "preview": preview, "fit": fit},
+    "Make samples": {"generate": generate, "status": status, "images": images, "libsvm": libsvm},
+    "Look at samples": {
+        "report": report,
+        "compare": compare,
+        "explain": explain,
+        "show": show,
+        "verify": verify,
+        "paths": paths,
+    },
+    "Train": {"train": train},
+    "Maintain samples": {"history": history, "rollback": rollback, "clean": clean, "state": state},
+}
+"""By what one wants to do."""
 
 app = typer.Typer(
     help="Training-ready TFRecord shards from impression and click logs.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.command()(generate)
-app.command()(fit)
-app.command(name="config")(config_command)
-for command in (preview, explain, status, report, compare, verify, show, paths, history, clean, rollback, state):
-    app.command()(command)
+for group, commands in _GROUPS.items():
+    for name, command in commands.items():
+        app.command(name, rich_help_panel=group)(command)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        say(f"ctr-samples {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Training-ready TFRecord shards from impression and click logs."""
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The options of a training, as of jobs/train_ctr.py, checked."""
+"""The options of a training, as of `ctr-samples train`, checked."""
 
 from __future__ import annotations
 

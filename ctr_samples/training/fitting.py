@@ -1,4 +1,4 @@
-"""Trains a click model on published days and scores it: what jobs/train_ctr.py does, from options to a report."""
+"""Trains a click model on published days and scores it: what `ctr-samples train` does, from options to a report."""
 
 from __future__ import annotations
 

@@ -363,7 +363,7 @@ def test_an_unreadable_image_says_why(content: bytes, reason: str) -> None:
 
 def run_job(*arguments: str) -> Result:
     """The job, called in this process, whose Spark session it takes."""
-    job = runpy.run_path(str(PROJECT / "jobs/images_to_tfrecord.py"))["images_to_tfrecord"]
+    job = runpy.run_path(str(PROJECT / "jobs/images_to_tfrecord.py"))["images"]
     app = typer.Typer()
     app.command()(job)
     return CliRunner().invoke(app, list(arguments))

@@ -147,7 +147,7 @@ def test_arguments_that_cannot_be_used_are_refused(spark: SparkSession, text: Te
 def run_job(*arguments: str) -> Result:
     """The job, called in this process, whose Spark session it takes."""
     app = typer.Typer()
-    app.command()(runpy.run_path(str(PROJECT / "jobs/libsvm_to_tfrecord.py"))["libsvm_to_tfrecord"])
+    app.command()(runpy.run_path(str(PROJECT / "jobs/libsvm_to_tfrecord.py"))["libsvm"])
     return CliRunner().invoke(app, list(arguments))
 
 

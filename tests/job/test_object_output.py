@@ -49,7 +49,7 @@ def bucket() -> Iterator[dict[str, str]]:
 
 def call(access: dict[str, str], *arguments: str) -> str:
     environ = {**os.environ, **access, "BUCKET": "samples"}
-    command = [sys.executable, "-m", "ctr_samples.cli", *arguments]
+    command = [sys.executable, "-m", "ctr_samples", *arguments]
     done = subprocess.run(command, cwd=PROJECT, env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "secret-of-the-test" not in done.stdout + done.stderr

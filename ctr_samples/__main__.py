@@ -1,4 +1,4 @@
-"""``python -m ctr_samples.cli``."""
+"""``python -m ctr_samples``."""
 
 from ctr_samples.cli import main
 
