@@ -35,9 +35,9 @@ def libsvm(
     console = stderr_console()
     with errors_in_words(console, debug):
         with RunProgress(console) as progress:
-            from ctr_samples import write_tfrecord
             from ctr_samples.converters.libsvm import read_libsvm, size_of
             from ctr_samples.sparksql.session import session_of_command
+            from ctr_samples.tfrecord.public import write_tfrecord
 
             check_address(input_)  # it becomes the name of the application
             check_apart(input_, output)
