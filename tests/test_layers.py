@@ -45,9 +45,10 @@ MAY_IMPORT = {
     "training": LEAVES | {"readers", "shards"},
     "job": LEAVES | {"codec", "config", "descriptions", "quality", "records", "samples", "shards", "sparksql"},
     "explain": LEAVES | {"config", "job", "samples", "sparksql"},
+    "telemetry": LEAVES | {"config", "job", "quality", "shards"},
     "cli": LEAVES
     | {"config", "converters", "explain", "job", "quality", "records", "samples", "shards", "shipped", "simulator"}
-    | {"sparksql", "terminal", "tfrecord", "training"},
+    | {"sparksql", "telemetry", "terminal", "tfrecord", "training"},
 }
 
 LIBRARIES = {
@@ -61,6 +62,7 @@ LIBRARIES = {
     "PIL": {"converters/images/image_checks"},
     "datasketches": {"quality/measure/numbers"},
     "jinja2": {"quality/report/page"},
+    "openlineage": {"telemetry/lineage"},
 }
 """Heavy libraries and the only places that may import them."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -19,8 +20,10 @@ from ctr_samples.job.progress import RunProgress
 from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
+    from ctr_samples.job.reporting import Reporter
     from ctr_samples.periods import Period
     from ctr_samples.shards import Manifest, Storage
+    from ctr_samples.telemetry import Listener, Listeners
 
 ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="The YAML file of the sample set.")]
 Overrides = Annotated[list[str] | None, typer.Option("--set", help="Change one key, as in output.path=/tmp/x.")]
@@ -77,20 +80,53 @@ def generate(
         int | None,
         typer.Option("--as-of-generation", help="Read the inputs that this generation of the day was made from."),
     ] = None,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Print a line of JSON for each day on stderr, instead of a summary.")
+    ] = False,
+    prometheus: Annotated[
+        Path | None, typer.Option("--prometheus", help="Write gauges of the last day to this text file.")
+    ] = None,
+    lineage: Annotated[
+        bool, typer.Option("--lineage", help="Send OpenLineage events, to where OPENLINEAGE_URL or its file says.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Make and publish the samples of a day, or of several days. Prints the path of each manifest."""
     console = stderr_console()
     with errors_in_words(console, debug):
         loaded = load_config(config, set_ or ())
+        told = _listeners(loaded.config, console, log_json=log_json, prometheus=prometheus, lineage=lineage)
+        summary = Console(quiet=True) if log_json else console
         days = _periods(loaded.config, date, first, last)
         known = None if known_by is None else instant("--known-by", known_by, ZoneInfo(loaded.config.timezone))
         if first is None:
-            _generate_day(loaded, days[0], force, accept or (), known, as_of_generation, console)
+            _generate_day(loaded, days[0], force, accept or (), known, as_of_generation, told, summary)
         elif as_of_generation is not None:
             raise UsageError("`--as-of-generation` is for one `--date`: each day has generations of its own.")
         else:
-            _generate_days(loaded, days, force, accept or (), known, keep_going, parallel, console, debug)
+            _generate_days(loaded, days, force, accept or (), known, keep_going, parallel, told, summary, debug)
+
+
+def _listeners(
+    config: JobConfig, console: Console, *, log_json: bool, prometheus: Path | None, lineage: bool
+) -> Listeners:
+    """Who is told of each day; UsageError for a file that cannot be written."""
+    from ctr_samples.telemetry import Gauges, JsonLines, Listeners
+
+    told: list[Listener] = []
+    if log_json:
+        told.append(JsonLines(config, lambda line: console.print(line, soft_wrap=True)))
+    if prometheus is not None:
+        if not prometheus.parent.is_dir():
+            raise UsageError(f"`--prometheus` is {prometheus}, but {prometheus.parent} is not a directory.")
+        from ctr_samples.cli.report import for_prometheus
+
+        told.append(Gauges(config, prometheus, lambda: for_prometheus(config.output.path)))
+    if lineage:
+        from ctr_samples.telemetry.lineage import Lineage
+
+        told.append(Lineage.of(config))
+    return Listeners(told, lambda text: console.print(f"warning: {text}", soft_wrap=True))
 
 
 def _periods(config: JobConfig, date: str | None, first: str | None, last: str | None) -> Sequence[Period]:
@@ -115,21 +151,31 @@ def _generate_day(
     accept: Sequence[str],
     known_by: datetime | None,
     as_of_generation: int | None,
+    told: Listeners,
     console: Console,
 ) -> None:
-    with spark_for(loaded.config, f"ctr-samples {loaded.config.name} {day}", console) as (spark, progress):
-        from ctr_samples.job import run as job
+    from ctr_samples.job.many_days import DayOutcome
 
-        result = job.run(
-            spark,
-            loaded,
-            day,
-            force=force,
-            accept=accept,
-            known_by=known_by,
-            as_of_generation=as_of_generation,
-            reporter=progress,
-        )
+    started = time.monotonic()
+    told.begins(day)
+    try:
+        with spark_for(loaded.config, f"ctr-samples {loaded.config.name} {day}", console) as (spark, progress):
+            from ctr_samples.job import run as job
+
+            result = job.run(
+                spark,
+                loaded,
+                day,
+                force=force,
+                accept=accept,
+                known_by=known_by,
+                as_of_generation=as_of_generation,
+                reporter=progress,
+            )
+    except Exception as error:
+        told.ended(DayOutcome.of_error(day, error, started))
+        raise
+    told.ended(DayOutcome.of_result(day, result, started))
 
     from ctr_samples.job.summary import run_summary
     from ctr_samples.shards import open_storage
@@ -147,6 +193,7 @@ def _generate_days(
     known_by: datetime | None,
     keep_going: bool,
     parallel: int,
+    told: Listeners,
     console: Console,
     debug: bool,
 ) -> None:
@@ -160,9 +207,17 @@ def _generate_days(
     try:
         name = f"ctr-samples {loaded.config.name} {days[0]} to {days[-1]}"
         with spark_for(loaded.config, name, console) as (spark, progress):
-            backfill = Backfill(spark, loaded, days, force, accept, keep_going, parallel, progress.of_day, known_by)
+
+            @contextmanager
+            def of_day(day: Period) -> Iterator[Reporter]:
+                told.begins(day)
+                with progress.of_day(day) as reporter:
+                    yield reporter
+
+            backfill = Backfill(spark, loaded, days, force, accept, keep_going, parallel, of_day, known_by)
             for outcome in backfill.outcomes():
                 outcomes.append(outcome)
+                told.ended(outcome)
                 progress.stage(f"{len(outcomes)} of {len(days)} days")
                 if outcome.error is not None:
                     print_error(console, outcome.error, debug, f"{outcome.day}: ")

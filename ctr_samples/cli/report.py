@@ -41,7 +41,7 @@ def report(
         from ctr_samples.shards.naming import REPORT
 
         if prometheus and date is None and generation is None:
-            typer.echo(_for_prometheus(output), nl=False)
+            typer.echo(for_prometheus(output), nl=False)
             return
         storage, manifest = _manifest(output, date, generation)
         if metrics:
@@ -89,7 +89,7 @@ def compare(
         say(path)
 
 
-def _for_prometheus(output: str) -> str:
+def for_prometheus(output: str) -> str:
     """The metrics of the last published day, and the newest day that was refused since or, of none published, at all."""
     from ctr_samples.quality.prometheus import prometheus_text, refused_text
     from ctr_samples.shards import open_storage, published_days

@@ -12,7 +12,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Literal
+from typing import Literal, Self
 
 from pyspark.sql import SparkSession
 
@@ -20,7 +20,7 @@ from ctr_samples.config import LoadedConfig
 from ctr_samples.errors import CtrSamplesError, InputError
 from ctr_samples.job.gate import check_accepted
 from ctr_samples.job.reporting import Reporter, Silent
-from ctr_samples.job.run import run
+from ctr_samples.job.run import RunResult, run
 from ctr_samples.periods import Period
 from ctr_samples.shards import Manifest
 
@@ -41,6 +41,18 @@ class DayOutcome:
     seconds: float = 0.0
     manifest: Manifest | None = None
     error: Exception | None = None
+
+    @classmethod
+    def of_result(cls, day: Period, result: RunResult, started: float) -> Self:
+        """Of a run that began when the monotonic clock said ``started``."""
+        became: Became = "published" if result.published else "unchanged"
+        return cls(day, became, time.monotonic() - started, result.manifest)
+
+    @classmethod
+    def of_error(cls, day: Period, error: Exception, started: float) -> Self:
+        """Of a run that began when the monotonic clock said ``started``, and failed."""
+        refused = getattr(error, "exit_code", None) == InputError.exit_code
+        return cls(day, "refused" if refused else "failed", time.monotonic() - started, error=error)
 
     @property
     def exit_code(self) -> int:
@@ -123,10 +135,8 @@ class Backfill:
         except Exception as error:
             if self._stopped.is_set():  # its job was cancelled
                 return DayOutcome(day, "not tried")
-            return DayOutcome(day, _became(error), time.monotonic() - started, error=error)
-        return DayOutcome(
-            day, "published" if result.published else "unchanged", time.monotonic() - started, result.manifest
-        )
+            return DayOutcome.of_error(day, error, started)
+        return DayOutcome.of_result(day, result, started)
 
     def _await_turn(self, before: Sequence[Future[DayOutcome]], reporter: Reporter) -> None:
         reporter.stage("waiting for the days before")
@@ -153,7 +163,3 @@ class Backfill:
 
 class _NotTried(Exception):
     """A day that is not made, since one before it could not be."""
-
-
-def _became(error: Exception) -> Became:
-    return "refused" if getattr(error, "exit_code", None) == InputError.exit_code else "failed"

@@ -41,6 +41,18 @@ def refused_text(name: str, day: Period) -> str:
     return "".join(f"{line}\n" for line in _lines(family, name))
 
 
+def last_run_text(name: str, exit_code: int, seconds: float, ended: float) -> str:
+    """Gauges of the last run, whatever became of it; ``ended`` is in seconds since 1970."""
+    families = (
+        Family("last_run_exit_code", "Exit code of the last run for its day: 0 published or unchanged, 3 refused."),
+        Family("last_run_duration_seconds", "How long the last run took."),
+        Family("last_run_timestamp_seconds", "When the last run ended."),
+    )
+    for family, value in zip(families, (exit_code, seconds, ended), strict=True):
+        family.add(value)
+    return "".join(f"{line}\n" for family in families for line in _lines(family, name))
+
+
 def _families(metrics: Metrics) -> Iterator[Family]:
     yield from _of_run(metrics)
     yield from _of_samples(metrics)

@@ -1,0 +1,70 @@
+"""A day as one line of JSON, for a collector of logs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ctr_samples.config import JobConfig
+from ctr_samples.config.masking import masked
+from ctr_samples.job.many_days import Became, DayOutcome
+from ctr_samples.periods import Period
+from ctr_samples.shards import Manifest, open_storage
+from ctr_samples.shards.naming import manifest_path
+
+_LEVELS: dict[Became, str] = {"published": "info", "unchanged": "info", "not tried": "warning", "refused": "error"}
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines:
+    """Hands a line for each day that ended to ``write``."""
+
+    config: JobConfig
+    write: Callable[[str], None]
+
+    def begins(self, day: Period) -> None:
+        """Nothing is told yet."""
+
+    def ended(self, outcome: DayOutcome) -> None:
+        """One line, without the values that the configuration takes from the environment."""
+        self.write(masked(json.dumps(facts_of(self.config, outcome), ensure_ascii=True)))
+
+
+def facts_of(config: JobConfig, outcome: DayOutcome) -> dict[str, Any]:
+    """What became of a day. What readers see of it stands there for a day that is published; times are in UTC."""
+    facts = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "level": _LEVELS.get(outcome.became, "error"),
+        "event": "day",
+        "name": config.name,
+        "day": outcome.day.isoformat(),
+        "outcome": outcome.became,
+        "exit_code": outcome.exit_code,
+        "seconds": round(outcome.seconds, 3),
+    }
+    if outcome.error is not None:
+        facts |= {"error": str(outcome.error), "kind": type(outcome.error).__name__}
+    if outcome.manifest is not None:
+        facts |= _of_manifest(config, outcome.manifest)
+    return facts
+
+
+def _of_manifest(config: JobConfig, manifest: Manifest) -> dict[str, Any]:
+    counts = dict(manifest.accounting)
+    return {
+        "generation": manifest.generation,
+        "run_id": manifest.run_id,
+        "manifest": open_storage(config.output.path).locate(manifest_path(manifest.day, manifest.generation)),
+        "impressions": counts.pop("impressions", 0),
+        "samples": {split: sum(shard.records for shard in manifest.of_split(split)) for split in manifest.splits},
+        "dropped": {reason: count for reason, count in counts.items() if reason != "samples" and count},
+        "labels": {label: manifest.label_sum(label) for label in manifest.labels},
+        "mature": manifest.label_mature,
+        "shards": len(manifest.shards),
+        "bytes": manifest.bytes,
+        "verdict": manifest.quality.get("verdict"),
+        "found": [found.get("check") for found in manifest.quality.get("found", ())],
+    }
