@@ -13,7 +13,7 @@ images.py     images
 libsvm.py     libsvm
 demo.py       demo, where
 report.py     report, compare
-outputs.py    verify, show, paths, history, clean, rollback
+outputs.py    verify, show, paths, history, clean, rollback, forget
 messages.py   errors as sentences and exit codes
 """
 

@@ -14,7 +14,7 @@ from ctr_samples.cli.fit import fit
 from ctr_samples.cli.generate import config_command, generate
 from ctr_samples.cli.images import images
 from ctr_samples.cli.libsvm import libsvm
-from ctr_samples.cli.outputs import clean, history, paths, rollback, show, verify
+from ctr_samples.cli.outputs import clean, forget, history, paths, rollback, show, verify
 from ctr_samples.cli.preview import preview
 from ctr_samples.cli.report import compare, report
 from ctr_samples.cli.simulate import simulate
@@ -36,7 +36,7 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "paths": paths,
     },
     "Train": {"train": train},
-    "Maintain samples": {"history": history, "rollback": rollback, "clean": clean, "state": state},
+    "Maintain samples": {"history": history, "rollback": rollback, "clean": clean, "state": state, "forget": forget},
 }
 """By what one wants to do."""
 

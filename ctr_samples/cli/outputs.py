@@ -1,10 +1,11 @@
-"""The commands for an output directory, on any storage: verify, show, paths, history, clean, rollback."""
+"""The commands for an output directory, on any storage: verify, show, paths, history, clean, rollback, forget."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -164,6 +165,48 @@ def rollback(
             soft_wrap=True,
         )
         typer.echo(storage.locate(manifest_path(made.day, made.generation)))
+
+
+def forget(
+    output: OutputPath,
+    key: Annotated[str, typer.Option("--key", help="The column of the samples that says whose they are.")],
+    values: Annotated[Path, typer.Option("--values", help="A file with one value of it in each line.")],
+    date: EveryDay = None,
+    keep: Annotated[int, typer.Option("--keep", min=1, help="How many generations of a day to keep.")] = 3,
+    debug: Debug = False,
+) -> None:
+    """Publish each day that has samples of some users again, without these. Prints the path of each new manifest."""
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        from ctr_samples.job.forget import forget as publish_without
+        from ctr_samples.shards import open_storage, published_days
+        from ctr_samples.shards.clean import Retention
+        from ctr_samples.shards.naming import manifest_path
+
+        storage, wanted = open_storage(output), _day(date)
+        sought = _lines_of(values)
+        gone = days = 0
+        for day in published_days(storage) if wanted is None else [wanted]:
+            done = publish_without(storage, day, key, sought, Retention(keep))
+            if done.samples:
+                gone, days = gone + done.samples, days + 1
+                say(storage.locate(manifest_path(day, done.manifest.generation)))
+        console.print(f"Forgot {gone:,} sample(s) of {days:,} day(s).")
+        if gone:
+            console.print(
+                f"Earlier generations still have them; `ctr-samples clean {output} --keep 1` removes those of a day ago."
+            )
+
+
+def _lines_of(file: Path) -> list[str]:
+    try:
+        lines = [line for line in file.read_text("utf-8").splitlines() if line]
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UsageError(f"Cannot read {file}: {why}. `--values` names a file with one value in each line.") from None
+    if not lines:
+        raise UsageError(f"{file} has no line; `--values` names a file with one value in each line.")
+    return lines
 
 
 def _open(output: str, date: str | None) -> tuple[Any, Any]:

@@ -94,6 +94,14 @@ def judge(
     return manifest
 
 
+def describe_anew(storage: Storage, manifest: Manifest, tasks: Iterable[str], wanted: Wanted) -> None:
+    """Write the metrics and the page of samples that were published before, and of which some are gone. Nothing is refused."""
+    measured = measured_of(manifest, Measures.of(tasks), wanted)
+    days = Days(measured, last_before(storage, manifest.day), last_same_weekday(storage, manifest.day))
+    metrics = _judged(days, Quality(), CHECKS)
+    _write(storage, run_directory(manifest.day, manifest.run_id), metrics, render(metrics, manifest, days.before))
+
+
 def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measured:
     """All numbers of a day: those that the manifest has, and those that were measured."""
     users = measures.users()

@@ -13,6 +13,7 @@ from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import counts_of_view
 from ctr_samples.shards import Manifest, Shard, Storage
+from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES
 from ctr_samples.vocabulary import FittedState
 
 
@@ -52,8 +53,8 @@ def label_facts(
 
 def descriptions(contract: ExampleContract, state: FittedState | None) -> dict[str, str]:
     """Files beside the shards, by name: the contract, TensorFlow's schema and the vocabularies, a token a line."""
-    files = {"contract.json": contract_json(contract), "schema.pbtxt": schema_pbtxt(contract)}
+    files = {CONTRACT: contract_json(contract), SCHEMA: schema_pbtxt(contract)}
     for name, vocabulary in (state.vocabularies if state else {}).items():
         if not any("\n" in token for token in vocabulary.tokens):
-            files[f"vocabularies/{name}.txt"] = "".join(f"{token}\n" for token in vocabulary.tokens)
+            files[f"{VOCABULARIES}/{name}.txt"] = "".join(f"{token}\n" for token in vocabulary.tokens)
     return files

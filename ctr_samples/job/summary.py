@@ -24,6 +24,7 @@ _REASONS = {
     "repeated": "repeated an earlier one",
     "skip_above": "were below the last click of their list",
     "down_sampled": "were train negatives removed by down-sampling",
+    "forgotten": "were of users to be forgotten",
 }
 
 

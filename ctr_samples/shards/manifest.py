@@ -19,6 +19,8 @@ from ctr_samples.typed import Count, Finite, Like, Positive, Such, Within
 MANIFEST_FORMAT = 1
 REMEDY = "restore it, or move it away and run the day again"
 """The remedy for a manifest that readers refuse."""
+FORGOTTEN = "forgotten"
+"""The reason for which samples of users are dropped who asked for it."""
 _FORM = Form(MANIFEST_FORMAT, "a manifest", REMEDY)
 
 _SAMPLE_SET = Such(re.compile(r"[a-z][a-z0-9_-]{0,63}").fullmatch, "a name of small letters, digits, - and _")
@@ -173,6 +175,11 @@ class Manifest:
     def records(self) -> int:
         """Number of samples over all splits."""
         return sum(s.records for s in self.shards)
+
+    @property
+    def forgotten(self) -> int:
+        """Number of samples that were dropped because users asked for it."""
+        return self.accounting.get(FORGOTTEN, 0)
 
     @property
     def bytes(self) -> int:

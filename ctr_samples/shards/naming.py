@@ -26,7 +26,8 @@ Compression = Literal["none", "gzip", "zlib"]
 MANIFESTS_OF_TABLE = "_manifests"
 """The directory of a table's manifests: readers that list directories skip names that begin with an underscore."""
 METRICS, REPORT, STATISTICS = "metrics.json", "report.html", "statistics.pbtxt"
-"""Files that a run writes next to its shards."""
+CONTRACT, SCHEMA, VOCABULARIES = "contract.json", "schema.pbtxt", "vocabularies"
+"""Files that a run writes next to its shards, and a directory."""
 SUFFIXES = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
 MOST_GENERATIONS = 99_999_999
 """Names of manifests have eight digits."""

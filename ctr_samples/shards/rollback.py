@@ -25,6 +25,7 @@ def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) 
     if to in numbers[-1:]:
         raise UsageError(f"Readers already see generation {to} of {day}; choose an earlier one.")
     earlier = require_generation(storage, day, to)
+    _check_forgotten(storage, day, numbers[-1], earlier)
     remedy = f"so generation {to} cannot be restored. Choose another one, or run the day again"
     check_shards(storage, earlier.shards, remedy)
     number = generations.following(numbers[-1], storage.locate(manifests_directory(day)))
@@ -42,6 +43,19 @@ def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) 
         storage, made.shards, f"so generation {number} cannot be read. Roll back to another one, or run the day again"
     )
     return made
+
+
+def _check_forgotten(storage: Storage, day: Period, newest: int, earlier: Manifest) -> None:
+    """UsageError for a generation that still has the samples of users that a later one was published without."""
+    try:
+        current = read_manifest(storage, day, newest)
+    except DamagedFile:
+        return
+    if current.forgotten > earlier.forgotten:
+        raise UsageError(
+            f"Generation {earlier.generation} of {day} still has {current.forgotten - earlier.forgotten:,} sample(s) of users "
+            "who are to be forgotten. Run the day again from logs without them."
+        )
 
 
 def _run_of(storage: Storage, day: Period, generation: int) -> str | None:

@@ -16,6 +16,7 @@ REASONS = {
     "repeated": "repeats",
     "skip_above": "below the last click",
     "down_sampled": "down-sampled negatives",
+    "forgotten": "of users to be forgotten",
 }
 
 

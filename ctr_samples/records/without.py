@@ -1,0 +1,82 @@
+"""Published records without some: the frames that stay are copied, byte for byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ctr_samples.codec import EncodedBatch, ExampleDecoder, RecordWriter
+from ctr_samples.contract import ExampleContract
+from ctr_samples.records.read import records_of
+from ctr_samples.shards import Receipt, Shard, ShardWriter, Storage
+from ctr_samples.shards.naming import compression_of
+
+_FRAME = "_frame"
+
+Keep = Callable[[pa.RecordBatch], pa.BooleanArray]
+"""Which rows of a batch stay; without nulls."""
+
+
+def write_without(
+    storage: Storage,
+    directory: str,
+    shards: Sequence[Shard],
+    contract: ExampleContract,
+    keep: Keep,
+    on_rows: Callable[[pa.RecordBatch, str], None] = lambda rows, split: None,
+) -> Receipt:
+    """Write the records of one partition's shards that ``keep`` says, in their order, below ``directory``.
+
+    ``on_rows`` is called with the rows that stay, and their split. Runs in any process. Raises DamagedFile for a shard that is
+    missing or was changed, ContractError for a record that does not fit; after an error its open files never appear.
+    """
+    compression = compression_of(shards[0].path)
+    with ShardWriter(
+        storage,
+        directory,
+        encode=_frames,
+        open_frames=lambda file: RecordWriter(file, compression),
+        labels=contract.names("label"),
+        partition=shards[0].partition,
+        compression=compression,
+        shard_size=max(1, *(shard.bytes for shard in shards)),
+    ) as writer:
+        for shard in shards:
+            for rows in _rows_of(storage, shard, contract):
+                staying = rows.filter(keep(rows))
+                writer.write(staying, shard.split)
+                if staying.num_rows:
+                    on_rows(staying, shard.split)
+        return writer.close()
+
+
+def rows_matching(storage: Storage, shard: Shard, contract: ExampleContract, column: str, values: pa.Array) -> int:
+    """How many records of a shard have one of some values in a column."""
+    only = ExampleContract((contract[column],), contract.record)
+    decoder = ExampleDecoder(only)
+    return sum(
+        pc.sum(pc.is_in(decoder.decode_frames(chunk.buffer, chunk.offsets).column(column), values)).as_py() or 0
+        for chunk in records_of(storage, shard)
+    )
+
+
+def _rows_of(storage: Storage, shard: Shard, contract: ExampleContract) -> Iterator[pa.RecordBatch]:
+    """The rows of a shard, each with its frame."""
+    decoder = ExampleDecoder(contract)
+    for chunk in records_of(storage, shard):
+        rows = decoder.decode_frames(chunk.buffer, chunk.offsets)
+        buffers = [None, pa.py_buffer(np.ascontiguousarray(chunk.offsets)), pa.py_buffer(chunk.buffer)]
+        frames = pa.Array.from_buffers(pa.large_binary(), len(chunk), buffers)
+        yield rows.append_column(_FRAME, frames)
+
+
+def _frames(rows: pa.RecordBatch) -> Any:
+    """The frames of rows as the writer takes them."""
+    frames = rows.column(_FRAME)
+    _, offsets, data = frames.buffers()
+    limits = np.frombuffer(offsets, np.int64)[frames.offset : frames.offset + len(frames) + 1]
+    return EncodedBatch(np.frombuffer(data, np.uint8)[limits[0] : limits[-1]], limits - limits[0])
