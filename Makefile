@@ -9,7 +9,7 @@ DAY    := 2019-11-26
 # HDFS is left out here, since its tests need a server (make test-storage).
 COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/records/read.py,ctr_samples/records/write.py
 
-.PHONY: help setup java demo simulate test test-oldest test-slow test-gate test-storage test-faults test-wheel test-nightly coverage bench bench-compare fuzz lint format docs lock clean
+.PHONY: help setup java demo simulate test test-versions test-oldest test-slow test-gate test-storage test-faults test-wheel test-nightly coverage bench bench-compare fuzz lint format docs lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -35,12 +35,13 @@ test: setup lint  ## all checks, and the tests for every change
 test-slow: setup  ## the tests that `make test` leaves out: whole demos, weeks of logs, compiling anew
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m slow
 
-# pyspark 4.0 leaves sockets open, which would be an error here.
-test-oldest: setup  ## the demo's job, the joins and the format on Spark 4.0.0, in an environment of its own
-	"$$(tools/spark-env 4.0.0)" -m pytest --numprocesses 2 --dist loadfile -m "not slow" -p no:cacheprovider \
-	  -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning \
-	  tests/job/test_run.py tests/samples/test_as_of.py tests/samples/test_canary.py tests/samples/test_history.py \
-	  tests/samples/test_label_counts.py tests/sparksql/test_expressions.py tests/samples/test_sources.py tests/tfrecord
+VERSIONS ?= 4.0.0:3.11 4.1.4:3.12 4.2.1:3.13 4.3.0:3.12 4.3.0:3.13
+
+test-versions: setup  ## the demo, the joins and the format on several Spark:Python, as in VERSIONS=4.0.0:3.11
+	@tools/test-versions $(VERSIONS)
+
+test-oldest:  ## the same on the oldest Spark
+	@$(MAKE) test-versions VERSIONS=4.0.0:3.11
 
 test-nightly: setup  ## the codec's property tests at full size, about an hour
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/codec
