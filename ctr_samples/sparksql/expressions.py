@@ -21,6 +21,7 @@ from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import ExpressionError, InputError
 from ctr_samples.sparksql.expression_sizes import DEEPEST, Sizes, check_text, shown, too_deep
 from ctr_samples.sparksql.moments import check_literal, check_parsed_json, without_today
+from ctr_samples.sparksql.session import need_classic
 
 _NODES = frozenset(
     "Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat CreateNamedStruct Divide EqualNullSafe "
@@ -159,6 +160,7 @@ def _near(name: str) -> str:
 
 def _parse(spark: SparkSession, text: str, where: str) -> Any:
     check_text(text, where)
+    need_classic(spark, "A join or an expression of ctr-samples")
     try:
         # Spark's own parser, of the session: the only way to see what Spark would run.
         return cast(Any, spark)._jsparkSession.sessionState().sqlParser().parseExpression(text)

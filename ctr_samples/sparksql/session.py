@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from ctr_samples.errors import CtrSamplesError
+from ctr_samples.errors import CtrSamplesError, UsageError
 
 _SETTINGS = {
     # A value that cannot be cast is an error or an explicit try_cast, never a silent null.
@@ -59,6 +59,10 @@ def session_of_command(name: str, *, hive: bool = False) -> Iterator[SparkSessio
     if running is not None:
         yield running
         return
+    if "SPARK_REMOTE" in os.environ:
+        raise UsageError(
+            "SPARK_REMOTE is set, but this command needs Spark's JVM beside it; unset it, or use spark-submit."
+        )
     # Python workers and planner workers must be this interpreter, or they find no pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
@@ -122,8 +126,18 @@ def make_active(spark: SparkSession) -> None:
     spark.createDataFrame([], "x int")  # the one public call that does it
 
 
+def need_classic(spark: SparkSession, what: str) -> None:
+    """UsageError for a session of Spark Connect: ``what`` observes its own plans, which only the driver's JVM lets it do."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise UsageError(
+            f"{what} cannot run through Spark Connect: it needs Spark's JVM beside it. Use spark-submit, or a session of "
+            "`SparkSession.builder.master(...)`. The format `tfrecord` and `write_tfrecord` work with both."
+        )
+
+
 def run_session(spark: SparkSession, timezone: str) -> SparkSession:
-    """A session on the same cluster with its own SQL settings; the caller's stay as they are."""
+    """A session on the same cluster with its own SQL settings; the caller's stay as they are. UsageError with Spark Connect."""
+    need_classic(spark, "The job")
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     return _with_settings(spark, {**_SETTINGS, "spark.sql.session.timeZone": timezone})

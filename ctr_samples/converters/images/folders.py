@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from ctr_samples.addresses import check_address
 from ctr_samples.errors import InputError
 from ctr_samples.sparksql.failures import input_errors
+from ctr_samples.sparksql.session import need_classic
 
 MOST_BYTES = 64 * 2**20
 """Files above this are not read: a task holds a few of them at a time."""
@@ -82,6 +83,7 @@ class _Tree:
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         check_address(path)
+        need_classic(spark, "A converter of images")
         self._jvm = cast(Any, spark)._jvm
         given = self._jvm.org.apache.hadoop.fs.Path(path)
         self._system = given.getFileSystem(cast(Any, spark)._jsparkSession.sessionState().newHadoopConf())
