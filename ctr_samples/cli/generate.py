@@ -94,7 +94,10 @@ def generate(
     """Make and publish the samples of a day, or of several days. Prints the path of each manifest."""
     console = stderr_console()
     with errors_in_words(console, debug):
+        from ctr_samples.job.gate import check_accepted
+
         loaded = load_config(config, set_ or ())
+        check_accepted(accept or ())
         told = _listeners(loaded.config, console, log_json=log_json, prometheus=prometheus, lineage=lineage)
         summary = Console(quiet=True) if log_json else console
         days = _periods(loaded.config, date, first, last)

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from ctr_samples.config import JobConfig, Quality
+from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.config.references import measured_key
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, GateRefused, StorageError, UsageError
@@ -59,7 +60,7 @@ def check_accepted(accepted: Collection[str]) -> None:
     """Raise UsageError for a name that no check has."""
     for name in accepted:
         if name not in CHECKS:
-            raise UsageError(f"There is no check {name!r} to accept; the checks are {', '.join(CHECKS)}.")
+            raise UsageError(f"There is no check {name!r} to accept{end_sentence(nearest(name, CHECKS))}")
 
 
 def judge(

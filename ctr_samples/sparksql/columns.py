@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.errors import InputError
-from ctr_samples.sparksql.expressions import typed_expression
+from ctr_samples.sparksql.expressions import PARSED_TIME, typed_expression
 
 INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 
@@ -83,14 +83,11 @@ def with_parsed_times(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
 
 def without_parsed_times(frame: DataFrame) -> DataFrame:
     """The frame without the columns of :func:`with_parsed_times`."""
-    return frame.drop(*[name for name in frame.columns if name.startswith(_PARSED_TIME)])
-
-
-_PARSED_TIME = "_time of "
+    return frame.drop(*[name for name in frame.columns if name.startswith(PARSED_TIME)])
 
 
 def _parsed_time(text: str) -> str:
-    return f"{_PARSED_TIME}{text}"
+    return f"{PARSED_TIME}{text}"
 
 
 def boolean_column(frame: DataFrame, text: str, where: str) -> Column:

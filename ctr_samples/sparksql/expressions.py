@@ -23,6 +23,11 @@ from ctr_samples.sparksql.expression_sizes import DEEPEST, Sizes, check_text, sh
 from ctr_samples.sparksql.moments import check_literal, check_parsed_json, without_today
 from ctr_samples.sparksql.session import need_classic
 
+MALFORMED = "_malformed_line"
+"""Column of json and csv sources: the text of a line that does not fit the schema, else null."""
+PARSED_TIME = "_time of "
+"""How the name of a column begins that has the instants of a text, which follows."""
+
 _NODES = frozenset(
     "Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat CreateNamedStruct Divide EqualNullSafe "
     "EqualTo GreaterThan GreaterThanOrEqual In InSet IntegralDivide IsNotNull IsNull LambdaFunction LessThan LessThanOrEqual "
@@ -56,6 +61,11 @@ def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
     return typed_expression(frame, text, where)[0]
 
 
+def _columns_of_data(frame: DataFrame) -> list[str]:
+    """The names of the columns that do not come from this package."""
+    return [name for name in frame.columns if name != MALFORMED and not name.startswith(PARSED_TIME)]
+
+
 def typed_expression(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:
     """The expression as a column of ``frame``, and its type. ``where`` is its key in the configuration, for errors.
 
@@ -65,7 +75,7 @@ def typed_expression(frame: DataFrame, text: str, where: str) -> tuple[Column, D
     parsed = _parsed(frame.sparkSession, text, where)
     columns = {name.lower() for name in frame.columns}
     for root in sorted({path[0].lower() for path in parsed.paths} - columns):
-        what = f"{where}: there is no column {root!r}{nearest(root, frame.columns)}"
+        what = f"{where}: there is no column {root!r}{nearest(root, _columns_of_data(frame))}"
         raise InputError(end_sentence(what))
     column = F.expr(text)
     kind = _type_at(frame.schema, parsed.paths[0]) if parsed.is_column else None

@@ -26,13 +26,10 @@ from ctr_samples.samples.inputs.json_lines import objects_of
 from ctr_samples.samples.inputs.lake_tables import TableVersion, current_version, rows_of_version
 from ctr_samples.samples.inputs.listing import InputFile, Listing, days_there, find_files
 from ctr_samples.sparksql.columns import quoted
-from ctr_samples.sparksql.expressions import first_sentence
+from ctr_samples.sparksql.expressions import MALFORMED, first_sentence
 from ctr_samples.sparksql.failures import input_errors
 
 __all__ = ["MALFORMED", "InputFile", "SourceFrame", "days_needed", "read_source"]
-
-MALFORMED = "_malformed_line"
-"""Column of json and csv sources: the text of a line that does not fit the schema, else null."""
 
 _SEED = 0
 """Of samples, so that a run plans alike each time."""
