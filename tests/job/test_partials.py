@@ -9,6 +9,8 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from partial_days import VIEWS, shards_of, write_config, write_log
 from pyspark.sql import SparkSession
@@ -105,6 +107,40 @@ def test_a_log_of_actions_without_any_near_the_day_is_read_all_the_same(spark: S
         path.write_text(
             text.replace(log, log + actions).replace("  item:\n    source: log", "  item:\n    source: actions")
         )
+    assert samples(spark, kept, DAY) == samples(spark, plain, DAY)
+
+
+COLUMNAR = """
+name: columnar
+timezone: UTC
+sources: {log: {format: parquet, path: 'ROOT/log/{date}.parquet', days_before: 3, days_after: 1, bad_records: {max_rate: 1}}}
+impressions: {source: log, where: kind = 'shown', time: t, user: user, article: item}
+labels: {clicked: {source: log, where: kind = 'click', window: 1h}}
+histories:
+  clicked_before: {source: log, where: kind = 'click', last: 3, within: 2d}
+features:
+  items: {expr: to_json(clicked_before.items), dtype: string, default: none}
+output: {path: ROOT/OUT, partitions: 1}
+"""
+
+
+@pytest.mark.slow
+def test_an_impression_in_a_file_of_an_earlier_day_is_seen_though_only_clicks_of_it_are_kept(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "log").mkdir()
+    rows = {
+        -1: [("click", "2019-06-04 12:00:00", "i1"), ("shown", "2019-06-05 09:00:00", "i2")],
+        0: [("shown", "2019-06-05 10:00:00", "i3"), ("click", "2019-06-05 10:01:00", "i3")],
+    }
+    for n, log in rows.items():
+        kinds, times, items = zip(*log, strict=True)
+        table = pa.table({"kind": kinds, "t": times, "item": items, "user": ["u1", "u1"]})
+        pq.write_table(table, tmp_path / f"log/{DAY + timedelta(days=n)}.parquet")
+    plain, kept = (tmp_path / f"{out}.yaml" for out in ("plain", "kept"))
+    plain.write_text(COLUMNAR.replace("ROOT/OUT", "ROOT/plain").replace("ROOT", str(tmp_path)))
+    text = COLUMNAR.replace("ROOT/OUT", "ROOT/kept") + "state: {path: ROOT/state}\n"
+    kept.write_text(text.replace("ROOT", str(tmp_path)))
     assert samples(spark, kept, DAY) == samples(spark, plain, DAY)
 
 

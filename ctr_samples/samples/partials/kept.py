@@ -277,7 +277,8 @@ def _make(
     source = config.sources[what.source]
     watches, times = Watches.of(config, EVER), Observations()
     of_day = replace(inputs, day=EVER, watches=watches, near={}, kept={})
-    rows = of_day.watched(what.source, what.use, days=[day])
+    # Of files with columns only rows of some use are read, and the times below are those of impressions and labels.
+    rows = of_day.watched(what.source, what.use, "impressions", "labels", days=[day])
     if uses := _times(config, what.source):
         moments = {use: F.unix_micros(time_column(rows, text, use)) for use, text in uses.items()}
         spans = {f"{use} {end}": of(moment) for use, moment in moments.items() for end, of in _ENDS.items()}
