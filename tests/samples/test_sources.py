@@ -347,6 +347,22 @@ def test_a_column_that_later_days_add_is_not_read(spark: SparkSession, tmp_path:
         assert "b" not in found.frame.columns
 
 
+@pytest.mark.parametrize("path", ["{date}.parquet", "dt={date}", "{date}"])
+def test_single_days_have_the_columns_and_types_of_the_first_day(
+    spark: SparkSession, tmp_path: Path, path: str
+) -> None:
+    for day, columns in (("2019-06-04", {"a": [1], "b": ["old"]}), ("2019-06-05", {"a": [2], "c": ["new"]})):
+        file = path.replace("{date}", day) + ("" if path.endswith(".parquet") else "/x.parquet")
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        pd.DataFrame(columns).to_parquet(tmp_path / file)
+    source = SOURCE.validate_python({"format": "parquet", "path": f"{tmp_path}/{path}", "days_before": 1})
+    read = read_source(spark, "log", source, DAY)
+    assert read.by_day is not None
+    rows = read.by_day.only([DAY]).frame
+    assert rows.schema == read.frame.schema
+    assert rows.select("a", "b").collect() == [(2, None)]
+
+
 def test_a_file_of_two_days_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     lines(tmp_path / "2019-06-04_2019-06-05/x.json", '{"a": 1}')
     source = JsonSource.model_validate(

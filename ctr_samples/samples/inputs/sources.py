@@ -16,7 +16,16 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampType
 
-from ctr_samples.config import CatalogSource, CsvSource, DatabaseSource, FileSource, JsonSource, Source, TextSource
+from ctr_samples.config import (
+    CatalogSource,
+    ColumnarSource,
+    CsvSource,
+    DatabaseSource,
+    FileSource,
+    JsonSource,
+    Source,
+    TextSource,
+)
 from ctr_samples.config.source import SourceKind
 from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.periods import Hour, Period, Whole, calendar_day, hours_of, local_days, overlap, span_of
@@ -141,7 +150,8 @@ def _by_day(
     paths = {day: path for day in days if (path := source.path_of(day)) in listings}
 
     def only(days: Collection[date]) -> SourceFrame:
-        return _read_files(spark, name, source, {paths[day]: listings[paths[day]] for day in days})
+        some = {paths[day]: listings[paths[day]] for day in days}
+        return _read_files(spark, name, source, some, first=next(iter(listings)))
 
     def files_now(day: date) -> Sequence[InputFile]:
         return find_files(spark, f"sources.{name}", [paths[day]]).get(paths[day], Listing()).files
@@ -299,8 +309,13 @@ def _paths(
     return {period: source.path_of(period) for period in needed}
 
 
-def _read_files(spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing]) -> SourceFrame:
-    """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not."""
+def _read_files(
+    spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing], first: str | None = None
+) -> SourceFrame:
+    """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not.
+
+    Columns and types are those of the first path: of ``first``, where only some paths of a source are read.
+    """
     paths = list(listings)
     keys = _common_keys(name, source, listings)
     read = partial(
@@ -309,7 +324,13 @@ def _read_files(spark: SparkSession, name: str, source: FileSource, listings: Ma
     with input_errors(f"sources.{name}: cannot read {paths[0]} as {source.format}"):
         columns = _csv_columns(spark, name, source, paths, keys) if isinstance(source, CsvSource) else None
         reader = _reader(spark, name, source, keys, columns)
-        rows = _of_one_root(reader, paths, source) if keys else _loaded(_in_any_directory(reader), paths, source)
+        if not keys:
+            reader = reader.option("recursiveFileLookup", True)
+        if keys or (first is not None and isinstance(source, ColumnarSource)):
+            reader = reader.schema(reader.load(first or paths[0]).schema)
+        # Of ``key=value`` directories Spark takes one root at a time.
+        roots = [[path] for path in paths] if keys else [paths]
+        rows = reduce(DataFrame.unionByName, [_loaded(reader, some, source) for some in roots])
         if not isinstance(source, JsonSource):
             return read(_with_day(rows if columns is None else columns.named(rows), name, source), csv=columns)
 
@@ -326,18 +347,6 @@ def _csv_columns(
     schema, day = _schema(name, source), _key_of_day(source)
     in_lines = [field.name for field in schema if field.name != MALFORMED and field.name not in keys]
     return columns_of(spark, f"sources.{name}", source, in_lines, paths, day)
-
-
-def _in_any_directory(reader: DataFrameReader) -> DataFrameReader:
-    return reader.option("recursiveFileLookup", True)
-
-
-def _of_one_root(reader: DataFrameReader, paths: Sequence[str], source: FileSource) -> DataFrame:
-    """``key=value`` directories, of which Spark takes one root at a time. The first one's columns and types hold for all."""
-    first = reader.load(paths[0])
-    frames = [_loaded(reader, [paths[0]], source)]
-    frames += [_loaded(reader.schema(first.schema), [path], source) for path in paths[1:]]
-    return reduce(DataFrame.unionByName, frames)
 
 
 _PATH_DAY = "_day_of_path"
