@@ -110,6 +110,16 @@ def test_a_log_of_actions_without_any_near_the_day_is_read_all_the_same(spark: S
     assert samples(spark, kept, DAY) == samples(spark, plain, DAY)
 
 
+@pytest.mark.slow
+def test_a_table_of_which_only_the_ages_are_used_is_kept_too(spark: SparkSession, tmp_path: Path) -> None:
+    for n in (-2, -1, 0):
+        write_log(tmp_path, DAY + timedelta(days=n), "UTC")
+    plain, kept = (write_config(tmp_path, out, before=45, views=["last"]) for out in ("plain", "kept"))
+    for path in (plain, kept):
+        path.write_text(re.sub("  last_paid: .*\n", "", path.read_text()))
+    assert samples(spark, kept, DAY) == samples(spark, plain, DAY)
+
+
 COLUMNAR = """
 name: columnar
 timezone: UTC

@@ -15,7 +15,7 @@ from ctr_samples.config import EventView
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.partials.files import Place, files_since, read_files, write_files, write_timed
 from ctr_samples.samples.period import Day
-from ctr_samples.samples.views.as_of import EVENT_TIME, KEY
+from ctr_samples.samples.views.as_of import EVENT_TIME, KEY, PAYLOAD
 from ctr_samples.samples.views.as_of.ranked_rows import by_rank, effective_from, rank_of
 from ctr_samples.samples.views.rows import as_of, usable, view_rows
 from ctr_samples.samples.watches.times import Use
@@ -61,14 +61,19 @@ class KeptTable:
         ranked = table.repartition(place.tasks, KEY).withColumns({"_rank": rank_of(table), "_later": later})
         best_first = Window.partitionBy(KEY, "_later").orderBy(*[part.desc() for part in by_rank("_rank")])
         place_in_key = F.when(F.col("_later"), 1).otherwise(F.row_number().over(best_first))
-        kept = ranked.withColumn("_place", place_in_key).where(F.col("_place") == 1).select(*table.columns)
+        kept = ranked.withColumn("_place", place_in_key).where(F.col("_place") == 1)
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[PartialFile]:
             return write_timed(place, "rows", batches, EVENT_TIME)
 
-        return write_files(kept, write)
+        return write_files(kept.select(*self._in_files(table).columns), write)
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
         """The rows that some impression of the run can see. Lazy."""
         source, files = inputs.plain(self.source), files_since(partials, inputs.day, self.view.max_age)
-        return read_files(source.sparkSession, storage, files, self.cut(source).schema)
+        rows = read_files(source.sparkSession, storage, files, self._in_files(self.cut(source)).schema)
+        return rows if self.columns else rows.withColumn(PAYLOAD, F.struct())
+
+    def _in_files(self, rows: DataFrame) -> DataFrame:
+        """What files have of rows: Parquet has no struct without fields."""
+        return rows if self.columns else rows.drop(PAYLOAD)
