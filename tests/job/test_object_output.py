@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
 from pathlib import Path
 
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
+from partial_days import shards_of, write_config, write_log
+
+from ctr_samples.shards import latest_manifest, open_storage
 
 PROJECT = Path(__file__).parent.parent.parent
 
@@ -66,3 +72,29 @@ def test_a_day_is_published_to_a_bucket_and_read_back(bucket: dict[str, str]) ->
     assert "4 shard(s), 1,300 records" in call(bucket, "verify", place)
     assert "s3://samples/open_bandit/dt=2019-11-26/data/" in call(bucket, "paths", place, "--split", "eval")
     assert "item_click_rate" in call(bucket, "show", place)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not own_name_is_known(), reason="Spark, given AWS credentials, looks up the name of its machine")
+def test_two_nights_at_once_on_one_empty_state_in_a_bucket_publish_the_samples_of_the_logs(
+    bucket: dict[str, str], tmp_path: Path
+) -> None:
+    day = date(2019, 6, 5)
+    for n in range(-3, 1):
+        write_log(tmp_path, day + timedelta(days=n), "UTC")
+
+    def shards(out: str) -> list[bytes]:
+        config = write_config(tmp_path, out, views=["item"])
+        config.write_text(config.read_text().replace(f"{tmp_path}/state", "s3://samples/state"))
+        call(bucket, "generate", "--config", str(config), "--date", str(day))
+        manifest = latest_manifest(open_storage(tmp_path / out), day)
+        assert manifest is not None
+        return shards_of(manifest, tmp_path / out)
+
+    with ThreadPoolExecutor(2) as nights:
+        one, two = nights.map(shards, ["one", "two"])
+    assert one == two == shards("plain")
+    kept = call(bucket, "state", "s3://samples/state")
+    assert re.search(r"item +[0-9a-f]{16} +2019-06-02 +2019-06-05 +4 +12 ", kept), (
+        "four days, each with its three files"
+    )

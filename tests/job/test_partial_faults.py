@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from datetime import date, timedelta
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -68,12 +71,28 @@ def partials_of(logs: Path, day: date) -> list[Path]:
     return list((logs / "state").rglob(f"dt={day}/*.json"))
 
 
-def test_two_runs_that_make_the_same_partial_results_at_once_agree(spark: SparkSession, logs: Path) -> None:
-    paths = [write_config(logs, out, views=["item"]) for out in ("one", "two")]
+def test_two_runs_that_make_the_same_partial_results_at_once_agree(
+    spark: SparkSession, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both, find = Barrier(2, timeout=120), kept.find_partials
+
+    def found_together(*asked: Any) -> Iterator[Any]:
+        found = list(find(*asked))
+        both.wait()
+        return iter(found)
+
+    monkeypatch.setattr(kept, "find_partials", found_together)
+    monkeypatch.setattr(kept, "_MAKING", defaultdict(nullcontext))  # as if each had a process of its own
+    configs = [load_config(write_config(logs, out, views=["item"])) for out in ("one", "two")]
     with ThreadPoolExecutor(2) as nights:
-        one, two = nights.map(lambda path: shards(spark, path), paths)
-    assert one == two == without_state(spark, logs)
+        made = nights.map(lambda config: run(spark, config, DAY, accept=CHECKS).manifest, configs)
+        one, two = zip(configs, made, strict=True)
+    monkeypatch.undo()
+    for config, manifest in (one, two):
+        assert manifest.plan[-1].endswith("this run made those of 4")
+        assert shards_of(manifest, Path(config.config.output.path)) == without_state(spark, logs)
     assert [len(partials_of(logs, DAY - timedelta(days=n))) for n in range(4)] == [1, 1, 1, 1]
+    assert len(list((logs / "state").glob("item/*/*/*/"))) == 4
 
 
 def test_partial_results_that_another_run_removes_in_the_middle_are_made_anew(spark: SparkSession, logs: Path) -> None:
