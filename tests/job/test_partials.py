@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -164,13 +165,24 @@ class _Warnings(Silent):
         self.texts.append(text)
 
 
-@pytest.fixture
-def night(spark: SparkSession, tmp_path: Path) -> tuple[Path, list[bytes]]:
-    """The configuration of a night that has kept partial results of four days, and its shards."""
+@pytest.fixture(scope="module")
+def first_night(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[bytes]]:
+    """The directory of a night that has kept partial results of four days, and its shards."""
+    root = tmp_path_factory.mktemp("nights") / "night"
     for n in range(-3, 1):
-        write_log(tmp_path, DAY + timedelta(days=n), "UTC")
-    path = write_config(tmp_path, "kept", views=["item"])
-    return path, samples(spark, path, DAY)
+        write_log(root, DAY + timedelta(days=n), "UTC")
+    shards = samples(spark, write_config(root, "kept", views=["item"]), DAY)
+    shutil.copytree(root, root.with_name("copy"))
+    return root, shards
+
+
+@pytest.fixture
+def night(first_night: tuple[Path, list[bytes]]) -> tuple[Path, list[bytes]]:
+    """The configuration of that night, and its shards. It is put back into its place, which its partial results know."""
+    root, shards = first_night
+    shutil.rmtree(root)
+    shutil.copytree(root.with_name("copy"), root)
+    return root / "kept.yaml", shards
 
 
 def made(spark: SparkSession, path: Path, **how: Any) -> tuple[list[bytes], str]:
