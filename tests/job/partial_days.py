@@ -9,6 +9,9 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from ctr_samples.shards import Manifest
 
 CONFIG = """
@@ -147,17 +150,29 @@ def _written(
     return path
 
 
-def write_log(root: Path, day: date, zone: str, seed: int = 0, rows: int = 60) -> None:
-    """The log of a day: mostly its own rows, some of other days, and some that are hardly any."""
+def write_log(
+    root: Path, day: date, zone: str, seed: int = 0, rows: int = 60, form: str = "json", years_off: float = 0
+) -> None:
+    """The log of a day: mostly its own rows, some of other days, a share of other centuries, and some that are hardly any."""
     chance = random.Random(f"{day} {seed}")
     midnight = datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone))
     (root / "log").mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps(_row(chance, midnight)) for _ in range(rows)]
-    (root / f"log/{day}.json").write_text("\n".join(lines) + "\n")
+    made = [_row(chance, midnight, years_off) for _ in range(rows)]
+    if form == "parquet":
+        pq.write_table(pa.Table.from_pylist(made, _COLUMNS), root / f"log/{day}.parquet")
+    else:
+        (root / f"log/{day}.json").write_text("".join(f"{json.dumps(row)}\n" for row in made))
 
 
-def _row(chance: random.Random, midnight: datetime) -> dict[str, object]:
+_COLUMNS = pa.schema(
+    [*[(name, pa.string()) for name in ("t", "kind", "user", "item", "request")], ("paid", pa.float64())]
+)
+
+
+def _row(chance: random.Random, midnight: datetime, years_off: float) -> dict[str, object]:
     late = chance.choice([0] * 20 + [-1, -2, -7, -31, 1])
+    if years_off and chance.random() < years_off:
+        late = chance.choice([-40_000, -400, 400, 80_000])
     seconds = chance.choice([0, 0.000001, 3599.999999, 86399.999999, *[chance.uniform(0, 86400)] * 12])
     at = midnight.astimezone(ZoneInfo("UTC")) + timedelta(days=late, seconds=seconds)
     known = chance.random() > 0.02
