@@ -197,16 +197,13 @@ def _features(
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """For each view and history one feature with all that it has."""
     for name, view in views.items():
-        counted = view.get("aggregates")
-        if counted:
+        if counted := view.get("aggregates"):
             names = [measure for kind in ("counts", "sums", "distinct", "rates") for measure in counted[kind]]
             columns = [f"{measure}_{window}" for measure in names for window in counted["windows"]]
-        else:
-            columns = (
-                list(view["daily_counts"]["counts"])
-                if "daily_counts" in view
-                else chance.choice([["paid", "kind"], []])
-            )
+        elif "daily_counts" in view:
+            columns = list(view["daily_counts"]["counts"])
+        else:  # of two rows that differ in nothing but that one is a tombstone, either may win
+            columns = ["paid", "kind"] if view["tombstone"] else chance.choice([["paid", "kind"], []])
         yield f"of_{name}", _as_text([f"{name}.{column}" for column in (*columns, "age_s", "matched")])
     for name, history in histories.items():
         yield f"of_{name}", _as_text([f"{name}.{column}" for column in ("items", "ages_s", *history["columns"])])
