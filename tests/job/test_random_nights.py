@@ -202,8 +202,8 @@ def _features(
             columns = [f"{measure}_{window}" for measure in names for window in counted["windows"]]
         elif "daily_counts" in view:
             columns = list(view["daily_counts"]["counts"])
-        else:  # of two rows that differ in nothing but that one is a tombstone, either may win
-            columns = ["paid", "kind"] if view["tombstone"] else chance.choice([["paid", "kind"], []])
+        else:
+            columns = chance.choice([["paid", "kind"], []])
         yield f"of_{name}", _as_text([f"{name}.{column}" for column in (*columns, "age_s", "matched")])
     for name, history in histories.items():
         yield f"of_{name}", _as_text([f"{name}.{column}" for column in ("items", "ages_s", *history["columns"])])

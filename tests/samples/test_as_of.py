@@ -260,6 +260,16 @@ def test_a_full_tie_gives_one_row_and_the_same_one_in_any_input_order(frame: Fra
     assert len(winners) == 1
 
 
+@OF_ROWS
+def test_a_tombstone_that_nothing_else_tells_from_another_row_loses_in_any_input_order(
+    frame: Frame, method: str
+) -> None:
+    left = impressions(frame, [(1, moment(TEN), "key00")])
+    tied = [("key00", Row("09:00:00", "same", gone=gone)) for gone in (True, False)]
+    for order in (tied, tied[::-1]):
+        assert found(METHODS[method](left, Join(HOW, features(frame, order))))[1] == ("same", 3600.0, True)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_number_and_its_text_are_one_key_also_above_2_to_the_53(frame: Frame, method: str) -> None:
     left = impressions(frame, [(1, moment(TEN), "9007199254740993")])

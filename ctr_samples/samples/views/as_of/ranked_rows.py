@@ -27,6 +27,7 @@ Of rows with one key only one is seen at a time, each from its available time on
 
 MOMENT, RANK, ROW = "moment", "rank", "row"
 CONTENT = "content"
+_LEAST = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,12 @@ def rank_of(features: DataFrame) -> Column:
         seen_from = F.col(AVAILABLE_TIME)
         return _rank(seen_from, seen_from, F.lit(None).cast("bigint"), F.lit(0).cast("bigint"))
     sequence = F.col(SEQUENCE) if SEQUENCE in features.columns else F.lit(None).cast("bigint")
-    return _rank(F.col(EVENT_TIME), F.col(AVAILABLE_TIME), sequence, content_of(features.schema[PAYLOAD].dataType))
+    content = content_of(features.schema[PAYLOAD].dataType)
+    if (
+        GONE in features.columns
+    ):  # of rows that nothing else tells apart, a tombstone loses: an update ends a row and begins one
+        content = F.when(F.col(GONE), F.lit(_LEAST)).otherwise(content)
+    return _rank(F.col(EVENT_TIME), F.col(AVAILABLE_TIME), sequence, content)
 
 
 def _rank(event_time: Column, available_time: Column, sequence: Column, content: Column) -> Column:
