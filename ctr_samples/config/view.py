@@ -24,7 +24,9 @@ _DAY = timedelta(days=1)
 _METHOD = "How it is joined; default: what the planner finds best. The samples are the same."
 _INCLUSIVE = "Also use a row whose event time equals the impression's; it must be known by then."
 _SEQUENCE = "What orders rows with equal times, such as a version number: the greatest wins."
-_TOMBSTONE = "Which rows say that the key has no features from then on. Against a row of the same times and content, a tombstone loses."
+_TOMBSTONE = (
+    "Which rows say that the key has no features from then on. One loses against a row that is alike in all else."
+)
 
 
 class ViewKind(Kind):

@@ -28,7 +28,7 @@ from ctr_samples.shards.sealed import Form, read_sealed, sealed
 from ctr_samples.shards.storage import NameTaken, Storage, StoredFile
 from ctr_samples.typed import Count
 
-PARTIAL_FORMAT = 2
+PARTIAL_FORMAT = 1
 _THREADS = 8
 _FORM = Form(PARTIAL_FORMAT, "a partial result", "it is made anew")
 _DAY = r"([^/]+)/([0-9a-f]{16})/dt=([0-9]{4}-[0-9]{2}-[0-9]{2})"
