@@ -12,7 +12,8 @@
     ├── GateRefused            3  samples that are written, but not like those of the days before
     ├── AccountingError        3  impressions that do not add up
     ├── DamagedFile            3  a shard or manifest whose bytes are not what they should be
-    │   └── DamagedPartial     3  a partial result of which something is missing or changed; the run makes it anew
+    │   ├── DamagedPartial     3  a partial result of which something is missing or changed; the run makes it anew
+    │   └── UnusableFeatures   3  an earlier generation that lacks the features of a run; the run joins them anew
     ├── StorageError           1  a store that failed or cannot keep our promises
     ├── PublishConflict        4  another run published this generation first
     └── PublishUnknown         5  the store did not say whether the manifest was written
@@ -84,6 +85,10 @@ class DamagedFile(CtrSamplesError):
 
 class DamagedPartial(DamagedFile):
     """A partial result of which something is missing or was changed; a run that starts over makes it anew."""
+
+
+class UnusableFeatures(DamagedFile):
+    """An earlier generation whose shards do not have the features of this run; one that starts over joins them anew."""
 
 
 class StorageError(CtrSamplesError):

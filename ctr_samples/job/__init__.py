@@ -4,6 +4,7 @@ run.py              the run itself, in the order of docs/architecture.md
 refusals.py         counts that keep a run from being published
 accounting.py       every impression is a sample or was dropped for a reason
 gate.py             from measures to a verdict
+maturing.py         features from the generation before, where only labels can be others
 manifest_facts.py   the facts in a manifest besides its shards
 preview.py          a few samples as a table, without writing
 looking_back.py     runs as of an earlier time, and from the inputs of an earlier generation

@@ -74,15 +74,18 @@ def judge(
     names: Pseudonyms | None = None,
     kept_for: timedelta = timedelta(hours=24),
     warn: Callable[[str], None] = lambda sentence: None,
+    same_features: Metrics | None = None,
 ) -> Manifest:
     """The manifest of a day, which is written and not yet published, with its verdict.
 
     ``tasks`` are the packed measures of the tasks. They are compared with two earlier days; ``metrics.json``, the page and the
     statistics for TensorFlow are written beside the shards, whatever the verdict. Raises GateRefused if a finding blocks
-    publishing; others go to ``warn``. Where there are ``names``, no id of a user is written as it is. Runs on the driver.
+    publishing; others go to ``warn``. Where there are ``names``, no id of a user is written as it is. ``same_features`` are the
+    metrics of a generation with the same features, which were measured before they were records. Runs on the driver.
     """
     measured = measured_of(manifest, Measures.of(tasks), wanted)
     measured = measured if names is None else names.applied(measured)
+    measured = measured if same_features is None else _with_facts_of(same_features, measured)
     days = Days(measured, last_before(storage, manifest.day), last_same_weekday(storage, manifest.day))
     metrics = _judged(days, quality, accepted)
     manifest = replace(manifest, quality=_in_manifest(metrics))
@@ -132,6 +135,21 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
         duplicates=measures.duplicates(),
         baseline=measures.baseline(wanted.label),
     )
+
+
+def _with_facts_of(earlier: Metrics, measured: Measured) -> Measured:
+    """The metrics of a day with the facts of features as an earlier generation has them, but for those that tell of labels."""
+    features = {
+        name: replace(
+            feature,
+            splits={
+                split: replace(earlier.features[name].splits[split], top=facts.top, auc=facts.auc)
+                for split, facts in feature.splits.items()
+            },
+        )
+        for name, feature in measured.features.items()
+    }
+    return replace(measured, features=features)
 
 
 def _actions(counts: Mapping[str, Any]) -> Actions:

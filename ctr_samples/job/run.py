@@ -18,16 +18,18 @@ from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.config.references import actions_among
 from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import DamagedPartial
+from ctr_samples.errors import DamagedPartial, UnusableFeatures
 from ctr_samples.job.accounting import Accounting
 from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.gate import check_accepted, judge, wanted_of
 from ctr_samples.job.looking_back import NOW, LookBack
 from ctr_samples.job.manifest_facts import descriptions, label_facts, view_facts
+from ctr_samples.job.maturing import EarlierRun, earlier_run
 from ctr_samples.job.refusals import balanced
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, check_period
 from ctr_samples.quality.measure.collecting import Wanted
+from ctr_samples.quality.metrics import Metrics
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
 from ctr_samples.samples.features import HOUR, USER, contract_of
@@ -81,18 +83,25 @@ def run(
     reporter = reporter or Silent()
     warn_of_event_log(spark, loaded, reporter)
 
-    def once() -> RunResult:
+    def once(anew: str) -> RunResult:
         with planning(spark, loaded):
             back = look_back(loaded.config, run_date, known_by, as_of_generation)
-            return _run(spark, loaded, run_date, force, accept, back, reporter, before_verdict)
+            return _run(spark, loaded, run_date, force, accept, back, reporter, before_verdict, anew)
+
+    def with_sound_partials(anew: str) -> RunResult:
+        try:
+            return once(anew)
+        except DamagedPartial as error:
+            reporter.warn(str(error))
+            assert loaded.config.state is not None
+            drop_damaged(open_storage(loaded.config.state.path))
+        return once(anew)
 
     try:
-        return once()
-    except DamagedPartial as error:
-        reporter.warn(str(error))
-        assert loaded.config.state is not None
-        drop_damaged(open_storage(loaded.config.state.path))
-    return once()
+        return with_sound_partials("`--force` was given" if force else "")
+    except UnusableFeatures as error:
+        reporter.warn(f"The features of the generation before cannot be used, so all is joined anew: {error}")
+        return with_sound_partials(str(error))
 
 
 @contextmanager
@@ -114,6 +123,7 @@ def _run(
     back: LookBack,
     reporter: Reporter,
     before_verdict: Callable[[], None],
+    anew: str,
 ) -> RunResult:
     started, config = time.monotonic(), loaded.config
     loaded.refuse_secrets()
@@ -125,11 +135,15 @@ def _run(
     if not force and (manifest := output.published(prepared.fingerprint)):
         return RunResult(manifest, published=False)
 
-    partials = Partials.prepare(prepared.inputs, run_date, reporter)
+    earlier, told = prepared.earlier(output, anew, reporter)
+    partials = (
+        Partials.there(prepared.inputs, run_date) if earlier else Partials.prepare(prepared.inputs, run_date, reporter)
+    )
     prepared = replace(prepared, inputs=partials.applied(prepared.inputs))
 
     reporter.stage("planning the joins")
-    plan = SampleBuilder(prepared.inputs, prepared.state).build()
+    builder = SampleBuilder(prepared.inputs, prepared.state)
+    plan = builder.build_on(earlier.features) if earlier else builder.build()
 
     reporter.stage("joining and writing")
     this_run = output.begin(datetime.now(UTC), secrets.token_hex(4))
@@ -140,10 +154,11 @@ def _run(
     canaries = check_canaries(spark, config, prepared.inputs.day, plan.steps, prepared.inputs.watches.canary)
     shards = this_run.shards(receipts, config.output.partitions)
     this_run.write(descriptions(prepared.contract, prepared.state))
-    how = [*described(plan.steps), *partials.described()]
+    how = [*told, *([] if earlier else [*described(plan.steps), *partials.described()])]
     manifest = prepared.manifest(this_run, how, shards, accounting, canaries, time.monotonic() - started)
+    manifest = earlier.completed(manifest) if earlier else manifest
     before_verdict()
-    manifest = prepared.judged(this_run, manifest, receipts, accept, reporter)
+    manifest = prepared.judged(this_run, manifest, receipts, accept, reporter, earlier.metrics if earlier else None)
     this_run.publish(manifest)
     partials.clean(datetime.now(UTC), reporter.warn)
     return RunResult(manifest, published=True)
@@ -174,6 +189,25 @@ class Prepared:
         mature = labels_are_mature(inputs, run_date, back.known_by or datetime.now(UTC))
         fingerprint = run_fingerprint(inputs, run_date, contract, mature)
         return cls(loaded, inputs, state, contract, mature, fingerprint)
+
+    def earlier(self, output: DayOutput, anew: str, reporter: Reporter) -> tuple[EarlierRun | None, list[str]]:
+        """The generation whose features the run takes, if only labels can be others than there; and a line for the plan.
+
+        ``anew`` says why none may be taken.
+        """
+        current = output.current
+        if self.inputs.config.state is None or current is None or current.label_mature:
+            return None, []
+        reporter.stage(f"comparing with generation {current.generation}")
+        try:
+            if anew:
+                raise UnusableFeatures(anew)
+            then = {name: facts["fingerprint"] for name, facts in current.inputs.items()}
+            fingerprint = run_fingerprint(self.inputs, output.day, self.contract, current.label_mature, then)
+            earlier = earlier_run(self.inputs, current, output.storage, fingerprint)
+        except UnusableFeatures as error:
+            return None, [f"features are not taken from generation {current.generation}: {error}"]
+        return earlier, [earlier.described]
 
     @property
     def wanted(self) -> Wanted:
@@ -226,7 +260,13 @@ class Prepared:
         )
 
     def judged(
-        self, run: DayRun, manifest: Manifest, receipts: Sequence[Receipt], accept: Sequence[str], reporter: Reporter
+        self,
+        run: DayRun,
+        manifest: Manifest,
+        receipts: Sequence[Receipt],
+        accept: Sequence[str],
+        reporter: Reporter,
+        same_features: Metrics | None = None,
     ) -> Manifest:
         """The manifest with its verdict, once its pages are written; GateRefused if it may not be published."""
         config = self.loaded.config
@@ -241,6 +281,7 @@ class Prepared:
             names=pseudonyms_of(config),
             kept_for=config.output.retention.longest_run,
             warn=reporter.warn,
+            same_features=same_features,
         )
 
 
@@ -303,9 +344,19 @@ NOT_IN_THE_BYTES = ("path", "retention", "ids", "ids_salt")
 """Keys of ``output`` that change no byte of the samples; neither does ``quality``, which only refuses."""
 
 
-def run_fingerprint(inputs: Inputs, run_date: Period, contract: ExampleContract, mature: bool) -> str:
-    """Equal for two runs that must give the same samples; empty when an input, such as a table, cannot be told apart."""
-    files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
+def run_fingerprint(
+    inputs: Inputs,
+    run_date: Period,
+    contract: ExampleContract,
+    mature: bool,
+    files: Mapping[str, str | None] | None = None,
+) -> str:
+    """Equal for two runs that must give the same samples; empty when an input, such as a table, cannot be told apart.
+
+    ``files`` are fingerprints of other inputs than those of now, by source.
+    """
+    if files is None:
+        files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
     if None in files.values():
         return ""
     config = inputs.config.model_dump(mode="json", by_alias=True, exclude={"quality", "state"})

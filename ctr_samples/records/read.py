@@ -33,11 +33,18 @@ def first_examples(
 
 
 def records_of(storage: Storage, shard: Shard) -> Iterator[EncodedBatch]:
-    """Batches of framed records; DamagedFile, which names the shard, if it is missing or damaged."""
+    """Batches of framed records; DamagedFile, which names the shard, if it is missing or damaged.
+
+    That the file is the one which the manifest lists is known once the last record was given out.
+    """
     location = storage.locate(shard.path)
     try:
-        with storage.open(shard.path) as file:
+        with storage.open(shard.path) as raw:
+            file = CheckedFile(raw)
             yield from RecordReader(file, compression_of(shard.path), reopen=lambda: storage.open(shard.path))
+            file.drain()
+            if wrong := file.difference(shard):
+                raise DamagedFile(wrong)
     except FileNotFoundError:
         raise DamagedFile(f"{location} is missing, though the manifest lists it; restore it, or run again.") from None
     except DamagedFile as error:

@@ -10,6 +10,7 @@ sampling.py     the split, and the down-sampling of negatives
 features/       column expressions in the types of the contract
 watches/        counts taken on the side, and the leak canary
 builder.py      all of it as one plan
+earlier.py      features from the shards of an earlier generation
 sink.py         shards, one receipt for each task
 period.py       the run date as two instants
 training_rows.py    the rows that vocabularies and moments are fitted on

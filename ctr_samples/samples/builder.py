@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pyspark.sql import Column, DataFrame
@@ -12,6 +12,7 @@ from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.config import RowLabel
 from ctr_samples.config.references import inherited, measured_key
+from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.features import IMPRESSION, SampleColumns, in_final_order, with_place
 from ctr_samples.samples.histories.chunks import KEY, HistoryPlan
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
@@ -35,6 +36,7 @@ from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.sampling import split_column, weight_column
 from ctr_samples.samples.views.as_of import JoinStep
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
+from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import Use
 from ctr_samples.sparksql.columns import later, stable_hash
 from ctr_samples.vocabulary import FittedState
@@ -76,6 +78,22 @@ class SampleBuilder:
         joined = joins.join(in_order(in_place(rows)), steps) if late else in_place(joins.join(rows, steps))
         samples = columns.make(watches.joins.on(joined), weight_column(config, day), measured_key(config))
         return SamplePlan(samples if late else in_order(samples), steps)
+
+    def build_on(self, earlier: EarlierFeatures) -> SamplePlan:
+        """Plan the samples of :meth:`build` with the features of an earlier generation: only labels are made."""
+        config, day, watches = self.inputs.config, self.inputs.day, self.inputs.watches
+        heavy = measured_key(config)
+        placed = with_place(self.labelled_impressions(), split_column(config, day))
+        # Only the types of views and histories are asked for; what nothing runs must not be counted.
+        joins = _Joins.of(replace(self.inputs, watches=Watches.of(config, day, active=False)), placed)
+        blank = joins.blank(placed)
+        columns = SampleColumns.of(blank, config, self.state)
+        kinds = placed.drop(IMPRESSION).schema
+        none = [F.lit(None).cast(kind.dataType).alias(kind.name) for kind in kinds]
+        types = columns.make(blank.select("*", *none), heavy=heavy).schema
+        rows = columns.make_without_features(placed, heavy)
+        samples = earlier.behind(in_final_order(rows, config.output.partitions), types)
+        return SamplePlan(watches.joins.on_samples(samples), ())
 
     def build_few(self, limit: int) -> DataFrame:
         """At most ``limit`` samples, chosen by a hash: the same columns as those of :meth:`build`, and the same values.

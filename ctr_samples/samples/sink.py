@@ -73,7 +73,7 @@ class _Task:
             engine=plan.engine,
         ) as writer:
             for batch in batches:
-                for split, rows in _by_split(batch):
+                for split, rows in by_split(batch):
                     last = _in_order(split, rows, last)
                     writer.write(rows.select(names), split)
                     if collector is not None:
@@ -99,7 +99,7 @@ def _in_order(split: str, rows: pa.RecordBatch, last: tuple[str, int]) -> tuple[
     return split, places[-1]
 
 
-def _by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+def by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     """A batch as runs of one split; sorted input has at most two, and slicing copies nothing."""
     if batch.num_rows == 0:
         return

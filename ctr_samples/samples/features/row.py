@@ -108,15 +108,20 @@ class SampleColumns:
         ``joined`` are rows of :func:`with_place` with all views and histories; ``heavy`` is the key of the impressions whose
         shares are measured.
         """
-        labels = [F.col(name) for name in self.contract.names("label", "mask")]
-        rows = with_joined_ids(joined, self.ids).select(
-            *self.features,
-            *labels,
-            *([] if weight is None else [weight.alias(SAMPLE_WEIGHT)]),
+        weights = [] if weight is None else [weight.alias(SAMPLE_WEIGHT)]
+        rows = with_joined_ids(joined, self.ids).select(*self.features, *weights, *self._beside_features(heavy))
+        return rows.select(*self.record, SPLIT, SHUFFLE, HOUR, USER)
+
+    def make_without_features(self, placed: DataFrame, heavy: str | None = None) -> DataFrame:
+        """The columns of :meth:`make` that need nothing but labelled rows of :func:`with_place`."""
+        return placed.select(*self._beside_features(heavy))
+
+    def _beside_features(self, heavy: str | None) -> list[Column]:
+        return [
+            *[F.col(name) for name in self.contract.names("label", "mask")],
             F.col(_ID).alias("impression_id"),
-            SPLIT,
-            SHUFFLE,
+            F.col(SPLIT),
+            F.col(SHUFFLE),
             F.hour(f"{IMPRESSION}.impression_time").cast("tinyint").alias(HOUR),
             (F.lit(None) if heavy is None else F.col(f"{IMPRESSION}.{heavy}")).cast("string").alias(USER),
-        )
-        return rows.select(*self.record, SPLIT, SHUFFLE, HOUR, USER)
+        ]

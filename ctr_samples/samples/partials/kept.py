@@ -136,6 +136,18 @@ class Partials:
         kept = tuple(_prepared(storage, inputs, what, run_date, telling) for what in keepable(inputs))
         return cls(storage, config, run_date, kept)
 
+    @classmethod
+    def there(cls, inputs: Inputs, run_date: Period) -> Self:
+        """The partials of a run that joins no view: they still say which days have nothing for its impressions and labels."""
+        config = inputs.config
+        assert config.state is not None
+        storage, kept = open_storage(config.state.path), []
+        for what in keepable(inputs):
+            definition = definition_of(inputs, what)
+            found, _ = _there(storage, what.name, definition, _wanted(inputs, what, run_date))
+            kept.append(_Kept(what, definition, tuple(found.values()), 0))
+        return cls(storage, config, run_date, tuple(kept))
+
     def applied(self, inputs: Inputs) -> Inputs:
         """The inputs of a run that reads its partials, and of the logs only what these do not have."""
         kept = {one.what.name: self._rows(inputs, one) for one in self.kept}

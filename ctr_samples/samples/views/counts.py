@@ -54,6 +54,10 @@ class JoinsWatch:
             counts |= {f"{name}.{key}": count for key, count in _counts_of(name, view).items()}
         return self._observations.on(joined, counts)
 
+    def on_samples(self, samples: DataFrame) -> DataFrame:
+        """Samples to which no view was joined, counted."""
+        return self._observations.on(samples, {_SAMPLES: F.count(F.lit(1))})
+
     def result(self) -> JoinCounts:
         """What was counted; call it after the action."""
         counts, lists = self._observations.counts(), self._observations.lists()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Literal
 
@@ -90,6 +90,23 @@ def texts_of_times(config: JobConfig, source: str) -> dict[str, str]:
 def of_interest(clocks: Sequence[Clock]) -> Column:
     """The rows that a run needs or has to count. Spark passes it on to the files, so that they are still pruned."""
     return reduce(Column.__or__, [clock.applies & clock.looked_at for clock in clocks])
+
+
+def seen_on(day: Day, config: JobConfig, clocks: Sequence[Clock]) -> dict[str, Column]:
+    """For impressions, each view and each history the rows that may matter to an impression of the day: it may see them, or
+    repeat them."""
+    by_name = {clock.name: clock for clock in clocks}
+    delays = {"impressions.time": timedelta()}
+    delays |= {f"views.{name}.event_time": view.delay for name, view in config.views.items()}
+    delays |= {f"histories.{name}.time": history.delay for name, history in config.histories.items()}
+    seen = {}
+    for key, delay in delays.items():
+        if (clock := by_name.get(key)) is not None:
+            name = key.rpartition(".")[0]
+            rows = clock.applies & clock.looked_at & ~clock.is_missing & day.is_before_end(clock.time, -delay)
+            known = by_name.get(f"{name}.available_time")
+            seen[name] = rows if known is None else rows & day.is_before_end(known.time)
+    return seen
 
 
 @dataclass(frozen=True, slots=True)

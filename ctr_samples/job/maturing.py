@@ -1,0 +1,142 @@
+"""Runs of a day whose labels have become final: they take the features that the first run joined, if these must be the same.
+
+They are where configuration, release, fitted state and inputs are those of the first run, and what came to the inputs since
+holds no row that an impression of the day could see. The shards of that run hold the features, so nothing else is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import DamagedFile, InputError, UnusableFeatures
+from ctr_samples.job.gate import read_metrics
+from ctr_samples.quality.metrics import Metrics
+from ctr_samples.samples.earlier import EarlierFeatures
+from ctr_samples.samples.inputs.sources import SourceFrame, fingerprint_of
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.watches.times import (
+    ClockCounts,
+    Use,
+    by_clock,
+    check_clocks,
+    clock_counts,
+    clocks_of,
+    counts_of_view,
+    seen_on,
+    texts_of_times,
+)
+from ctr_samples.shards import Manifest, Storage, check_shards
+from ctr_samples.sparksql.columns import with_parsed_times
+
+_USES: tuple[Use, ...] = ("impressions", "views", "histories")
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRun:
+    """The generation whose features a run takes, and what its views are told of the rows that came since then."""
+
+    manifest: Manifest
+    storage: Storage
+    clocks: Mapping[str, ClockCounts]
+
+    @property
+    def features(self) -> EarlierFeatures:
+        """Its features."""
+        contract = ExampleContract.from_dict(dict(self.manifest.contract))
+        return EarlierFeatures(self.storage, self.manifest.shards, contract)
+
+    @property
+    def metrics(self) -> Metrics | None:
+        """What was measured of its features; None where that is gone."""
+        try:
+            return read_metrics(self.storage, self.manifest)
+        except (FileNotFoundError, DamagedFile):
+            return None
+
+    @property
+    def described(self) -> str:
+        """What the run takes from it, in words."""
+        return f"features are those of generation {self.manifest.generation}; only labels are made anew"
+
+    def completed(self, manifest: Manifest) -> Manifest:
+        """The manifest of the run with what only a run that joins views can count, and with the lines that it did not read."""
+        views = {name: {**facts, **self._rows_of(name, facts)} for name, facts in self.manifest.views.items()}
+        inputs = {name: {**facts, **self._lines_of(name, facts)} for name, facts in manifest.inputs.items()}
+        return replace(manifest, views=views, inputs=inputs)
+
+    def _rows_of(self, view: str, facts: Mapping[str, float]) -> dict[str, float]:
+        """The bad rows of a view, with those that came since then."""
+        return {key: facts.get(key, 0) + count for key, count in counts_of_view(self.clocks, view).items()}
+
+    def _lines_of(self, name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+        before = self.manifest.inputs[name]
+        same = before["fingerprint"] == facts["fingerprint"]
+        return {key: before[key] for key in ("lines", "malformed") if same and key in before}
+
+
+def earlier_run(inputs: Inputs, current: Manifest, storage: Storage, fingerprint: str) -> EarlierRun:
+    """The generation ``current``, if its features are those of a run; ``fingerprint`` is what the run's would have been then.
+
+    Runs a Spark job over the days that came to the sources of features since then. UnusableFeatures says why joins are needed.
+    """
+    config = inputs.config
+    if config.sampling is not None:
+        raise UnusableFeatures("`sampling` left out negatives, some of which may be positive now")
+    if config.impressions.skip_above is not None:
+        raise UnusableFeatures("`skip_above` left out impressions by their labels")
+    if "impression_id" not in {spec["name"] for spec in current.contract["features"]}:
+        raise UnusableFeatures(f"the layout {config.output.layout} has no impression ids")
+    if not current.fingerprint:
+        raise UnusableFeatures("a source is a table that cannot be compared")
+    if current.fingerprint != fingerprint:
+        raise UnusableFeatures("the configuration, the fitted state or the release is another one")
+    added = dict(_added(inputs, current))
+    try:
+        check_shards(storage, current.shards, "so its features are gone")
+        clocks = {name: of for source, days in added.items() for name, of in _looked_at(inputs, source, days).items()}
+        check_clocks(config, clocks)
+    except (DamagedFile, InputError) as error:
+        raise UnusableFeatures(str(error).rstrip(".")) from None
+    return EarlierRun(current, storage, clocks)
+
+
+def _added(inputs: Inputs, current: Manifest) -> Iterator[tuple[str, Collection[date]]]:
+    """The days that came to the sources of impressions, views and histories; their other files must be the same."""
+    config = inputs.config
+    joined = [*config.views.values(), *config.histories.values()]
+    for name in dict.fromkeys([config.impressions.source, *[one.source for one in joined]]):
+        source, recorded = inputs.sources[name], current.inputs[name]
+        if source.snapshot["fingerprint"] != recorded["fingerprint"]:
+            days = _days_added(source, recorded)
+            if days is None:
+                raise UnusableFeatures(f"what was there of the source {name} has changed")
+            yield name, days
+
+
+def _days_added(source: SourceFrame, recorded: Mapping[str, Any]) -> Collection[date] | None:
+    """The days of a source that had no files then; None if there are other changes, or none that can be told."""
+    if source.by_day is None:
+        return None
+    missing, files = set(recorded["missing_days"]), source.by_day.files
+    then = [file for day, of_day in files.items() if str(day) not in missing for file in of_day]
+    return [day for day in files if str(day) in missing] if fingerprint_of(then) == recorded["fingerprint"] else None
+
+
+def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> dict[str, ClockCounts]:
+    """The counts of the clocks over days of a source. UnusableFeatures if an impression of the run could see a row of them."""
+    config, day = inputs.config, inputs.day
+    rows = with_parsed_times(inputs.plain(name, days), texts_of_times(config, name))
+    clocks = [clock for use in _USES for clock in clocks_of(config, day, name, use, rows)]
+    seen = {key: F.count_if(those) for key, those in seen_on(day, config, clocks).items()}
+    counts = {**seen, **clock_counts(clocks)}
+    found = rows.agg(*[column.alias(key) for key, column in counts.items()]).collect()[0].asDict()
+    for key in seen:
+        if found[key]:
+            raise UnusableFeatures(f"{found[key]:,} row(s) that came to the source {name} since then matter to `{key}`")
+    return by_clock({key: found[key] or 0 for key in counts if key not in seen})

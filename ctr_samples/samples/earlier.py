@@ -1,0 +1,131 @@
+"""Features from the shards of an earlier generation, for a run in which nothing but labels can be others.
+
+The rows of a run and those of the shards were spread and sorted by the same hash. So each task reads the shards of its own
+partition from the first record to the last, and the features of a row are those of the next record, which must have its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.types as pt
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from ctr_samples.codec import ExampleDecoder
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import ContractError, DamagedFile, StorageError, UnusableFeatures
+from ctr_samples.records.read import records_of
+from ctr_samples.samples.sink import by_split
+from ctr_samples.shards import Shard, Storage
+from ctr_samples.sparksql.releases import arrow_schema
+
+_ID = "impression_id"
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierFeatures:
+    """The shards of a generation that has the features of a run. Travels to the executors by pickle."""
+
+    storage: Storage
+    shards: Sequence[Shard]
+    contract: ExampleContract
+
+    def behind(self, rows: DataFrame, schema: StructType) -> DataFrame:
+        """Rows in their final order with their features, as ``schema`` says. Lazy.
+
+        UnusableFeatures, when it runs, unless each row has one record and each record one row.
+        """
+        return rows.mapInArrow(_Task(self, schema), schema)
+
+    def records(self, partition: int, split: str, types: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The ids and features of one split of a partition, in the order in which they were written."""
+        specs = tuple(spec for spec in self.contract.features if spec.role == "feature" or spec.name == _ID)
+        decoder = ExampleDecoder(ExampleContract(specs, self.contract.record))
+        for shard in self.shards:
+            if (shard.partition, shard.split) == (partition, split):
+                for chunk in records_of(self.storage, shard):
+                    batch = decoder.decode_frames(chunk.buffer, chunk.offsets)
+                    columns = [_as_type(batch.column(spec.name), types.field(spec.name).type) for spec in specs]
+                    yield pa.RecordBatch.from_arrays(columns, [spec.name for spec in specs])
+
+    def splits(self, partition: int) -> set[str]:
+        """The splits that have records of a partition."""
+        return {shard.split for shard in self.shards if shard.partition == partition}
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """Adds the features to the rows of one partition. Runs on an executor."""
+
+    earlier: EarlierFeatures
+    schema: StructType
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._joined(batches)
+        except (ContractError, DamagedFile, StorageError) as error:
+            raise UnusableFeatures(str(error)) from error
+
+    def _joined(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        earlier, partition, types = self.earlier, context.partitionId(), arrow_schema(self.schema)
+        waiting = {split: _Records(earlier.records(partition, split, types)) for split in earlier.splits(partition)}
+        for batch in batches:
+            for split, rows in by_split(batch):
+                done = 0
+                for found in waiting.get(split, _Records(iter(()))).take(rows.num_rows):
+                    yield _with_features(rows.slice(done, found.num_rows), found, types)
+                    done += found.num_rows
+        if not all(records.at_end() for records in waiting.values()):
+            raise UnusableFeatures("it has impressions that are missing now")
+
+
+class _Records:
+    """Records of one split, taken one after the other."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._rest = pa.RecordBatch.from_pydict({})
+
+    def at_end(self) -> bool:
+        """Whether no record is left."""
+        while not self._rest.num_rows:
+            following = next(self._batches, None)
+            if following is None:
+                return True
+            self._rest = following
+        return False
+
+    def take(self, count: int) -> Iterator[pa.RecordBatch]:
+        """The next ``count`` records, as they come."""
+        while count:
+            if self.at_end():
+                raise UnusableFeatures("it lacks some of the impressions")
+            found, self._rest = self._rest.slice(0, count), self._rest.slice(count)
+            count -= found.num_rows
+            yield found
+
+
+def _with_features(rows: pa.RecordBatch, records: pa.RecordBatch, types: pa.Schema) -> pa.RecordBatch:
+    if not rows.column(_ID).equals(records.column(_ID)):
+        raise UnusableFeatures("it has other impressions")
+    own = set(rows.schema.names)
+    columns = [(rows if name in own else records).column(name) for name in types.names]
+    return pa.RecordBatch.from_arrays(columns, schema=types)
+
+
+def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A decoded column in the type that the joins give it; not all text that Spark hands over is UTF-8."""
+    while _levels(column.type) > _levels(kind):  # a shape of several dimensions whose values come in one list
+        size = column.type.list_size * column.type.value_type.list_size
+        column = pa.FixedSizeListArray.from_arrays(column.values.values, size, mask=column.is_null())
+    return column.cast(kind, safe=False)
+
+
+def _levels(kind: pa.DataType) -> int:
+    return 1 + _levels(kind.value_type) if pt.is_nested(kind) else 0
