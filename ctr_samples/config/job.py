@@ -55,6 +55,17 @@ class JobConfig(Model):
             raise ValueError("expected a zone of the IANA database, such as UTC or Asia/Shanghai")
         return value
 
+    @property
+    def joins_anew(self) -> str | None:
+        """Why a run cannot take the features of an earlier one, though only labels are others; None if it can."""
+        if self.sampling is not None:
+            return "`sampling` left out negatives, some of which may be positive now"
+        if self.impressions.skip_above is not None:
+            return "`skip_above` left out impressions by their labels"
+        if self.output.layout == "legacy_121":
+            return "the layout legacy_121 has no impression ids"
+        return None
+
     def reads_days(self, source: str) -> bool:
         """Whether a run reads some days of a source, and not all that is there."""
         return self.grain != "all" and self.sources[source].is_dated

@@ -34,6 +34,9 @@ from ctr_samples.samples.watches.times import (
 from ctr_samples.shards import Manifest, Storage, check_shards
 from ctr_samples.sparksql.columns import with_parsed_times
 
+OF_FEATURES = "features are "
+"""Begins the line of a manifest's plan that says whether the run took the features of the generation before, or why not."""
+
 _USES: tuple[Use, ...] = ("impressions", "views", "histories")
 
 
@@ -62,7 +65,7 @@ class EarlierRun:
     @property
     def described(self) -> str:
         """What the run takes from it, in words."""
-        return f"features are those of generation {self.manifest.generation}; only labels are made anew"
+        return f"{OF_FEATURES}those of generation {self.manifest.generation}; only labels are made anew"
 
     def completed(self, manifest: Manifest) -> Manifest:
         """The manifest of the run with what only a run that joins views can count, and with the lines that it did not read."""
@@ -86,12 +89,8 @@ def earlier_run(inputs: Inputs, current: Manifest, storage: Storage, fingerprint
     Runs a Spark job over the days that came to the sources of features since then. UnusableFeatures says why joins are needed.
     """
     config = inputs.config
-    if config.sampling is not None:
-        raise UnusableFeatures("`sampling` left out negatives, some of which may be positive now")
-    if config.impressions.skip_above is not None:
-        raise UnusableFeatures("`skip_above` left out impressions by their labels")
-    if "impression_id" not in {spec["name"] for spec in current.contract["features"]}:
-        raise UnusableFeatures(f"the layout {config.output.layout} has no impression ids")
+    if config.joins_anew is not None:
+        raise UnusableFeatures(config.joins_anew)
     if not current.fingerprint:
         raise UnusableFeatures("a source is a table that cannot be compared")
     if current.fingerprint != fingerprint:
@@ -115,7 +114,7 @@ def _added(inputs: Inputs, current: Manifest) -> Iterator[tuple[str, Collection[
         if source.snapshot["fingerprint"] != recorded["fingerprint"]:
             days = _days_added(source, recorded)
             if days is None:
-                raise UnusableFeatures(f"what was there of the source {name} has changed")
+                raise UnusableFeatures(f"the source {name} has changed by more than new days")
             yield name, days
 
 

@@ -24,7 +24,7 @@ from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.gate import check_accepted, judge, wanted_of
 from ctr_samples.job.looking_back import NOW, LookBack
 from ctr_samples.job.manifest_facts import descriptions, label_facts, view_facts
-from ctr_samples.job.maturing import EarlierRun, earlier_run
+from ctr_samples.job.maturing import OF_FEATURES, EarlierRun, earlier_run
 from ctr_samples.job.refusals import balanced
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, check_period
@@ -206,7 +206,7 @@ class Prepared:
             fingerprint = run_fingerprint(self.inputs, output.day, self.contract, current.label_mature, then)
             earlier = earlier_run(self.inputs, current, output.storage, fingerprint)
         except UnusableFeatures as error:
-            return None, [f"features are not taken from generation {current.generation}: {error}"]
+            return None, [f"{OF_FEATURES}not taken from generation {current.generation}: {error}"]
         return earlier, [earlier.described]
 
     @property

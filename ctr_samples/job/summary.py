@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ctr_samples.config.units import format_size
+from ctr_samples.job.maturing import OF_FEATURES
 from ctr_samples.shards import Manifest, Storage
 from ctr_samples.shards.naming import day_directory
 
@@ -120,6 +121,7 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
             )
         if source.get("missing_days"):
             yield Text(f"  {name} had no data for {_some(source['missing_days'])}.")
+    yield from (Text(f"  The {line}.") for line in manifest.plan if line.startswith(OF_FEATURES))
     if manifest.known_by:
         yield Text(f"  All is as of {manifest.known_by}: what became known later is left out.")
     if not manifest.label_mature:

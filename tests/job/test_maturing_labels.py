@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -14,15 +15,19 @@ from typing import Any
 import pytest
 from partial_days import shards_of
 from pyspark.sql import SparkSession
+from rich.console import Console
 
 from ctr_samples.config import load_config
+from ctr_samples.config.explain import explain
+from ctr_samples.job import maturing
 from ctr_samples.job import run as job
 from ctr_samples.job.gate import read_metrics
 from ctr_samples.job.many_days import Backfill
 from ctr_samples.job.reporting import Silent
 from ctr_samples.job.summary import run_summary
+from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
-from ctr_samples.shards import Manifest, latest_manifest, open_storage
+from ctr_samples.shards import DayOutput, Manifest, latest_manifest, open_storage
 
 DAY, NEXT = date(2019, 6, 5), date(2019, 6, 6)
 TAKEN = "features are those of generation 1; only labels are made anew"
@@ -71,8 +76,8 @@ split: {eval: 0.25, test: 0.25}
 output: {path: ROOT/OUT, partitions: 2, shard_size: 4096}
 """
 FORMS = {
-    "columns": """  city: {from: profile.city, dtype: string, nulls: omit}
-  scores: {from: profile.scores, dtype: float32, shape: [2], fill: -1, nulls: omit}
+    "": "  city: {from: profile.city, dtype: string, nulls: omit}\n",
+    "columns": """  scores: {from: profile.scores, dtype: float32, shape: [2], fill: -1, nulls: omit}
   words: {from: profile.words, dtype: string, ragged: true, nulls: omit}
   grid: {expr: "concat(profile.scores, profile.scores)", dtype: float32, shape: [2, 2], fill: 0, nulls: omit}
   rows: {expr: "array(array(item.ctr_1d, 1D / 3), array(2D, 3D))", dtype: float32, shape: [2, 2]}
@@ -85,15 +90,17 @@ FORMS = {
   lists: {expr: "array(item.clicks_1d, 7)", dtype: int64, ragged: true}
 """,
 }
-"""More features, by the layout that has them."""
+"""More features, by the layout that they are for; there are some for any."""
 
 
-def write_config(root: Path, out: str, layout: str = "columns", more: str = "", compression: str = "none") -> Path:
-    """The configuration of what is written to ``out``; only ``plain`` keeps nothing."""
-    text = CONFIG.replace("split:", f"{more}split:").replace("ROOT", str(root)).replace("OUT", out)
-    text = text.replace("shard_size: 4096", f"shard_size: 4096, layout: {layout}, compression: {compression}")
+def write_config(root: Path, out: str, layout: str = "", *, old: str = "", new: str = "", state: bool = True) -> Path:
+    """The configuration of what is written to ``out``, with ``new`` for ``old``."""
+    text = CONFIG.replace("split:", f"{FORMS[layout]}split:")
+    assert old in text
+    text = text.replace(old, new, 1) if old else text
+    text = text.replace("ROOT", str(root)).replace("OUT", out).replace("4096", f"4096, layout: {layout or 'columns'}")
     path = root / f"{out}.yaml"
-    path.write_text(text if out == "plain" else f"{text}state: {{path: {root}/state}}\n")
+    path.write_text(f"{text}state: {{path: {root}/state}}\n" if state else text)
     return path
 
 
@@ -120,7 +127,9 @@ def write_log(root: Path, day: date, *more: dict[str, Any]) -> None:
 def write_users(root: Path, day: date, city: str = "Lund") -> None:
     """What is known of users from a day on: sometimes nothing, sometimes lists with nothing in them."""
     lists = [{"scores": [0.1, None], "words": []}, {"scores": None, "words": ["a", "\u00e5"]}, {"scores": [1.5, 2.5]}]
-    rows = [{"since": f"{day} 06:00:00", "user": f"u{n}", "city": [city, None, ""][n % 3], **lists[n % 3]} for n in range(4)]
+    rows = [
+        {"since": f"{day} 06:00:00", "user": f"u{n}", "city": [city, None, ""][n % 3], **lists[n % 3]} for n in range(4)
+    ]
     write_lines(root / f"users/{day}.json", rows)
 
 
@@ -132,18 +141,12 @@ def write_days(root: Path) -> None:
         write_users(root, DAY + timedelta(days=n))
 
 
-def made(spark: SparkSession, path: Path, **how: Any) -> tuple[list[bytes], Manifest]:
+def made(spark: SparkSession, path: Path, of: Period = DAY, **how: Any) -> tuple[list[bytes], Manifest]:
     """The shards of the day by a run of now, and its manifest."""
     config = load_config(path)
-    result = job.run(spark, config, DAY, accept=CHECKS, **how)
+    result = job.run(spark, config, of, accept=CHECKS, **how)
     assert result.published
     return shards_of(result.manifest, Path(config.config.output.path)), result.manifest
-
-
-def told(manifest: Manifest) -> str:
-    """What a manifest says of the features of the generation before."""
-    (line,) = [line for line in manifest.plan if line.startswith("features are ")]
-    return line
 
 
 @pytest.fixture(scope="module")
@@ -151,8 +154,10 @@ def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
     """A directory with a first run of the day, when the log of the next day was not there, and a copy of it."""
     root, copy = (tmp_path_factory.mktemp(name) for name in ("nights", "copy"))
     write_days(root)
-    _, first = made(spark, write_config(root, "kept", more=FORMS["columns"]))
+    # What it keeps is no part of this: features are taken from any run.
+    _, first = made(spark, write_config(root, "kept", state=False))
     assert not first.label_mature
+    write_config(root, "kept")
     shutil.copytree(root, copy, dirs_exist_ok=True)
     return root, copy
 
@@ -166,27 +171,272 @@ def night(nights: tuple[Path, Path]) -> Path:
     return root
 
 
-def full(spark: SparkSession, root: Path, more: str = FORMS["columns"]) -> list[bytes]:
-    """The shards of a run that joins all, elsewhere."""
-    return made(spark, write_config(root, "plain", more=more))[0]
+def make_unreadable(*paths: Path) -> None:
+    """Nobody may look into these files, which seem to be the same."""
+    for path in paths:
+        times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
+        path.write_bytes(b"\x00" * path.stat().st_size)
+        os.utime(path, ns=times)
 
 
-def test_labels_become_final_without_a_look_at_views_and_with_the_bytes_of_a_full_run(
+def test_labels_become_final_with_the_features_of_the_first_run_and_the_bytes_of_a_full_one(
     spark: SparkSession, night: Path
 ) -> None:
-    before = latest_manifest(open_storage(night / "kept"), DAY)
-    assert before is not None
     write_log(night, NEXT)
-    bytes_of_all = full(spark, night)
-    for path in [*night.glob("users/*.json"), night / f"log/{DAY - timedelta(days=2)}.json", *night.glob("state/**/*.parquet")]:
-        times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
-        path.write_bytes(b"\x00" * path.stat().st_size)  # nobody may look into it
-        os.utime(path, ns=times)
+    bytes_of_all, _ = made(spark, write_config(night, "plain", state=False))
+    make_unreadable(*night.glob("users/*.json"))
     shards, manifest = made(spark, night / "kept.yaml")
     assert shards == bytes_of_all
+    assert len(shards) > 6, "no shard was closed before the last"
+    assert (manifest.plan, manifest.generation, manifest.label_mature) == ((TAKEN,), 2, True)
+    assert manifest.labels["paid"]["flips"] == {
+        "against": 1,
+        "flipped_to_1": 5,
+        "flipped_to_0": 0,
+        "changed": 0,
+        "new": 0,
+        "gone": 0,
+    }
+    summary = Console(width=200, file=io.StringIO(), record=True)
+    summary.print(run_summary(manifest, open_storage(night / "kept"), published=True))
+    assert f"The {TAKEN}." in summary.export_text()
+
+
+Change = Callable[[Path], object]
+
+
+def replaced(old: str, new: str) -> Change:
+    """A change of the configuration."""
+    return lambda root: write_config(root, "kept", old=old, new=new)
+
+
+def shorten(root: Path) -> None:
+    """Cut a shard short."""
+    shard = min(root.glob("kept/dt=*/data/*/train/*.tfrecord"))
+    shard.write_bytes(shard.read_bytes()[:-1])
+
+
+def came(minutes: float, kind: str, **more: Any) -> Change:
+    """A row that came with the log of the next day."""
+    return lambda root: write_log(root, NEXT, {**row(DAY, minutes, kind, 1), **more})
+
+
+CHANGES: dict[str, tuple[Change, str]] = {
+    "a changed log": (
+        lambda root: write_log(root, DAY, row(DAY, 5, "shown", 1)),
+        "the source log has changed by more than new days",
+    ),
+    "a changed table": (
+        lambda root: write_users(root, DAY, "Oslo"),
+        "the source users has changed by more than new days",
+    ),
+    "another configuration": (
+        replaced("last: 3, within", "last: 2, within"),
+        "the configuration, the fitted state or the release is another one",
+    ),
+    "a shard that was cut short": (shorten, "so its features are gone"),
+    "a late action": (came(1430, "click"), "1 row(s) that came to the source log since then matter to `views.item`"),
+    "a late impression": (
+        came(1439, "shown"),
+        "1 row(s) that came to the source log since then matter to `impressions`",
+    ),
+}
+LATER: dict[str, Change] = {
+    "an action that is not known before the day ends": came(1439, "buy"),
+    "an action without a time": came(0, "click", t=None),
+    "an action without a key": came(600, "buy", item=None),
+    "an impression of the evening before": came(-1500, "shown", item=None),
+}
+
+
+def planned(spark: SparkSession, path: Path, anew: str = "") -> str:
+    """What a run of now would say of the features of the generation before."""
+    loaded = load_config(path)
+    with job.planning(spark, loaded):
+        prepared = job.Prepared.of(spark, loaded, DAY, Silent())
+        config, storage = loaded.config, open_storage(loaded.config.output.path)
+        output = DayOutput.open(storage, DAY, config.name, job.retention_of(config))
+        _, (line,) = prepared.earlier(output, anew, Silent())
+    return line
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_all_is_joined_anew_after(spark: SparkSession, night: Path, name: str) -> None:
+    change, reason = CHANGES[name]
+    write_log(night, NEXT)
+    change(night)
+    line = planned(spark, night / "kept.yaml")
+    assert line.startswith(NOT_TAKEN)
+    assert reason in line
+
+
+def test_all_is_joined_anew_by_another_release_or_if_asked_to(
+    spark: SparkSession, night: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_log(night, NEXT)
+    assert planned(spark, night / "kept.yaml", "`--force` was given") == f"{NOT_TAKEN}`--force` was given"
+    monkeypatch.setattr(job, "__version__", "0.0.0")
+    assert "the release is another one" in planned(spark, night / "kept.yaml")
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_features_are_those_of_the_first_run_in_spite_of(spark: SparkSession, night: Path, name: str) -> None:
+    LATER[name](night)
+    assert planned(spark, night / "kept.yaml") == TAKEN
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ("split: ", "sampling: {negatives: 0.5}\nsplit: ", "`sampling` left out negatives"),
+        ("place}\nlabels", "place, skip_above: clicked}\nlabels", "`skip_above` left out impressions"),
+    ],
+)
+def test_impressions_that_were_left_out_by_their_labels_are_joined(
+    tmp_path: Path, old: str, new: str, reason: str
+) -> None:
+    loaded = load_config(write_config(tmp_path, "kept", old=old, new=new))
+    assert f"  a later run that makes labels final joins all anew: {reason}" in explain(loaded.config)
+    plain = explain(load_config(write_config(tmp_path, "kept")).config)
+    assert "  a later run that makes labels final takes the features of the first" in plain
+
+
+class _Warnings(Silent):
+    """A reporter that remembers the warnings."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.texts.append(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_run_that_joins_anew_has_the_bytes_of_a_full_one(spark: SparkSession, night: Path, name: str) -> None:
+    change, reason = CHANGES[name]
+    write_log(night, NEXT)
+    change(night)
+    shards, manifest = made(spark, night / "kept.yaml")
+    assert reason in manifest.plan[0]
+    new = {"old": "last: 3, within", "new": "last: 2, within"} if name == "another configuration" else {}
+    assert shards == made(spark, write_config(night, "plain", state=False, **new))[0]
+
+
+@pytest.mark.slow
+def test_rows_that_matter_to_nothing_change_no_feature(spark: SparkSession, night: Path) -> None:
+    late = [row(DAY, 1439, "buy", 1), {**row(DAY, 600, "buy", 1), "item": None}, {**row(DAY, 0, "click", 1), "t": None}]
+    write_log(night, NEXT, *late)
+    shards, manifest = made(spark, night / "kept.yaml")
     assert manifest.plan == (TAKEN,)
-    assert manifest.label_mature
-    assert manifest.generation == 2
-    flips = manifest.labels["clicked"]["flips"]
-    assert (flips["flipped_to_1"], flips["flipped_to_0"], flips["new"], flips["gone"]) == (0, 0, 0, 0)
-    assert manifest.labels["paid"]["flips"]["flipped_to_1"] > 0
+    assert shards == made(spark, write_config(night, "plain", state=False))[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", ["a changed shard", "a shard of others", "an impression that nobody has looked for"])
+def test_what_is_found_out_by_the_tasks_leads_to_a_run_that_joins_all(
+    spark: SparkSession, night: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = sorted(night.glob("kept/dt=*/data/*/train/part-00000-*.tfrecord"))[:2]
+    write_log(night, NEXT)
+    if damage == "a changed shard":
+        content = bytearray(first.read_bytes())
+        content[100] ^= 1
+        first.write_bytes(content)
+    elif damage == "a shard of others":
+        monkeypatch.setattr(maturing, "check_shards", lambda *_: None)
+        shutil.copyfile(second, first)
+    else:
+        monkeypatch.setattr(maturing, "_looked_at", lambda *_: {})
+        write_log(night, NEXT, row(DAY, 1439, "shown", 1))
+    reporter = _Warnings()
+    shards, manifest = made(spark, night / "kept.yaml", reporter=reporter)
+    assert any(text.startswith("The features of the generation before cannot be used") for text in reporter.texts)
+    assert manifest.plan[0].startswith(NOT_TAKEN)
+    assert shards == made(spark, write_config(night, "plain", state=False))[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["columns", "dense", "sparse", "sequence"])
+def test_records_of_each_layout_are_those_of_a_full_run(spark: SparkSession, tmp_path: Path, layout: str) -> None:
+    write_days(tmp_path)
+    gzip = {"old": "partitions: 2", "new": "partitions: 2, compression: gzip"}
+    path = write_config(tmp_path, "kept", layout, **gzip)
+    made(spark, path)
+    write_log(tmp_path, NEXT)
+    shards, manifest = made(spark, path)
+    assert manifest.plan == (TAKEN,)
+    assert shards == made(spark, write_config(tmp_path, "plain", layout, state=False, **gzip))[0]
+
+
+MEASURED = (
+    "samples",
+    "accounting",
+    "labels",
+    "actions",
+    "click_rate",
+    "features",
+    "views",
+    "users",
+    "duplicates",
+    "baseline",
+)
+
+
+@pytest.mark.slow
+def test_manifest_and_metrics_are_those_of_a_run_that_joins_all(spark: SparkSession, tmp_path: Path) -> None:
+    write_days(tmp_path)
+    kept, plain = write_config(tmp_path, "kept"), write_config(tmp_path, "plain", state=False)
+    for path in (kept, plain):
+        made(spark, path)
+    write_log(tmp_path, NEXT, {**row(DAY, 600, "click", 1), "item": None})
+    both = []
+    for path in (kept, plain):
+        _, manifest = made(spark, path)
+        metrics = asdict(read_metrics(open_storage(load_config(path).config.output.path), manifest))
+        both.append((manifest, {key: metrics[key] for key in MEASURED}))
+    (one, of_one), (other, of_other) = both
+    assert one.plan == (TAKEN,)
+    assert of_one == of_other
+    assert (one.views, one.labels, one.accounting) == (other.views, other.labels, other.accounting)
+    assert one.inputs["users"] == other.inputs["users"]
+
+
+@pytest.mark.slow
+def test_a_run_for_final_labels_reads_of_the_log_only_the_days_near_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write_days(tmp_path)
+    path = write_config(tmp_path, "kept")
+    made(spark, path)
+    write_log(tmp_path, NEXT)
+    bytes_of_all, _ = made(spark, write_config(tmp_path, "plain", state=False))
+    make_unreadable(tmp_path / f"log/{DAY - timedelta(days=2)}.json", *tmp_path.glob("state/**/*.parquet"))
+    shards, manifest = made(spark, path)
+    assert (manifest.plan, shards) == ((TAKEN,), bytes_of_all)
+
+
+@pytest.mark.slow
+def test_many_days_by_one_command_take_the_features_that_are_there(spark: SparkSession, tmp_path: Path) -> None:
+    write_days(tmp_path)
+    path = write_config(tmp_path, "kept")
+    made(spark, path)
+    write_log(tmp_path, NEXT)
+    write_users(tmp_path, NEXT)
+    outcomes = list(Backfill(spark, load_config(path), [DAY, NEXT], accept=CHECKS, parallel=2).outcomes())
+    assert [outcome.became for outcome in outcomes] == ["published", "published"]
+    manifest = latest_manifest(open_storage(tmp_path / "kept"), DAY)
+    assert manifest is not None
+    assert manifest.plan == (TAKEN,)
+
+
+@pytest.mark.slow
+def test_an_hour_takes_features_too(spark: SparkSession, tmp_path: Path) -> None:
+    write_days(tmp_path)
+    form: dict[str, Any] = {"old": "timezone: UTC", "new": "timezone: UTC\ngrain: hour"}
+    path, hour = write_config(tmp_path, "kept", **form), Hour(DAY, 23)
+    made(spark, path, of=hour)
+    write_log(tmp_path, NEXT)
+    shards, manifest = made(spark, path, of=hour)
+    assert manifest.plan == (TAKEN,)
+    assert shards == made(spark, write_config(tmp_path, "plain", state=False, **form), of=hour)[0]
