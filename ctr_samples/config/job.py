@@ -43,7 +43,9 @@ class JobConfig(Model):
     sampling: Sampling | None = Field(None, description="Fewer negatives to train on.")
     output: Output = Field(description="Where the samples go.")
     state: State | None = Field(
-        None, description="What is kept from one run to the next. Changes no byte of the samples."
+        None,
+        description="What is kept from one run to the next. With it, a run that only makes labels final joins only labels. "
+        "Changes no byte of the samples.",
     )
     quality: Quality = Field(Quality(), description="How much a day may differ from earlier ones.")
 

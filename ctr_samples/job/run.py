@@ -202,7 +202,7 @@ class Prepared:
         try:
             if anew:
                 raise UnusableFeatures(anew)
-            then = {name: facts["fingerprint"] for name, facts in current.inputs.items()}
+            then = {name: facts.get("fingerprint") for name, facts in current.inputs.items()}
             fingerprint = run_fingerprint(self.inputs, output.day, self.contract, current.label_mature, then)
             earlier = earlier_run(self.inputs, current, output.storage, fingerprint)
         except UnusableFeatures as error:
