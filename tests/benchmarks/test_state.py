@@ -102,10 +102,10 @@ class _Nights:
         (place / "c.yaml").write_text(text)
         self._loaded = load_config(place / "c.yaml")
 
-    def seconds(self, day: date) -> float:
+    def seconds(self, day: date, *, force: bool = True) -> float:
         """How long a night takes."""
         start = time.monotonic()
-        run(self._spark, self._loaded, day, force=True, accept=CHECKS)
+        self.result = run(self._spark, self._loaded, day, force=force, accept=CHECKS)
         return time.monotonic() - start
 
     def backfill(self, days: Sequence[date]) -> float:
@@ -158,3 +158,29 @@ def test_a_backfill_reads_each_log_once(figures: Figures, spark: SparkSession, t
     what = f"{BACKFILLED} days with windows of 30 days by one command"
     figures.add(what, [backfill], "s")
     figures.add(f"{what}, time vs. as many nights with windows of a day", [backfill / sum(nights)], "x", at_most(3))
+
+
+def test_a_run_that_makes_labels_final_joins_only_labels(figures: Figures, spark: SparkSession, tmp_path: Path) -> None:
+    logs = simulated(tmp_path / "logs", 33 + NIGHTS)
+    plain = _Nights(spark, logs, tmp_path / "plain", 30, kept=False)
+    kept = _Nights(spark, logs, tmp_path / "kept", 30, kept=True)
+    kept.seconds(FIRST + timedelta(days=31))  # makes what is kept of all days
+    both = []
+    for night in (FIRST + timedelta(days=32 + n) for n in range(NIGHTS)):
+        later, away = logs / f"user_action/dt={night + timedelta(days=1)}", tmp_path / "not yet there"
+        later.rename(away)
+        kept.seconds(night)
+        away.rename(later)
+        final = kept.seconds(night, force=False)
+        assert kept.result.manifest.plan == ("features are those of generation 1; only labels are made anew",)
+        shards = [(shard.records, shard.crc32c) for shard in kept.result.manifest.shards]
+        both.append((final, kept.seconds(night), plain.seconds(night)))
+        for joined in (kept, plain):
+            assert [(shard.records, shard.crc32c) for shard in joined.result.manifest.shards] == shards
+    what = "a run that makes labels final, with windows of 30 days"
+    final, anew, from_logs = zip(*both, strict=True)
+    figures.add(f"{what}, all joined from the logs", from_logs, "s")
+    figures.add(f"{what}, all joined from what is kept", anew, "s")
+    figures.add(f"{what}, only labels joined", final, "s")
+    figures.add(f"{what}, time vs. all joined from what is kept", [a / b for a, b, _ in both], "x", at_most(0.8))
+    figures.add(f"{what}, time vs. all joined from the logs", [a / c for a, _, c in both], "x", at_most(0.3))
