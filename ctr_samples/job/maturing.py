@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import functions as F
 
 from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import DamagedFile, InputError, UnusableFeatures
+from ctr_samples.errors import DamagedFile, InputError, StorageError, UnusableFeatures
 from ctr_samples.job.gate import read_metrics
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.samples.earlier import EarlierFeatures
@@ -59,7 +59,7 @@ class EarlierRun:
         """What was measured of its features; None where that is gone."""
         try:
             return read_metrics(self.storage, self.manifest)
-        except (FileNotFoundError, DamagedFile):
+        except (FileNotFoundError, StorageError, DamagedFile):
             return None
 
     @property

@@ -182,5 +182,5 @@ def test_a_run_that_makes_labels_final_joins_only_labels(figures: Figures, spark
     figures.add(f"{what}, all joined from the logs", from_logs, "s")
     figures.add(f"{what}, all joined from what is kept", anew, "s")
     figures.add(f"{what}, only labels joined", final, "s")
-    figures.add(f"{what}, time vs. all joined from what is kept", [a / b for a, b, _ in both], "x", at_most(0.8))
-    figures.add(f"{what}, time vs. all joined from the logs", [a / c for a, _, c in both], "x", at_most(0.3))
+    figures.add(f"{what}, time vs. all joined from what is kept", [a / b for a, b, _ in both], "x", at_most(0.6))
+    figures.add(f"{what}, time vs. all joined from the logs", [a / c for a, _, c in both], "x", at_most(0.4))

@@ -27,6 +27,8 @@ from ctr_samples.job.reporting import Silent
 from ctr_samples.job.summary import run_summary
 from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.watches.times import clocks_of, seen_on
 from ctr_samples.shards import DayOutput, Manifest, latest_manifest, open_storage
 
 DAY, NEXT = date(2019, 6, 5), date(2019, 6, 6)
@@ -301,6 +303,26 @@ def test_impressions_that_were_left_out_by_their_labels_are_joined(
     assert f"  a later run that makes labels final joins all anew: {reason}" in explain(loaded.config)
     plain = explain(load_config(write_config(tmp_path, "kept")).config)
     assert "  a later run that makes labels final takes the features of the first" in plain
+
+
+@pytest.mark.parametrize(
+    ("since", "known", "matters"),
+    [
+        ("2019-06-05 23:59:59", "2019-06-05 23:59:59.999999", True),
+        ("2019-06-05 23:59:59", "2019-06-06 00:00:00", False),
+        ("2019-06-06 00:00:00", "2019-06-05 12:00:00", False),
+        ("2019-06-02 23:59:59", "2019-06-05 12:00:00", False),
+        ("2019-06-05 12:00:00", None, False),
+    ],
+)
+def test_a_row_matters_if_it_is_true_and_known_before_the_day_ends(
+    spark: SparkSession, tmp_path: Path, since: str, known: str | None, matters: bool
+) -> None:
+    reported = {"old": "event_time: since", "new": "event_time: timestamp(since), available_time: timestamp(city)"}
+    config, day = load_config(write_config(tmp_path, "kept", **reported)).config, Day.of(DAY, "UTC")
+    rows = spark.createDataFrame([(since, "u1", known)], "since string, user string, city string")
+    (seen,) = seen_on(day, config, clocks_of(config, day, "users", "views", rows)).values()
+    assert rows.where(seen).count() == matters
 
 
 class _Warnings(Silent):
