@@ -275,7 +275,7 @@ def test_the_job_is_the_command(tmp_path: Path) -> None:
 def test_a_check_that_does_not_exist_is_refused_before_spark_starts(
     monkeypatch: pytest.MonkeyPatch, here: None
 ) -> None:
-    monkeypatch.setattr("ctr_samples.cli.generate.spark_for", None)
+    monkeypatch.setattr(sys.modules["ctr_samples.cli.generate"], "spark_for", None)
     result = call("generate", "--config", CONFIG, "--date", "2019-11-26", "--accept", "distributions")
     assert result.exit_code == 2
     assert sentence(result) == "error: There is no check 'distributions' to accept; did you mean 'distribution'?"
