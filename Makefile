@@ -32,8 +32,10 @@ simulate: setup  ## simulated logs, then their samples
 test: setup lint  ## all checks, and the tests for every change
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not slow"
 
-test-slow: setup  ## the tests that `make test` leaves out: whole demos, weeks of logs, compiling anew
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m slow
+ONLY ?=
+
+test-slow: setup  ## the tests that `make test` leaves out: weeks of logs, compiling anew; ONLY=partials takes those with such a name
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m slow -k "$(ONLY)"
 
 VERSIONS ?= 4.0.0:3.11 4.1.4:3.12 4.2.1:3.13 4.3.0:3.12 4.3.0:3.13
 
@@ -49,8 +51,6 @@ test-nightly: setup  ## the codec's property tests at full size, about an hour
 test-storage: setup  ## real servers: S3 by Ceph's gateway, HDFS; and the kill harness
 	@tools/test-servers
 	$(BIN)/python -m pytest tests/storage -rs
-
-ONLY ?=
 
 test-gate: setup  ## nights that go wrong, each refused; ONLY=zeros takes those with such a name
 	$(BIN)/python -m pytest tests/broken_days -k "$(ONLY)"
