@@ -264,7 +264,9 @@ def planned(spark: SparkSession, path: Path, anew: str = "") -> str:
     return line
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize(
+    "name", [name if name == "a late action" else pytest.param(name, marks=pytest.mark.slow) for name in CHANGES]
+)
 def test_all_is_joined_anew_after(spark: SparkSession, night: Path, name: str) -> None:
     change, reason = CHANGES[name]
     write_log(night, NEXT)
@@ -283,6 +285,7 @@ def test_all_is_joined_anew_by_another_release_or_if_asked_to(
     assert "the release is another one" in planned(spark, night / "kept.yaml")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LATER)
 def test_features_are_those_of_the_first_run_in_spite_of(spark: SparkSession, night: Path, name: str) -> None:
     LATER[name](night)

@@ -74,6 +74,7 @@ def test_histories_of_what_was_known_at_a_time_are_the_same_from_partial_results
         assert samples(spark, kept, day, known_by)[0] == samples(spark, plain, day, known_by)[0]
 
 
+@pytest.mark.slow
 def test_a_run_needs_no_log_of_the_days_whose_actions_were_kept(spark: SparkSession, tmp_path: Path) -> None:
     day = date(2019, 6, 5)
     for n in range(-4, 2):

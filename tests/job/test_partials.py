@@ -192,6 +192,7 @@ def made(spark: SparkSession, path: Path, **how: Any) -> tuple[list[bytes], str]
     return shards_of(manifest, Path(config.config.output.path)), manifest.plan[-1]
 
 
+@pytest.mark.slow
 def test_only_a_day_whose_log_changed_is_counted_again(spark: SparkSession, night: tuple[Path, list[bytes]]) -> None:
     path, before = night
     write_log(path.parent, DAY - timedelta(days=1), "UTC", seed=1, rows=90)
@@ -200,6 +201,7 @@ def test_only_a_day_whose_log_changed_is_counted_again(spark: SparkSession, nigh
     assert shards == samples(spark, write_config(path.parent, "plain", views=["item"]), DAY) != before
 
 
+@pytest.mark.slow
 def test_a_partial_result_that_was_changed_is_named_and_made_anew(
     spark: SparkSession, night: tuple[Path, list[bytes]]
 ) -> None:

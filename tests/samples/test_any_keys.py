@@ -189,6 +189,7 @@ def joined(spark: SparkSession, config: Path, watch: JoinsWatch | None = None) -
 
 @pytest.mark.parametrize("method", ["union", pytest.param("intervals", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_random_chains_of_views_agree_with_the_definition(
     spark: SparkSession, tmp_path: Path, method: str, seed: int
 ) -> None:

@@ -130,6 +130,7 @@ def as_soon_as_they_end(how: AsOf) -> Column:
         ),
     ],
 )
+@pytest.mark.slow
 def test_a_join_that_knows_too_little_or_too_much_of_the_ends_is_found(
     spark: SparkSession, with_ends: JobConfig, monkeypatch: pytest.MonkeyPatch, end: Any, view: str, found: str
 ) -> None:

@@ -223,6 +223,7 @@ def test_a_snapshot_is_known_its_delay_of_elapsed_time_after_midnight(
     assert [tuple(row) for row in micros] == [(start, start + 26 * 3_600_000_000)]
 
 
+@pytest.mark.slow
 def test_no_plan_adds_an_interval_to_a_time_or_subtracts_two_times(spark: SparkSession, tmp_path: Path) -> None:
     gatherer = gatherer_of(spark, tmp_path, "America/New_York", "2024-11-03 06:00")
     builder = SampleBuilder(gatherer.inputs)

@@ -231,7 +231,7 @@ def explained(
 
 
 @pytest.mark.parametrize("chunk", [2, *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in (1, 3, 128))])
-@pytest.mark.parametrize("by_request", [False, True])
+@pytest.mark.parametrize("by_request", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_random_logs_agree_with_the_definition(frame: Frame, chunk: int, by_request: bool) -> None:
     rng = random.Random(20190605)
     start = datetime(2019, 6, 5, tzinfo=UTC)

@@ -16,7 +16,7 @@ import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,9 @@ ALL = os.environ.get("CRASH_POINTS") == "all"
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
 
 
-def scenarios(*representative: str) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("scenario", [*SCENARIOS] if ALL else representative)
+def scenarios(*representative: str, slow: Sequence[str] = ()) -> pytest.MarkDecorator:
+    more = [pytest.param(name, marks=pytest.mark.slow) for name in slow]
+    return pytest.mark.parametrize("scenario", [*SCENARIOS] if ALL else [*representative, *more])
 
 
 class Publisher:
@@ -121,7 +122,7 @@ def die_everywhere(publisher: Publisher, name: str, fresh: Callable[[], str], ch
     return calls
 
 
-@scenarios("day again", "overwrite", "overwrite partitions", "partial", "damaged partial", "old partial")
+@scenarios("overwrite", "partial", slow=("day again", "overwrite partitions", "damaged partial", "old partial"))
 def test_dying_after_any_system_call_leaves_the_old_or_the_new(
     publisher: Publisher, scenario: str, fresh: Callable[[], str]
 ) -> None:
@@ -171,7 +172,7 @@ def modes_of_directories(root: Path) -> set[int]:
     return {stat.S_IMODE(place.stat().st_mode) for place in directories if not place.name.startswith(".")}
 
 
-@scenarios("first day", "partial")
+@scenarios("partial", slow=("first day",))
 def test_dying_after_any_request_leaves_the_old_or_the_new(
     publisher: Publisher, scenario: str, fresh_bucket: Callable[[], str]
 ) -> None:
@@ -211,7 +212,7 @@ def open_files_below(place: str) -> list[str]:
     return [target for target in targets if target.startswith(f"{place}/")]
 
 
-@scenarios("day again", "partial", "damaged partial")
+@scenarios("partial", slow=("day again", "damaged partial"))
 def test_a_system_call_that_fails_is_an_expected_error_and_leaves_the_old_or_the_new(
     scenario: str, fresh: Callable[[], str]
 ) -> None:

@@ -214,7 +214,7 @@ def test_the_job_refuses_a_foreign_directory_in_one_sentence(tmp_path: Path) -> 
     done = job("--out", str(tmp_path))
     assert done.returncode == 2
     assert done.stderr == (
-        f"Error: {tmp_path} is not empty and does not hold a simulation; choose another directory, or replace its "
+        f"error: {tmp_path} is not empty and does not hold a simulation; choose another directory, or replace its "
         "user_action, user_profile, article_vector, article_profile, channels, truth with --force.\n"
     )
 

@@ -115,7 +115,7 @@ def test_the_job_spoils_the_last_day(sound: Path, tmp_path: Path) -> None:
 def test_the_job_refuses_another_way_before_it_writes(tmp_path: Path) -> None:
     run = job("--out", str(tmp_path / "out"), "--broken", "fog")
     assert (run.returncode, run.stdout) == (2, "")
-    assert run.stderr.startswith("Error: Unknown way to break a night: 'fog'")
+    assert run.stderr.startswith("error: Unknown way to break a night: 'fog'")
     assert not (tmp_path / "out").exists()
 
 

@@ -159,6 +159,7 @@ def test_files_that_go_after_planning_are_skipped_by_an_option_of_their_own(
             list(reader.read(task))
 
 
+@pytest.mark.slow
 def test_the_session_may_say_that_corrupt_files_are_skipped(tfrecord: SparkSession, lake: Path) -> None:
     frame = tfrecord.read.format("tfrecord").schema("id bigint").load(str(lake))
     tfrecord.conf.set("spark.sql.files.ignoreCorruptFiles", "true")

@@ -64,6 +64,7 @@ def test_small_files_are_read_in_as_many_tasks_as_by_sparks_own_sources(
     assert [row.id for row in rows] == list(range(40))
 
 
+@pytest.mark.slow
 def test_the_options_of_a_read_win_over_the_session(tfrecord: SparkSession, small_files: Path) -> None:
     reader = tfrecord.read.format("tfrecord").schema("id int").option("openCostInBytes", "1MiB")
     assert reader.option("maxPartitionBytes", "4 MiB").load(str(small_files)).rdd.getNumPartitions() == 10

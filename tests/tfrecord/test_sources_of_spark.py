@@ -134,6 +134,7 @@ def test_a_stream_reads_each_file_of_others_once_also_after_a_restart(tfrecord: 
     assert batches_of(tfrecord, lake, checkpoint) == [[4]]
 
 
+@pytest.mark.slow
 def test_a_stream_takes_at_most_the_files_of_a_trigger(tfrecord: SparkSession, tmp_path: Path) -> None:
     for number in (1, 2, 3):
         tensorflow_writes(tmp_path / f"lake/{number}", example(id=[number]))
@@ -141,6 +142,7 @@ def test_a_stream_takes_at_most_the_files_of_a_trigger(tfrecord: SparkSession, t
     assert rows == [[1, 2], [3]]
 
 
+@pytest.mark.slow
 def test_a_stream_reads_what_a_table_gains_and_nothing_that_no_manifest_names(
     tfrecord: SparkSession, table: str, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.writing import ReceiptMessage
 
 
+@pytest.mark.slow
 def test_a_batch_that_spark_runs_again_after_a_crash_is_published_once(
     tfrecord: SparkSession, tmp_path: Path, read: Callable[..., list[dict[str, Any]]]
 ) -> None:

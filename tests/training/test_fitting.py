@@ -55,6 +55,7 @@ def test_a_logistic_regression_beats_the_constant_on_both_splits(samples: Path) 
     assert "WARNING" not in text
 
 
+@pytest.mark.slow
 def test_the_next_day_is_scored_as_a_whole_and_by_slice(two_days: Path) -> None:
     report = fitted(two_days, by="name", epochs=1)
     assert {name: scores.samples for name, scores in report.splits.items()} == {"train": 400, "eval": 100, NEXT: 500}
@@ -169,6 +170,7 @@ def test_checkpoints_of_another_training_are_refused_and_damaged_ones_named(samp
         fitted(samples, checkpoints=str(kept), epochs=3)
 
 
+@pytest.mark.slow
 def test_a_loss_that_was_still_falling_is_told(samples: Path) -> None:
     short, long = fitted(samples, epochs=2), fitted(samples, epochs=1)
     assert len(short.losses) == 2
