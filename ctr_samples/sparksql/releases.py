@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 import pyspark.errors.utils
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
@@ -22,6 +23,9 @@ _MAX_BY_TAKES_K = "k" in inspect.signature(F.max_by).parameters  # since Spark 4
 MOST_SAMPLED = 1_000_000 if _MAX_BY_TAKES_K else 16
 """Rows that a sample can have; before Spark 4.2 one of each of so many groups."""
 
+
+COUNTS_WITHOUT_COLUMNS = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 1)
+"""Spark 4.0 takes batches without columns for batches without rows."""
 
 _CALL_SITES = "_enable_debugging_cache"  # since Spark 4.1: whether call sites are remembered; None: not yet asked
 _SWITCH = threading.Lock()

@@ -12,7 +12,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from ctr_samples.errors import UsageError
+from ctr_samples.errors import InputError, UsageError
+from ctr_samples.sparksql.releases import COUNTS_WITHOUT_COLUMNS
 from ctr_samples.sparksql.workers import freeze_imports
 from ctr_samples.tfrecord.catalog import find
 from ctr_samples.tfrecord.inference import schema_for
@@ -38,6 +39,10 @@ class TfrecordSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Runs once for each query, while it is planned."""
+        if not schema.fields and not COUNTS_WITHOUT_COLUMNS:
+            raise InputError(
+                "Spark 4.0 loses rows without columns; expected a schema with a column. Name at least one."
+            )
         options = parse_options(self.options)
         return TfrecordReader(find(options), schema, options, self.packing)
 

@@ -70,7 +70,9 @@ def test_each_way_changes_the_day_and_neither_the_log_before_nor_the_truth(
     assert [path for path in changed if path.startswith(("truth", "user_action/dt=2019-06-04"))] == []
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=[] if way == "no_clicks_at_all" else pytest.mark.slow) for way in WAYS]
+)
 def test_one_way_always_leaves_the_same_files(logs: Path, tmp_path: Path, way: str) -> None:
     again = Path(shutil.copytree(logs, tmp_path / "again"))
     for root in (logs, again):
