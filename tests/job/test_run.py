@@ -185,6 +185,7 @@ def test_the_same_inputs_and_config_are_published_once(spark: SparkSession, tues
     assert again.manifest.run_id == manifest.run_id
 
 
+@pytest.mark.slow
 def test_a_forced_run_publishes_the_next_generation_with_the_same_bytes(
     spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path
 ) -> None:

@@ -32,7 +32,6 @@ CHANGES = {
 """The instants (UTC) at which the clocks go back and forward."""
 
 EACH = [(zone, change) for zone, both in CHANGES.items() for change in both]
-SOME = [pytest.param(*one, marks=() if one == EACH[0] else pytest.mark.slow) for one in EACH]
 
 CONFIG = """
 name: clocks
@@ -152,7 +151,8 @@ def samples_of(gatherer: Gatherer, change: str) -> dict[tuple[str, float], Mappi
     }
 
 
-@pytest.mark.parametrize(("zone", "change"), SOME)
+@pytest.mark.parametrize(("zone", "change"), EACH)
+@pytest.mark.slow
 def test_a_sample_is_the_same_whether_the_clocks_change_or_not(
     spark: SparkSession, tmp_path: Path, zone: str, change: str
 ) -> None:

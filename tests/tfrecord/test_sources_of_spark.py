@@ -124,6 +124,7 @@ def batches_of(spark: SparkSession, path: Path, checkpoint: Path, **options: Any
     return batches
 
 
+@pytest.mark.slow
 def test_a_stream_reads_each_file_of_others_once_also_after_a_restart(tfrecord: SparkSession, tmp_path: Path) -> None:
     lake, checkpoint = tmp_path / "lake", tmp_path / "checkpoint"
     for number in (1, 2, 3):

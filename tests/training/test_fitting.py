@@ -152,6 +152,7 @@ def test_a_record_that_is_damaged_ends_the_training_with_the_sentence_that_says_
         fitted(tmp_path)
 
 
+@pytest.mark.slow
 def test_checkpoints_of_another_training_are_refused_and_damaged_ones_named(samples: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     first = fitted(samples, checkpoints=str(kept), epochs=1)
