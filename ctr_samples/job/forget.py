@@ -75,9 +75,7 @@ def forget(storage: Storage, day: Period, key: str, values: Sequence[str], reten
         receipts, measures = zip(*threads.map(written, _partitions(manifest.shards)), strict=True)
     shards = tuple(shard for receipt in receipts for shard in receipt.shards)
     check_shards(storage, shards)
-    for name, text in _texts_beside(storage, manifest).items():
-        with storage.new_file(f"{run.directory}/{name}") as file:
-            file.write(text)
+    run.write(_texts_beside(storage, manifest))
     made = replace(
         _without(manifest, shards),
         generation=output.generation,
@@ -137,12 +135,12 @@ def _wanted(contract: ExampleContract, manifest: Manifest) -> Wanted:
     return Wanted(contract, next(iter(flags), None), key=key, tasks=len({shard.partition for shard in manifest.shards}))
 
 
-def _texts_beside(storage: Storage, manifest: Manifest) -> dict[str, bytes]:
+def _texts_beside(storage: Storage, manifest: Manifest) -> dict[str, str]:
     """The contract, the schema and the vocabularies, by name; no sample is in them."""
     directory = f"{run_directory(manifest.day, manifest.made_by)}/"
     names = [file.path.removeprefix(directory) for file in storage.files(directory.rstrip("/"))]
     return {
-        name: storage.read(f"{directory}{name}")
+        name: storage.read(f"{directory}{name}").decode()
         for name in names
         if name in (CONTRACT, SCHEMA) or name.startswith(f"{VOCABULARIES}/")
     }

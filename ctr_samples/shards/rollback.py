@@ -25,7 +25,8 @@ def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) 
     if to in numbers[-1:]:
         raise UsageError(f"Readers already see generation {to} of {day}; choose an earlier one.")
     earlier = require_generation(storage, day, to)
-    _check_forgotten(storage, day, numbers[-1], earlier)
+    current = _readable(storage, day, numbers[-1])
+    _check_forgotten(current, earlier)
     remedy = f"so generation {to} cannot be restored. Choose another one, or run the day again"
     check_shards(storage, earlier.shards, remedy)
     number = generations.following(numbers[-1], storage.locate(manifests_directory(day)))
@@ -33,7 +34,7 @@ def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) 
         earlier,
         generation=number,
         run_id=run_id(now, token),
-        parent=_run_of(storage, day, numbers[-1]),
+        parent=current.run_id if current else None,
         created_at=now.isoformat(timespec="seconds"),
         rollback=Rollback(to, earlier.made_by),
     )
@@ -45,21 +46,17 @@ def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) 
     return made
 
 
-def _check_forgotten(storage: Storage, day: Period, newest: int, earlier: Manifest) -> None:
-    """UsageError for a generation that still has the samples of users that a later one was published without."""
-    try:
-        current = read_manifest(storage, day, newest)
-    except DamagedFile:
-        return
-    if current.forgotten > earlier.forgotten:
+def _check_forgotten(current: Manifest | None, earlier: Manifest) -> None:
+    """UsageError for a generation that still has the samples of users that the current one was published without."""
+    if current is not None and current.forgotten > earlier.forgotten:
         raise UsageError(
-            f"Generation {earlier.generation} of {day} still has {current.forgotten - earlier.forgotten:,} sample(s) of users "
-            "who are to be forgotten. Run the day again from logs without them."
+            f"Generation {earlier.generation} of {earlier.run_date} still has {current.forgotten - earlier.forgotten:,} "
+            "sample(s) of users who are to be forgotten. Run the day again from logs without them."
         )
 
 
-def _run_of(storage: Storage, day: Period, generation: int) -> str | None:
+def _readable(storage: Storage, day: Period, generation: int) -> Manifest | None:
     try:
-        return read_manifest(storage, day, generation).run_id
+        return read_manifest(storage, day, generation)
     except DamagedFile:
         return None

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo
 
 from ctr_samples import __version__
 from ctr_samples.config import CatalogSource, DatabaseSource, JobConfig, Source
@@ -55,9 +54,7 @@ class Lineage:
         from openlineage.client.uuid import generate_new_uuid
 
         self._runs[day] = str(generate_new_uuid())
-        self._send(
-            day, RunState.START, {}, [_input(name, source, {}) for name, source in self.config.sources.items()], []
-        )
+        self._send(day, RunState.START, {}, self._inputs({}), [])
 
     def ended(self, outcome: DayOutcome) -> None:
         """What became of it: the versions of what was read, and the manifest that readers see."""
@@ -67,10 +64,7 @@ class Lineage:
         if outcome.day not in self._runs:
             return
         manifest = outcome.manifest
-        inputs = [
-            _input(name, source, manifest.inputs.get(name, {}) if manifest else {})
-            for name, source in self.config.sources.items()
-        ]
+        inputs = self._inputs(manifest.inputs if manifest else {})
         if manifest is not None:
             self._send(outcome.day, RunState.COMPLETE, {}, inputs, [_output(self.config, manifest)])
         elif outcome.error is None:
@@ -78,6 +72,10 @@ class Lineage:
         else:
             error = error_message_run.ErrorMessageRunFacet(masked(str(outcome.error)), "python")
             self._send(outcome.day, RunState.FAIL, {"errorMessage": error}, inputs, [])
+
+    def _inputs(self, facts: Mapping[str, Mapping[str, Any]]) -> list[InputDataset]:
+        """All sources; ``facts`` are what a manifest says of each."""
+        return [_input(name, source, facts.get(name, {})) for name, source in self.config.sources.items()]
 
     def _send(
         self,
@@ -90,7 +88,7 @@ class Lineage:
         from openlineage.client.event_v2 import Job, Run, RunEvent
         from openlineage.client.facet_v2 import nominal_time_run
 
-        span = span_of(day, ZoneInfo(self.config.timezone).key)
+        span = span_of(day, self.config.timezone)
         nominal = {} if span is None else {"nominalTime": nominal_time_run.NominalTimeRunFacet(*map(_instant, span))}
         self.client.emit(
             RunEvent(

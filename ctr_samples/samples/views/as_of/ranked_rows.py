@@ -90,9 +90,8 @@ def rank_of(features: DataFrame) -> Column:
         return _rank(seen_from, seen_from, F.lit(None).cast("bigint"), F.lit(0).cast("bigint"))
     sequence = F.col(SEQUENCE) if SEQUENCE in features.columns else F.lit(None).cast("bigint")
     content = content_of(features.schema[PAYLOAD].dataType)
-    if (
-        GONE in features.columns
-    ):  # of rows that nothing else tells apart, a tombstone loses: an update ends a row and begins one
+    if GONE in features.columns:
+        # Of rows that nothing else tells apart a tombstone loses: an update ends a row and begins one.
         content = F.when(F.col(GONE), F.lit(_LEAST)).otherwise(content)
     return _rank(F.col(EVENT_TIME), F.col(AVAILABLE_TIME), sequence, content)
 
