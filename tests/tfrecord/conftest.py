@@ -53,9 +53,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason="needs Spark 4.1"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def tfrecord(spark: SparkSession) -> SparkSession:
-    """The session of all tests, which knows the format."""
+    """The session of all tests, which knows the format; a test before may have left another one active."""
     ctr_samples.register(spark)
     return spark
 
