@@ -61,7 +61,7 @@ LIBRARIES = {
     "hdfs_native": {"shards/storage/hdfs"},
     "PIL": {"converters/images/image_checks"},
     "datasketches": {"quality/measure/numbers"},
-    "jinja2": {"quality/report/page"},
+    "jinja2": {"quality/html"},
     "openlineage": {"telemetry/lineage"},
 }
 """Heavy libraries and the only places that may import them."""

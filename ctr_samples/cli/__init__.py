@@ -8,6 +8,7 @@ preview.py    preview
 status.py     status
 state.py      state
 train.py      train
+trends.py     trends
 simulate.py   simulate
 images.py     images
 libsvm.py     libsvm

@@ -21,6 +21,7 @@ from ctr_samples.cli.simulate import simulate
 from ctr_samples.cli.state import state
 from ctr_samples.cli.status import status
 from ctr_samples.cli.train import train
+from ctr_samples.cli.trends import trends
 from ctr_samples.terminal import say
 
 _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
@@ -30,6 +31,7 @@ _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "Look at samples": {
         "report": report,
         "compare": compare,
+        "trends": trends,
         "explain": explain,
         "show": show,
         "verify": verify,

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from ctr_samples.cli.messages import Debug, errors_in_words, print_error
 from ctr_samples.config import CatalogSource, JobConfig, LoadedConfig, explain, load_config
-from ctr_samples.errors import UsageError
+from ctr_samples.errors import CtrSamplesError, UsageError
 from ctr_samples.job.progress import RunProgress
 from ctr_samples.terminal import say, stderr_console
 
@@ -102,12 +102,33 @@ def generate(
         summary = Console(quiet=True) if log_json else console
         days = _periods(loaded.config, date, first, last)
         known = None if known_by is None else instant("--known-by", known_by, ZoneInfo(loaded.config.timezone))
-        if first is None:
-            _generate_day(loaded, days[0], force, accept or (), known, as_of_generation, told, summary)
-        elif as_of_generation is not None:
+        if first is not None and as_of_generation is not None:
             raise UsageError("`--as-of-generation` is for one `--date`: each day has generations of its own.")
-        else:
-            _generate_days(loaded, days, force, accept or (), known, keep_going, parallel, told, summary, debug)
+        with _trends_afterwards(loaded.config, console):
+            if first is None:
+                _generate_day(loaded, days[0], force, accept or (), known, as_of_generation, told, summary)
+            else:
+                _generate_days(loaded, days, force, accept or (), known, keep_going, parallel, told, summary, debug)
+
+
+@contextmanager
+def _trends_afterwards(config: JobConfig, console: Console) -> Iterator[None]:
+    """A block behind which the page about many days is written anew, if the configuration asks for it, whatever the verdict.
+
+    What keeps it from being written is a warning.
+    """
+    try:
+        yield
+    finally:
+        if config.trends is not None:
+            from ctr_samples.job.trends import trends_page, write_page
+            from ctr_samples.shards import open_storage
+
+            try:
+                storage = open_storage(config.output.path)
+                write_page(storage, trends_page(storage, None, None, config.trends))
+            except CtrSamplesError as error:
+                console.print(f"warning: The page about many days was not written: {error}", soft_wrap=True)
 
 
 def _listeners(

@@ -56,7 +56,7 @@ def report(
         say(page)
         for day, refused in () if generation is not None else _later(storage, manifest, of_its_day=date is not None):
             console.print(f"A later run of {day} was not published; its report is {refused}", soft_wrap=True)
-        if open_ and not _opened(page):
+        if open_ and not opened(page):
             console.print("No browser could be opened here; open the file above yourself.")
 
 
@@ -222,7 +222,7 @@ def _unpublished(storage: Storage, day: Period, after: str) -> str | None:
     return run and storage.locate(_path(day, run, REPORT))
 
 
-def _opened(page: str) -> bool:
+def opened(page: str) -> bool:
     """Whether a browser took the page; only a local file can be opened."""
     if not Path(page).is_file():
         raise UsageError(f"--open needs a local file; {page} is not one. Copy it here, then open it.")

@@ -48,6 +48,13 @@ class JobConfig(Model):
         "Changes no byte of the samples.",
     )
     quality: Quality = Field(Quality(), description="How much a day may differ from earlier ones.")
+    trends: int | None = Field(
+        None,
+        ge=1,
+        le=2000,
+        description="How many of the newest days `_trends.html` shows, a page in the output directory that each `generate` "
+        "writes anew. Without it there is none.",
+    )
 
     @field_validator("timezone")
     @classmethod

@@ -13,6 +13,7 @@ flips.py            labels that changed since the generation before
 fit.py              the next version of vocabularies, moments and quantiles
 many_days.py        many days in one session, judged and published in order
 day_status.py       how each day stands; staleness.py says what changed since it was published
+trends.py           the page about many days
 reporting.py        how a run reports its progress
 progress.py         progress on a terminal
 summary.py          what a run did, in a few lines; days_table.py has a line for each of many days

@@ -341,7 +341,7 @@ def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
 
 
 NOT_IN_THE_BYTES = ("path", "retention", "ids", "ids_salt")
-"""Keys of ``output`` that change no byte of the samples; neither does ``quality``, which only refuses."""
+"""Keys of ``output`` that change no byte of the samples; neither do ``quality``, ``state`` and ``trends``."""
 
 
 def run_fingerprint(
@@ -359,7 +359,7 @@ def run_fingerprint(
         files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
     if None in files.values():
         return ""
-    config = inputs.config.model_dump(mode="json", by_alias=True, exclude={"quality", "state"})
+    config = inputs.config.model_dump(mode="json", by_alias=True, exclude={"quality", "state", "trends"})
     config["output"] = {key: value for key, value in config["output"].items() if key not in NOT_IN_THE_BYTES}
     fitted = contract.state and contract.state["fingerprint"]
     parts = [config, run_date.isoformat(), contract.fingerprint, fitted, files, mature, __version__]

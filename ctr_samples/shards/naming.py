@@ -7,6 +7,7 @@
        data/<run id>/contract.json, metrics.json, report.html
        manifests/00000001.json
        _SUCCESS
+    _trends.html
 
 A directory of an hour is ``dt=2019-06-05/hour=07``, that of a whole log ``all``.
 """
@@ -26,6 +27,8 @@ Compression = Literal["none", "gzip", "zlib"]
 MANIFESTS_OF_TABLE = "_manifests"
 """The directory of a table's manifests: readers that list directories skip names that begin with an underscore."""
 METRICS, REPORT, STATISTICS = "metrics.json", "report.html", "statistics.pbtxt"
+TRENDS = "_trends.html"
+"""The page about all days, right below the output directory."""
 CONTRACT, SCHEMA, VOCABULARIES = "contract.json", "schema.pbtxt", "vocabularies"
 """Files that a run writes next to its shards, and a directory."""
 SUFFIXES = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from day_documents import manifest, metrics
-from headless_browser import CHROMIUM, Browser, browser
+from headless_browser import CHROMIUM, LOW_CONTRAST, Browser, browser
 
 from ctr_samples.quality.report import render
 
@@ -39,33 +39,6 @@ def test_the_page_is_alone_and_fits(tab: Browser, page: Path, width: int, dark: 
     assert tab.complaints == []
     assert tab.value("document.documentElement.scrollWidth") <= width
     assert tab.value("document.querySelector('.plotted svg').getBoundingClientRect().height") > 100
-
-
-LOW_CONTRAST = """
-(() => {
-  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-  const rgb = (css) => {
-    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = css; canvas.fillRect(0, 0, 1, 1);
-    return [...canvas.getImageData(0, 0, 1, 1).data];
-  };
-  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
-    .map((c) => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-  const ground = (e) => {
-    for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c[3] === 255) return c; }
-    return [255, 255, 255, 255];
-  };
-  const low = [];
-  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const e = walker.currentNode.parentElement;
-    if (!walker.currentNode.data.trim() || e.closest("script, style, svg")) continue;
-    const [a, b] = [light(rgb(getComputedStyle(e).color)), light(ground(e))].sort((x, y) => y - x);
-    if ((a + 0.05) / (b + 0.05) < 4.5) low.push(`${e.className} ${walker.currentNode.data.trim().slice(0, 30)}`);
-  }
-  return low.join("; ");
-})()
-"""
 
 
 @pytest.mark.parametrize("dark", [False, True])

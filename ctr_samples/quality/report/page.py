@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import calendar
-import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
-from importlib.resources import files
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 
 from ctr_samples.periods import moment_of
+from ctr_samples.quality.html import filled
 from ctr_samples.quality.metrics import Generation, Measured, Metrics
 from ctr_samples.quality.report import clicks, features, flow, labels, origin, shards, verdict
 from ctr_samples.quality.report.manifest_view import Run
@@ -34,10 +28,6 @@ class Room:
 
 _ROOMS = (Room(100, 500), Room(40, 200), Room(10, 50), Room(0, 10))
 """Tried in turn until the page is small enough."""
-
-
-_TURNING = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
-"""Characters that turn the direction of what follows: a value could make a sentence read as another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,60 +56,31 @@ def render(metrics: Metrics, run: Run, reference: Measured | None = None, *, tit
 def _page(metrics: Metrics, run: Run, reference: Measured | None, title: str | None, room: Room) -> str:
     judged = verdict.verdict_of(metrics, room.rows)
     before = reference.features if reference else {}
-    html = (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            title=shown(title, 200) if title else f"{shown(metrics.name)} {metrics.run_date}",
-            subtitle=tuple(_subtitle(metrics, reference)),
-            compared=_named(reference.named) if reference else "",
-            references=tuple(_references(metrics)),
-            facts=tuple(_facts(metrics, reference)),
-            verdict=judged,
-            flow=flow.flow_of(metrics, reference, room.rows),
-            clicks=clicks.clicks_of(metrics, reference),
-            features=features.features_of(metrics, before, judged.standings, drawn=room.drawn, rows=room.rows),
-            labels=labels.labels_of(metrics.labels, room.rows),
-            actions=labels.actions_of(run, room.rows),
-            immature=labels.maturity(metrics),
-            users=labels.users_of(metrics.users, min(room.rows, 20)),
-            users_in_words=labels.users_in_words(metrics.users),
-            repeats=labels.repeats_of(metrics),
-            views=labels.views_of(metrics, reference, room.rows),
-            shards=shards.shards_of(metrics.shards, run.shards, room.rows),
-            origin=origin.origin_of(metrics, run, room.rows),
-            **_inlined(),
-        )
+    return filled(
+        "page.html.j2",
+        ("page.css",),
+        "page.js",
+        {
+            "title": shown(title, 200) if title else f"{shown(metrics.name)} {metrics.run_date}",
+            "subtitle": tuple(_subtitle(metrics, reference)),
+            "compared": _named(reference.named) if reference else "",
+            "references": tuple(_references(metrics)),
+            "facts": tuple(_facts(metrics, reference)),
+            "verdict": judged,
+            "flow": flow.flow_of(metrics, reference, room.rows),
+            "clicks": clicks.clicks_of(metrics, reference),
+            "features": features.features_of(metrics, before, judged.standings, drawn=room.drawn, rows=room.rows),
+            "labels": labels.labels_of(metrics.labels, room.rows),
+            "actions": labels.actions_of(run, room.rows),
+            "immature": labels.maturity(metrics),
+            "users": labels.users_of(metrics.users, min(room.rows, 20)),
+            "users_in_words": labels.users_in_words(metrics.users),
+            "repeats": labels.repeats_of(metrics),
+            "views": labels.views_of(metrics, reference, room.rows),
+            "shards": shards.shards_of(metrics.shards, run.shards, room.rows),
+            "origin": origin.origin_of(metrics, run, room.rows),
+        },
     )
-    visible = html.translate(_TURNING)
-    return visible.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair from the data is no letter
-
-
-@cache
-def _environment() -> Environment:
-    """StrictUndefined: a template that uses an undefined name is a bug, not a blank."""
-    return Environment(
-        loader=PackageLoader("ctr_samples.quality.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-
-
-@cache
-def _inlined() -> Mapping[str, Markup]:
-    """Style and script, and a policy that lets the browser use these two and nothing else."""
-    folder = files("ctr_samples.quality.report") / "templates"
-    style, script = ((folder / name).read_text("utf-8") for name in ("page.css", "page.js"))
-    policy = (
-        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
-    )
-    return {"style": Markup(style), "script": Markup(script), "policy": Markup(policy)}  # noqa: S704  our own files
-
-
-def _hash(source: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"
 
 
 def _subtitle(metrics: Metrics, reference: Measured | None) -> Iterator[str]:

@@ -1,0 +1,58 @@
+"""``ctr-samples trends``: one page over many days. No Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctr_samples.cli.generate import FirstDay, LastDay
+from ctr_samples.cli.messages import Debug, errors_in_words
+from ctr_samples.cli.report import SampleSet, opened
+from ctr_samples.errors import UsageError
+from ctr_samples.terminal import say, stderr_console
+
+if TYPE_CHECKING:
+    from ctr_samples.shards import Storage
+
+
+def trends(
+    output: SampleSet,
+    first: FirstDay = None,
+    last: LastDay = None,
+    days: Annotated[int, typer.Option("--days", min=1, max=2000, help="Show at most the newest of them.")] = 400,
+    file: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Where to write the page; default: _trends.html in the sample set."),
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Write one page about many days: volume, rates, views, drift of each feature, verdicts and runs. Prints its path."""
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        from ctr_samples.job.trends import trends_page, write_page
+        from ctr_samples.periods import parse_period
+        from ctr_samples.shards import open_storage
+
+        storage = open_storage(output)
+        begin, end = (None if text is None else parse_period(text) for text in (first, last))
+        if file is None:
+            place = write_page(storage, trends_page(storage, begin, end, days))
+        else:
+            page = trends_page(storage, begin, end, days, root=_root_of(storage))
+            try:
+                file.write_text(page, "utf-8")
+            except OSError as error:
+                raise UsageError(f"Cannot write {file}: {error.strerror}. Give another --output.") from None
+            place = str(file)
+        say(place)
+        if open_ and not opened(place):
+            console.print("No browser could be opened here; open the file above yourself.")
+
+
+def _root_of(storage: Storage) -> str:
+    """The address of a sample set for a page that lies elsewhere."""
+    place = Path(storage.locate("dt=").removesuffix("dt="))
+    return f"{place.absolute().as_uri()}/" if place.is_dir() else storage.locate("dt=").removesuffix("dt=")

@@ -1,0 +1,91 @@
+"""The page about many days of a sample set, from what their runs left beside the samples. Needs no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from ctr_samples.errors import DamagedFile, InputError, StorageError
+from ctr_samples.job.day_status import DayStatus, statuses
+from ctr_samples.job.gate import metrics_of_run, read_metrics
+from ctr_samples.periods import Period
+from ctr_samples.quality.metrics import Finding, Metrics
+from ctr_samples.quality.trends import DayPoint, Standing, figures_of, render
+from ctr_samples.shards import Manifest, Storage, days_of
+from ctr_samples.shards.naming import REPORT, TRENDS, run_directory
+from ctr_samples.shards.refused import refused_run
+
+MOST_DAYS = 400
+_AT_ONCE = 8
+
+
+def trends_page(
+    storage: Storage, first: Period | None, last: Period | None, newest: int = MOST_DAYS, *, root: str = ""
+) -> str:
+    """The page about the days from ``first`` to ``last``, or the ``newest`` ones. InputError where there are no samples.
+
+    ``root`` leads from where the page will be to the sample set; by default it will lie in it. A day whose metrics cannot be
+    read is shown without figures.
+    """
+    directories = days_of(storage)
+    if first is None and len(directories) > newest:
+        first = directories[-newest]
+    with ThreadPoolExecutor(_AT_ONCE, "metrics") as threads:
+        points = list(threads.map(partial(_point, storage, root), _newest(storage, first, last, newest)))
+    names = [name for name, _ in points if name]
+    return render(names[-1] if names else "samples", [point for _, point in points])
+
+
+def write_page(storage: Storage, page: str) -> str:
+    """Write a page into the sample set, in place of an earlier one; returns its address."""
+    with storage.new_file(TRENDS) as file:
+        file.write(page.encode())
+    return storage.locate(TRENDS)
+
+
+def _newest(storage: Storage, first: Period | None, last: Period | None, newest: int) -> Iterator[DayStatus]:
+    days = list(statuses(storage, first, last))
+    if not days:
+        raise InputError(f"{storage.url} holds no samples of these days; give other days with --from and --to.")
+    yield from days[-newest:]
+
+
+def _point(storage: Storage, root: str, day: DayStatus) -> tuple[str, DayPoint]:
+    """The name of the sample set as the day has it, and the day as the page shows it."""
+    if day.manifest is not None:
+        return _published(storage, root, day, day.manifest)
+    refused = refused_run(storage, day.day, "") if day.refused else None
+    if refused is not None:
+        name, findings = "", tuple[Finding, ...]()
+        try:
+            metrics = metrics_of_run(storage, day.day, refused)
+            name, findings = metrics.name, _not_passed(metrics)
+        except (FileNotFoundError, StorageError, DamagedFile):
+            pass
+        page = f"{root}{run_directory(day.day, refused)}/{REPORT}"
+        return name, DayPoint(str(day.day), "refused", day.sentence, page, findings=findings)
+    return "", DayPoint(str(day.day), "damaged" if day.damage else "missing", day.sentence)
+
+
+def _published(storage: Storage, root: str, day: DayStatus, manifest: Manifest) -> tuple[str, DayPoint]:
+    try:
+        metrics = read_metrics(storage, manifest)
+    except (FileNotFoundError, StorageError, DamagedFile) as error:
+        note = f"{day.sentence}, without metrics: {error}"
+        return manifest.name, DayPoint(str(day.day), "passed", note, generation=manifest.generation)
+    standing: Standing = metrics.verdict
+    return manifest.name, DayPoint(
+        str(day.day),
+        standing,
+        day.sentence + (f", accepted: {', '.join(metrics.accepted)}" if metrics.accepted else ""),
+        f"{root}{run_directory(day.day, manifest.made_by)}/{REPORT}",
+        manifest.generation,
+        figures_of(metrics, manifest),
+        _not_passed(metrics),
+        frozenset(name for name, label in metrics.labels.items() if label.binary),
+    )
+
+
+def _not_passed(metrics: Metrics) -> tuple[Finding, ...]:
+    return tuple(finding for finding in metrics.checks if finding.standing != "passed")

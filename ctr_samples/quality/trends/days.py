@@ -1,0 +1,98 @@
+"""The figures of one day that the page follows over time. Values only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from ctr_samples.quality.drift import compared
+from ctr_samples.quality.metrics import Finding, Metrics
+from ctr_samples.quality.report.manifest_view import Run
+
+Standing = Literal["passed", "warned", "refused", "missing", "damaged"]
+Group = Literal["volume", "dropped", "rate", "orphans", "flips", "matched", "age", "missing", "drift", "run"]
+Figures = Mapping[Group, Mapping[str, float]]
+"""By group and name: shares from 0 to 1 but in ``volume`` (counts), ``age`` (seconds), ``run`` (see :func:`figures_of`) and the
+``rate`` of labels that are not 0 or 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayPoint:
+    """A day, an hour or a whole log as the page shows it.
+
+    ``page`` is the address of its report, seen from this page; ``standing`` is the verdict that readers see, or why they see
+    none. ``note`` says the status in words.
+    """
+
+    day: str
+    standing: Standing
+    note: str
+    page: str = ""
+    generation: int | None = None
+    figures: Figures = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    flags: frozenset[str] = frozenset()
+    """Labels that are 0 or 1."""
+
+    def figure(self, group: Group, name: str) -> float | None:
+        """A figure, or None where the day does not have it."""
+        return self.figures.get(group, {}).get(name)
+
+
+def figures_of(metrics: Metrics, run: Run) -> Figures:
+    """What the page shows of a published day.
+
+    ``run`` has the ``run time`` in seconds, the bytes ``written`` and ``read``, counts of ``shards`` and ``lines``, the
+    ``generation`` and the share of ``malformed lines``; what was not counted is left out.
+    """
+    whole = metrics.accounting["impressions"]
+    labels = {name: list(label.splits.values()) for name, label in metrics.labels.items()}
+    return {
+        "volume": {"impressions": whole, "samples": metrics.rows},
+        "dropped": {reason: n / whole for reason, n in metrics.dropped.items() if whole},
+        "rate": {
+            name: sum(split.sum for split in splits) / total
+            for name, splits in labels.items()
+            if (total := sum(split.count for split in splits))
+        },
+        "orphans": {name: a.orphans / a.actions for name, a in metrics.actions.items() if a.actions},
+        "flips": dict(_flips(metrics, run)),
+        "matched": {name: view["match_rate"] for name, view in metrics.views.items()},
+        "age": {name: view["age_s_median"] for name, view in metrics.views.items() if "age_s_median" in view},
+        "missing": dict(_missing(metrics)),
+        "drift": dict(metrics.drift),
+        "run": dict(_run(metrics, run)),
+    }
+
+
+def _flips(metrics: Metrics, run: Run) -> Iterator[tuple[str, float]]:
+    """The share of the samples whose label is another one than in the generation before."""
+    for name, label in run.labels.items():
+        flips = label.get("flips", {})
+        if flips and metrics.rows and "not_compared" not in flips:
+            changed = sum(flips.get(key, 0) for key in ("flipped_to_1", "flipped_to_0", "changed"))
+            yield name, changed / metrics.rows
+
+
+def _missing(metrics: Metrics) -> Iterator[tuple[str, float]]:
+    """The share of rows without a value, or with the default in its place."""
+    for name in metrics.features:
+        facts, _ = compared(metrics, None, name)
+        if facts is not None and facts.rows:
+            yield name, (facts.nulls + facts.defaults) / facts.rows
+
+
+def _run(metrics: Metrics, run: Run) -> Iterator[tuple[str, float]]:
+    yield "run time", metrics.seconds
+    yield "written", metrics.shards.bytes.total
+    yield "shards", metrics.shards.count
+    yield "generation", metrics.generation
+    for name, key in (("read", "bytes"), ("lines", "lines")):
+        counts = [source[key] for source in run.inputs.values() if source.get(key) is not None]
+        if counts:
+            yield name, sum(counts)
+    counted = [source for source in run.inputs.values() if source.get("lines") and "malformed" in source]
+    if counted:
+        whole = sum(source["lines"] for source in counted)
+        yield "malformed lines", sum(source["malformed"] for source in counted) / whole

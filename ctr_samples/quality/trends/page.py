@@ -1,0 +1,75 @@
+"""Puts the parts of the page into its template, with a bound on its size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ctr_samples.quality.html import filled
+from ctr_samples.quality.report.wording import count, plural, shown
+from ctr_samples.quality.trends.days import DayPoint
+from ctr_samples.quality.trends.parts import (
+    charts_of,
+    features_of,
+    findings_of,
+    rates_of,
+    strip_of,
+    table_of,
+)
+
+LARGEST = 3_000_000
+"""Bytes of a page: 400 days of 300 features fit."""
+
+_DRAWN = (1000, 300, 150, 50, 10, 0)
+"""How many features are drawn; tried in turn until the page is small enough."""
+
+
+def render(name: str, days: Sequence[DayPoint]) -> str:
+    """The page about the days of a sample set as HTML, in one file that loads nothing from any network. No Spark.
+
+    ``days`` are in their order, with those that are missing in between. With more features than fit into 3 MB those that
+    drifted most are drawn, and the others counted.
+    """
+    page = ""
+    for drawn in _DRAWN:
+        page = _page(name, days, drawn)
+        if len(page.encode()) < LARGEST:
+            break
+    return page
+
+
+def _page(name: str, days: Sequence[DayPoint], drawn: int) -> str:
+    features, hidden = features_of(days, drawn)
+    published = [day for day in days if day.generation is not None]
+    groups = {
+        "Volume": charts_of(days, "volume", "count") + charts_of(days, "run", "count", ["lines"]),
+        "Dropped impressions by reason": charts_of(days, "dropped", "share"),
+        "Rate or mean of each label": list(rates_of(days)),
+        "Actions without an impression": charts_of(days, "orphans", "share"),
+        "Labels changed since the generation before": charts_of(days, "flips", "share"),
+        "Samples matched by view": charts_of(days, "matched", "share"),
+        "Median age of matched rows": charts_of(days, "age", "seconds"),
+    }
+    runs = [
+        *charts_of(days, "run", "seconds", ["run time"]),
+        *charts_of(days, "run", "bytes", ["read", "written"]),
+        *charts_of(days, "run", "count", ["shards", "generation"]),
+        *charts_of(days, "run", "share", ["malformed lines"]),
+    ]
+    return filled(
+        "trends.html.j2",
+        ("page.css", "trends.css"),
+        "trends.js",
+        {
+            "title": f"{shown(name)}, {days[0].day} to {days[-1].day}" if days else shown(name),
+            "subtitle": f"{count(len(published))} of {plural(len(days), 'day')} published",
+            "first": days[0].day if days else "",
+            "last": days[-1].day if days else "",
+            "strip": strip_of(days),
+            "findings": findings_of(days, 100),
+            "groups": [(title, charts) for title, charts in groups.items() if charts],
+            "runs": runs,
+            "features": features,
+            "hidden": hidden,
+            "days": table_of(days),
+        },
+    )

@@ -1,0 +1,138 @@
+"""The parts of the page about many days, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from ctr_samples.quality.report.tables import Table, table
+from ctr_samples.quality.report.wording import count, number, plural, share, shown, size, span
+from ctr_samples.quality.trends.charts import Chart, chart
+from ctr_samples.quality.trends.days import DayPoint, Group
+
+STANDINGS = ("passed", "warned", "refused", "missing", "damaged")
+_CELL = Markup('<rect class="{}" x="{}" y="0" width="{}" height="10"/>')
+_STRIP = Markup('<svg class="strip" viewBox="0 0 {} 10" preserveAspectRatio="none" role="img" aria-label="{}">{}</svg>')
+_LINK = Markup('<a href="{}">{}</a>')
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """The verdicts of all days in one row."""
+
+    drawing: Markup
+    counts: tuple[tuple[str, str], ...]
+    """Each standing that occurs, and how many days have it."""
+
+
+def strip_of(days: Sequence[DayPoint]) -> Strip:
+    """A mark for each day, in the color of its standing."""
+    counts = {standing: sum(day.standing == standing for day in days) for standing in STANDINGS}
+    words = tuple((standing, f"{plural(n, 'day')} {standing}") for standing, n in counts.items() if n)
+    wide = 0.9 if len(days) <= 120 else 1
+    cells = Markup().join(_CELL.format(day.standing, at, wide) for at, day in enumerate(days))
+    return Strip(_STRIP.format(len(days), ", ".join(text for _, text in words), cells), words)
+
+
+def findings_of(days: Sequence[DayPoint], limit: int) -> Table:
+    """What did not pass, each check and subject once, the last seen first."""
+    seen: dict[tuple[str, str], list[DayPoint]] = {}
+    for day in days:
+        for finding in day.findings:
+            seen.setdefault((finding.check, finding.subject), []).append(day)
+    rows = []
+    for (check, subject), found in sorted(seen.items(), key=lambda item: item[1][-1].day, reverse=True):
+        last = found[-1]
+        finding = next(one for one in last.findings if (one.check, one.subject) == (check, subject))
+        rows.append(
+            (check, shown(subject), count(len(found)), _linked(last), finding.standing, shown(finding.sentence, 300))
+        )
+    titles = "<check | <of | days | <last on | <then | ~what was found"
+    return table("Checks that did not pass", titles, rows, limit)
+
+
+def names_of(days: Sequence[DayPoint], group: Group) -> list[str]:
+    """All names of a group, those of the newest days first."""
+    return list(dict.fromkeys(name for day in reversed(days) for name in day.figures.get(group, {})))
+
+
+def charts_of(days: Sequence[DayPoint], group: Group, unit: str, names: Iterable[str] | None = None) -> list[Chart]:
+    """A chart for each name of a group that was ever above 0."""
+    drawn = (
+        chart(shown(name), [day.figure(group, name) for day in days], unit)
+        for name in (names_of(days, group) if names is None else names)
+    )
+    return [one for one in drawn if one.highest > 0]
+
+
+def rates_of(days: Sequence[DayPoint]) -> Iterator[Chart]:
+    """The mean of each label: of one that is 0 or 1, the share of positives."""
+    flags = frozenset[str]().union(*(day.flags for day in days))
+    for name in names_of(days, "rate"):
+        values = [day.figure("rate", name) for day in days]
+        yield chart(shown(name), values, "share" if name in flags else "number")
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureCard:
+    """A feature: how far it drifted from day to day, and how many rows had no value of it."""
+
+    name: str
+    drift: Chart | None
+    missing: Chart | None
+    worst: str
+    """The highest drift and its day."""
+
+
+def features_of(days: Sequence[DayPoint], drawn: int) -> tuple[list[FeatureCard], int]:
+    """The features, the one with the highest drift first, then by their missing share; and how many are not drawn."""
+    names = list(dict.fromkeys([*names_of(days, "drift"), *names_of(days, "missing")]))
+    cards = sorted((_card(days, name) for name in names), key=_rank, reverse=True)
+    return cards[:drawn], max(0, len(cards) - drawn)
+
+
+def _rank(card: FeatureCard) -> tuple[float, float]:
+    return card.drift.highest if card.drift else 0.0, card.missing.highest if card.missing else 0.0
+
+
+def _card(days: Sequence[DayPoint], name: str) -> FeatureCard:
+    drift, missing = ([day.figure(group, name) for day in days] for group in ("drift", "missing"))
+    known = [(value, day.day) for value, day in zip(drift, days, strict=True) if value is not None]
+    worst = f"highest {number(max(known)[0])} on {max(known)[1]}" if known else ""
+    return FeatureCard(
+        shown(name),
+        chart(f"drift of {shown(name)}", drift, "number") if known else None,
+        chart(f"missing share of {shown(name)}", missing, "share") if any(missing) else None,
+        worst,
+    )
+
+
+def table_of(days: Sequence[DayPoint]) -> Table:
+    """All days, the newest first, each with a link to its report."""
+    flags = sorted(frozenset[str]().union(*(day.flags for day in days)))[:4]
+    titles = " | ".join(
+        ["<day", "<verdict", "generation", "samples", "dropped", *map(shown, flags), "run time", "size", "~status"]
+    )
+    return table("The newest first", titles, (_row(day, flags) for day in reversed(days)), len(days))
+
+
+def _row(day: DayPoint, flags: Sequence[str]) -> tuple[str, ...]:
+    impressions, samples = (day.figure("volume", name) for name in ("impressions", "samples"))
+    dropped = None if not impressions or samples is None else 1 - samples / impressions
+    return (
+        _linked(day),
+        day.standing,
+        count(day.generation),
+        count(samples),
+        share(dropped),
+        *(share(day.figure("rate", flag)) for flag in flags),
+        span(day.figure("run", "run time")),
+        size(day.figure("run", "written")),
+        shown(day.note, 200),
+    )
+
+
+def _linked(day: DayPoint) -> str:
+    return _LINK.format(day.page, day.day) if day.page else day.day
