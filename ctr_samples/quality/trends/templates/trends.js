@@ -6,7 +6,7 @@
   const about = document.getElementById("about");
   const shares = (v) => { const p = 100 * v; return p === 0 || p === 100 ? `${p}%` : `${p.toPrecision(p < 0.1 ? 1 : 3)}%`; };
   const units = {
-    count: (v) => Math.round(v).toLocaleString("en"),
+    count: (v) => (+v.toPrecision(3)).toLocaleString("en"),
     share: shares,
     number: (v) => (+v.toPrecision(3)).toLocaleString("en", { maximumSignificantDigits: 3 }),
     seconds: (v) => v < 60 ? `${+v.toPrecision(2)} s` : v < 3600 ? `${Math.round(v / 60)} min` : v < 172800 ? `${(v / 3600).toFixed(1)} h` : `${(v / 86400).toFixed(1)} d`,
