@@ -45,10 +45,11 @@ MAY_IMPORT = {
     "training": LEAVES | {"readers", "shards"},
     "job": LEAVES | {"codec", "config", "descriptions", "quality", "records", "samples", "shards", "sparksql"},
     "explain": LEAVES | {"config", "job", "samples", "sparksql"},
+    "starter": {"errors"},
     "telemetry": LEAVES | {"config", "job", "quality", "shards"},
     "cli": LEAVES
     | {"config", "converters", "explain", "job", "quality", "records", "samples", "shards", "shipped", "simulator"}
-    | {"sparksql", "telemetry", "terminal", "tfrecord", "training"},
+    | {"sparksql", "starter", "telemetry", "terminal", "tfrecord", "training"},
 }
 
 LIBRARIES = {

@@ -2,6 +2,7 @@
 
 app.py        all commands in one program
 generate.py   generate, config
+init.py       init
 fit.py        fit
 explain.py    explain
 preview.py    preview

@@ -13,6 +13,7 @@ from ctr_samples.cli.explain import explain
 from ctr_samples.cli.fit import fit
 from ctr_samples.cli.generate import config_command, generate
 from ctr_samples.cli.images import images
+from ctr_samples.cli.init import init
 from ctr_samples.cli.libsvm import libsvm
 from ctr_samples.cli.outputs import clean, forget, history, paths, rollback, show, verify
 from ctr_samples.cli.preview import preview
@@ -26,7 +27,7 @@ from ctr_samples.terminal import say
 
 _GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "Begin": {"demo": demo, "simulate": simulate, "where": where},
-    "Configure": {"config": config_command, "preview": preview, "fit": fit},
+    "Configure": {"init": init, "config": config_command, "preview": preview, "fit": fit},
     "Make samples": {"generate": generate, "status": status, "images": images, "libsvm": libsvm},
     "Look at samples": {
         "report": report,

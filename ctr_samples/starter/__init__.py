@@ -1,0 +1,20 @@
+"""A first configuration for some inputs: looks at samples of them, guesses, and writes each guess with its reason.
+
+::
+
+    look.py                 what a person names, as tables
+    places.py               files, directories, paths that name the day
+    text.py  columnar.py    samples of JSON lines and CSV; of Parquet, ORC and tables of the catalog
+    tables.py  times.py     a sample as columns, and how they are read as times
+    words.py                what names say
+    roles.py                which input is the log, its keys and labels; which tables hold its keys
+    features.py             what a column may become
+    draft.py                the configuration as entries with reasons
+    entries.py              entries as commented YAML
+"""
+
+from ctr_samples.starter.draft import Draft, draft
+from ctr_samples.starter.entries import as_yaml
+from ctr_samples.starter.look import look_at
+
+__all__ = ["Draft", "as_yaml", "draft", "look_at"]

@@ -1,0 +1,99 @@
+"""Samples of Parquet, ORC and the tables of a catalog, whose columns know their types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import orc, parquet
+
+from ctr_samples.starter.places import Place, some_of
+from ctr_samples.starter.tables import Column, Table
+from ctr_samples.starter.text import quoted
+
+_ROWS = 20_000
+
+
+def columnar_table(place: Place, name: str, form: str) -> Table:
+    """A sample of Parquet or ORC files: the beginning and the end."""
+    files = some_of(place.files)
+    read = _of_parquet if form == "parquet" else _of_orc
+    parts = [part for file in files for part in read(file, _ROWS // len(files))]
+    data = pa.concat_tables(parts, promote_options="permissive")
+    options = {"format": (form, ""), "path": (place.path, _days_said(place))}
+    size = sum(file.stat().st_size for file in place.files)
+    columns = columns_of(data)
+    return Table(name, options, columns, data.num_rows, size, place.days, "{date}" in place.path, place.day_column)
+
+
+def _days_said(place: Place) -> str:
+    return f"{len(place.days)} day(s) are there, {min(place.days)} to {max(place.days)}" if place.days else ""
+
+
+def _of_parquet(file: Path, rows: int) -> Iterator[pa.Table]:
+    opened = parquet.ParquetFile(file)
+    for group in sorted({0, opened.num_row_groups - 1} & set(range(opened.num_row_groups))):
+        part = opened.read_row_group(group)
+        yield from _ends(part, rows)
+
+
+def _of_orc(file: Path, rows: int) -> Iterator[pa.Table]:
+    opened = orc.ORCFile(file)
+    for stripe in sorted({0, opened.nstripes - 1} & set(range(opened.nstripes))):
+        yield from _ends(pa.Table.from_batches([opened.read_stripe(stripe)]), rows)
+
+
+def _ends(part: pa.Table, rows: int) -> Iterator[pa.Table]:
+    if part.num_rows <= rows:
+        yield part
+    else:
+        yield part.slice(0, rows // 2)
+        yield part.slice(part.num_rows - rows // 2)
+
+
+def columns_of(data: pa.Table) -> list[Column]:
+    """The columns of an Arrow table, and the fields of its structs."""
+    return [
+        column
+        for field, values in zip(data.schema, data.columns, strict=True)
+        for column in _column(field.type, values.to_pylist(), (field.name,))
+    ]
+
+
+def _column(kind: pa.DataType, values: Sequence[Any], path: tuple[str, ...]) -> Iterator[Column]:
+    if pa.types.is_struct(kind):
+        for field in kind:
+            inner = [value.get(field.name) if value is not None else None for value in values]
+            yield from _column(field.type, inner, (*path, field.name))
+        return
+    yield Column(path[-1], ".".join(map(quoted, path)), _ddl(kind), list(values))
+
+
+def _ddl(kind: pa.DataType) -> str:
+    """The name of a type in Spark."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _ddl(kind.value_type)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return f"ARRAY<{_ddl(kind.value_type)}>"
+    if types.is_map(kind):
+        return f"MAP<{_ddl(kind.key_type)}, {_ddl(kind.item_type)}>"
+    if types.is_struct(kind):
+        return "STRUCT<" + ", ".join(f"{quoted(field.name)}: {_ddl(field.type)}" for field in kind) + ">"
+    if types.is_integer(kind):
+        return "BIGINT"
+    if types.is_floating(kind):
+        return "DOUBLE"
+    if types.is_boolean(kind):
+        return "BOOLEAN"
+    if types.is_timestamp(kind):
+        return "TIMESTAMP"
+    if types.is_date(kind):
+        return "DATE"
+    if types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "BINARY"
+    return "STRING"

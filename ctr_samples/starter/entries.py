@@ -1,0 +1,93 @@
+"""A configuration as entries with reasons, and as commented YAML."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_WIDTH = 120
+_BARE = re.compile(r"[A-Za-z_/.$][\w ./()=$*+%<>-]*|\d+(ms|[smhd])", re.ASCII)
+_WORDS = {"true", "false", "null"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A key with its value, the reason for it, and what a person must still decide about it.
+
+    A value is a single one, a mapping or list that is written on one line, or a tuple of further entries.
+    """
+
+    key: str
+    value: Any
+    why: str = ""
+    todo: str = ""
+
+
+def as_yaml(entries: Sequence[Entry], indent: int = 0) -> str:
+    """The entries as lines, each with its reason as a comment."""
+    return "".join(f"{line}\n" for entry in entries for line in _lines(entry, indent))
+
+
+def todos_of(entries: Sequence[Entry], path: str = "") -> Iterator[tuple[str, str]]:
+    """What a person must decide, with the keys that it concerns."""
+    for entry in entries:
+        here = f"{path}.{entry.key}" if path else entry.key
+        if entry.todo:
+            yield here, entry.todo
+        if isinstance(entry.value, tuple):
+            yield from todos_of(entry.value, here)
+
+
+def _lines(entry: Entry, indent: int) -> Iterator[str]:
+    space, todo = " " * indent, f"TODO: {entry.todo}" if entry.todo else ""
+    why, value = re.sub(r"\s+", " ", entry.why), entry.value
+    line = f"{space}{_key(entry.key)}: {'' if isinstance(value, tuple) else _flow(value)}"
+    if isinstance(value, Mapping) and len(line) > _WIDTH:
+        value = tuple(Entry(key, one) for key, one in value.items())
+    block = isinstance(value, tuple)
+    beside = not block and why and len(line) + len(why) + 4 <= _WIDTH
+    for said in ("" if beside else why, todo):
+        yield from _comment(said, space)
+    if isinstance(value, tuple):
+        yield f"{space}{_key(entry.key)}:"
+        yield from as_yaml(value, indent + 2).splitlines()
+    elif isinstance(value, str) and len(line) > _WIDTH and not re.search(r"\s\s|^\s|\s$", value):
+        yield f"{space}{_key(entry.key)}: >-"
+        lines = textwrap.wrap(value, _WIDTH - indent - 2, break_long_words=False, break_on_hyphens=False)
+        yield from (f"{space}  {part}" for part in lines)
+    else:
+        yield f"{line}  # {why}" if beside else line
+
+
+def _comment(said: str, space: str) -> Iterator[str]:
+    yield from (f"{space}# {line}" for line in textwrap.wrap(said, _WIDTH - len(space) - 2, break_long_words=False))
+
+
+def _key(key: str) -> str:
+    return (
+        key
+        if re.fullmatch(r"\w+", key, re.ASCII) and key.lower() not in _WORDS
+        else json.dumps(key, ensure_ascii=False)
+    )
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)}: {_flow(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    return _text(str(value))
+
+
+def _text(text: str) -> str:
+    bare = _BARE.fullmatch(text) and text.lower() not in _WORDS and text == text.strip()
+    # JSON writes a subset of YAML.
+    return text if bare and "  " not in text else json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,78 @@
+"""Looks at what a person names: files, directories, dated paths, and tables of the catalog."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from ctr_samples.errors import InputError
+from ctr_samples.starter.columnar import columnar_table, columns_of
+from ctr_samples.starter.places import ENDINGS, Place, find_places
+from ctr_samples.starter.tables import Table
+from ctr_samples.starter.text import text_table
+
+_TABLE = re.compile(r"\w+(\.\w+){1,2}", re.ASCII)
+
+
+def look_at(inputs: Sequence[str], read_table: Callable[[str], pa.Table]) -> list[Table]:
+    """A sample of each input. ``read_table`` gives some rows of a table of the catalog, as an Arrow table."""
+    tables = [table for one in inputs for table in _look(one, read_table)]
+    if not tables:
+        raise InputError(f"There is no data under {', '.join(inputs)}; expected JSON lines, CSV, Parquet or ORC.")
+    return list(_named_apart(tables))
+
+
+def _look(one: str, read_table: Callable[[str], pa.Table]) -> Iterator[Table]:
+    if _TABLE.fullmatch(one) and not ENDINGS.search(one) and not Path(one).exists():
+        yield _of_catalog(one, read_table)
+        return
+    places = find_places(one)
+    for place in places:
+        try:
+            yield _of_files(place)
+        except InputError:
+            if len(places) == 1:
+                raise
+
+
+def _of_files(place: Place) -> Table:
+    with place.files[0].open("rb") as opened:
+        magic = opened.read(4)
+    form = "parquet" if magic == b"PAR1" else "orc" if magic.startswith(b"ORC") else ""
+    if not form and place.files[0].suffix in (".parquet", ".orc"):
+        raise InputError(
+            f"{place.files[0]} is no {place.files[0].suffix[1:].title()} file; write it again, or rename it."
+        )
+    return columnar_table(place, place.name, form) if form else text_table(place, place.name)
+
+
+def _of_catalog(name: str, read_table: Callable[[str], pa.Table]) -> Table:
+    data = read_table(name)
+    columns = columns_of(data)
+    options = {"format": ("table", ""), "table": (name, "the catalog knows it")}
+    day = next(
+        (c for c in columns if c.name.lower() in ("dt", "ds", "date", "day") and c.time and not c.time.has_clock), None
+    )
+    days: tuple[object, ...] = ()
+    if day is not None and day.time is not None:
+        options["date_column"] = (day.name, "it holds the day")
+        days = tuple(sorted(day.time.days))
+    rows = len(columns[0].values) if columns else 0
+    if not rows:
+        raise InputError(f"The table {name} is empty; name an input that has rows.")
+    return Table(name.rpartition(".")[2].lower(), options, columns, rows, 0, days, False, day.name if day else None)  # type: ignore[arg-type]
+
+
+def _named_apart(tables: Sequence[Table]) -> Iterator[Table]:
+    taken: set[str] = set()
+    for table in tables:
+        name, number = table.name, 1
+        while name in taken:
+            number += 1
+            name = f"{table.name}_{number}"
+        taken.add(name)
+        yield replace(table, name=name)

@@ -1,0 +1,72 @@
+"""What the names of columns, of values and of inputs say."""
+
+from __future__ import annotations
+
+from ctr_samples.starter.tables import Column
+from ctr_samples.starter.times import words_of
+
+USER = frozenset("user users uid userid member customer visitor client account cookie viewer buyer reader".split())
+ITEM = frozenset(
+    "item items iid itemid article articles video videos movie movies news product products goods ad ads doc document creative "
+    "sku song track book post story photo asin listing offer".split()
+)
+REQUEST = frozenset("request req impression imp search trace row session rid log event record uuid guid".split())
+ID = frozenset("id ids key code hash uuid no num nr pk".split())
+SHOWN = frozenset(
+    "exposure exposures expose exposed impression impressions imp impress show shown display displayed serve served view "
+    "pv".split()
+)
+LABEL = frozenset(
+    "click clicks clicked like liked likes label target y conversion convert converted purchase purchased buy bought order "
+    "ordered follow followed share shared forward forwarded comment commented collect collected favorite favourite install "
+    "installed longview watched played finished hate reward response".split()
+)
+RATING = frozenset("rating ratings stars score grade".split())
+POSITION = frozenset("position pos rank slot place".split())
+OUTCOME = frozenset("play played watch watched dwell stay read revenue profit".split())
+LOG = frozenset(
+    "log logs impression impressions behavior behaviors behaviour rating ratings action actions event events "
+    "train".split()
+)
+CATEGORY = frozenset(
+    "id type category code class tag channel tab kind level gender brand region city country genre".split()
+)
+BEGINS = frozenset("since start begin from".split())
+ENDS = frozenset("until end to expires expired".split())
+CHANGED = frozenset("update updated modified changed trained since snapshot effective".split())
+MADE = frozenset("publish published upload created create register registered added".split())
+INDEX = frozenset("row index level".split())
+BIRTH = frozenset("birth birthday born dob".split())
+
+
+def words(column: Column) -> frozenset[str]:
+    """The words of a column's name; none where it was made up."""
+    return frozenset(words_of(column.name)) if column.named else frozenset()
+
+
+def names_key(column: Column, entity: frozenset[str]) -> bool:
+    """Whether a column is named as the key of an entity is: ``item_id``, ``uid`` or ``Item``, and not ``item_price``."""
+    said = words(column)
+    fits = column.kind in ("BIGINT", "STRING") or _whole_numbers(column)
+    return fits and bool(said & entity) and said <= entity | ID
+
+
+def is_identifier(column: Column) -> bool:
+    """Whether a column may be the key of something: whole numbers or text that is named so."""
+    return column.kind in ("BIGINT", "STRING") and bool(words(column) & ID or words(column) & (USER | ITEM))
+
+
+def key_expr(column: Column) -> str:
+    """A column as a key: text, or whole numbers that were written as 1.0."""
+    return f"bigint({column.expr})" if column.kind == "DOUBLE" else column.expr
+
+
+def key_texts(column: Column) -> set[str]:
+    """The different keys as text, so that those of two inputs compare."""
+    if column.kind == "DOUBLE":
+        return {str(int(value)) for value in column.distinct}
+    return {str(value) for value in column.distinct}
+
+
+def _whole_numbers(column: Column) -> bool:
+    return column.kind == "DOUBLE" and all(value == int(value) for value in column.distinct)
