@@ -9,7 +9,7 @@ DAY    := 2019-11-26
 # HDFS is left out here, since its tests need a server (make test-storage).
 COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/records/read.py,ctr_samples/records/write.py
 
-.PHONY: help setup java demo simulate test test-versions test-oldest test-slow test-gate test-storage test-faults test-wheel test-nightly coverage bench bench-compare fuzz lint format docs lock clean
+.PHONY: help setup java demo simulate test test-versions test-oldest test-slow test-gate test-storage test-faults test-wheel test-nightly coverage bench bench-compare fuzz lint format docs docs-site lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -102,8 +102,17 @@ format: $(READY)  ## put the code into its form
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-docs: $(READY)  ## write docs/configuration.md from the models
+docs: $(READY)  ## write docs/configuration.md and docs/commands.md from the code
 	$(BIN)/python tools/configuration_reference.py > docs/configuration.md
+	$(BIN)/python tools/commands_reference.py > docs/commands.md
+
+docs-site: $(VENV)/.site  ## the documents as a site in build/site; a link that leads nowhere fails it
+	$(BIN)/python -m sphinx -b html -W --keep-going -q docs build/site
+	@echo "build/site/index.html"
+
+$(VENV)/.site: $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[site]'
+	@touch $@
 
 lock: $(READY)  ## write constraints.txt from what is installed now
 	@$(BIN)/python -m pip freeze --exclude-editable | sort -f > constraints.txt

@@ -115,10 +115,12 @@ def overlap(one: Period, other: Period) -> bool:
 
 
 def periods_between(first: Period, last: Period, timezone: str) -> list[Period]:
-    """All days, or all hours that the clocks show, from the first to the last.
+    """All days, or all hours that the clocks show, from the first to the last; the whole log is alone.
 
     UsageError where the last is before the first, or both are not of one kind.
     """
+    if first == last == WHOLE:
+        return [WHOLE]
     begin, end = calendar_day(first), calendar_day(last)
     if grain_of(first) != grain_of(last) or begin is None or end is None:
         raise UsageError(f"Found {first} and {last}; expected two days, or two hours such as 2019-11-26T07.")

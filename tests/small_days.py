@@ -10,8 +10,10 @@ import pyarrow as pa
 from manifests import RUN, manifest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.periods import parse_period
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import open_storage, publish
+from ctr_samples.shards.naming import run_directory
 
 CONTRACT = ExampleContract(
     (
@@ -44,7 +46,9 @@ def published(
 ) -> None:
     """Publish ten batches as a day, the last two of them for eval."""
     storage = open_storage(root)
-    writer = shard_writer(storage, f"dt={day}/data/{RUN}", contract, shard_size=8192, compression=compression)
+    writer = shard_writer(
+        storage, run_directory(parse_period(day), RUN), contract, shard_size=8192, compression=compression
+    )
     for first in range(0, 500, 50):
         split = "train" if first < 400 else "eval"
         writer.write(batch(split, first), split)

@@ -73,10 +73,33 @@ def test_the_readmes_program_runs_on_the_demos_output(demo_output: str, checkout
     assert len(lines) == 5
 
 
-def test_the_configuration_reference_is_that_of_the_models() -> None:
-    tool = [sys.executable, str(PROJECT / "tools/configuration_reference.py")]
+@pytest.mark.slow
+def test_the_tutorial_runs_as_it_is_written(tmp_path: Path) -> None:
+    environ = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(PROJECT),
+        "SPARK_DRIVER_MEMORY": "1g",
+    }
+    text = (PROJECT / "docs/tutorial.md").read_text()
+    said = ""
+    for language, block in re.findall(r"```(sh|python)\n(.*?)```", text, re.DOTALL):
+        command = ["bash", "-e", "-c", block] if language == "sh" else [sys.executable, "-c", block]
+        done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{block}\n{done.stderr}"
+        said += done.stdout + done.stderr
+    printed = {" ".join(line.split()) for line in said.splitlines()}
+    blocks = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    shown = [" ".join(line.split()) for block in blocks[1:] for line in block.splitlines() if line.strip()]
+    assert [line for line in shown if line not in printed and "Published log all" not in line] == []
+    assert "(256," in said
+
+
+@pytest.mark.parametrize("reference", ["configuration", "commands"])
+def test_a_reference_is_that_of_the_code(reference: str) -> None:
+    tool = [sys.executable, str(PROJECT / f"tools/{reference}_reference.py")]
     printed = subprocess.run(tool, capture_output=True, text=True, check=True).stdout
-    assert (PROJECT / "docs/configuration.md").read_text() == printed, "run `make docs`"
+    assert (PROJECT / f"docs/{reference}.md").read_text() == printed, "run `make docs`"
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,7 @@ def test_an_hour_that_comes_twice_has_two_spans_of_an_hour() -> None:
 
 
 def test_ranges_have_all_days_or_all_hours_that_the_clocks_show() -> None:
+    assert periods_between(WHOLE, WHOLE, "UTC") == [WHOLE]
     assert periods_between(date(2019, 2, 28), date(2019, 3, 1), "UTC") == [date(2019, 2, 28), date(2019, 3, 1)]
     night = periods_between(Hour(BACK - timedelta(1), 23), Hour(BACK, 3), "Europe/Berlin")
     assert list(map(str, night)) == [

@@ -25,7 +25,7 @@ from ctr_samples.cli.train import train
 from ctr_samples.cli.trends import trends
 from ctr_samples.terminal import say
 
-_GROUPS: dict[str, dict[str, Callable[..., None]]] = {
+GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "Begin": {"demo": demo, "simulate": simulate, "where": where},
     "Configure": {"init": init, "config": config_command, "preview": preview, "fit": fit},
     "Make samples": {"generate": generate, "status": status, "images": images, "libsvm": libsvm},
@@ -48,7 +48,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-for group, commands in _GROUPS.items():
+for group, commands in GROUPS.items():
     for name, command in commands.items():
         app.command(name, rich_help_panel=group)(command)
 

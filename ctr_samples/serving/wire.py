@@ -1,4 +1,4 @@
-"""One message in protobuf's wire format, byte for byte as the codec writes it; ctr_samples/codec/README.md is the contract.
+"""One message in protobuf's wire format, byte for byte as the codec writes it; docs/wire-format.md is the contract.
 
 For one row the codec's kernels would spend their time in being called; this takes about a microsecond for each feature.
 """

@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ctr_samples.periods import WHOLE
 from ctr_samples.training.evaluation import Evaluation
 
 _FEW_POSITIVES = 100
@@ -38,7 +39,8 @@ class FitReport:
 
     def render(self) -> RenderableType:
         """Tables, and warnings."""
-        when = self.days[0] if len(self.days) == 1 else f"{self.days[0]} to {self.days[-1]}"
+        when = f"{self.days[0]} to {self.days[-1]}" if len(self.days) > 1 else self.days[0]
+        when = "the whole log" if when == str(WHOLE) else when
         headline = Text.assemble(
             ("Trained ", "bold green"),
             ("a " + self.title, "bold"),

@@ -56,6 +56,17 @@ def test_days_are_trained_on_scored_sliced_kept_and_exported(run: Any, two_days:
     assert (tmp_path / "export/1/saved_model.pb").exists()
 
 
+def test_a_set_of_a_whole_log_is_trained_on_and_scored_by_its_own_splits(run: Any, tmp_path: Path) -> None:
+    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50), day="all")
+    code, output = run("--samples", tmp_path, "--date", "all", "--epochs", "1")
+    assert code == 0, output
+    assert "Trained a logistic regression on the whole log:" in output
+    assert [line.split()[:2] for line in output.splitlines() if line.strip().startswith(("train", "eval"))] == [
+        ["train", "400"],
+        ["eval", "100"],
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
