@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -74,12 +75,15 @@ def show(
         print_examples(first_examples(storage, published.of_split(split), contract, count))
 
 
-def print_examples(rows: list[dict[str, Any]]) -> None:
-    """Print examples as a table with a column for each feature, or one below the other if that is too wide."""
+def print_examples(rows: list[dict[str, Any]], sources: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Print examples as a table with a line for each feature, or one below the other if that is too wide.
+
+    ``sources`` say where values come from, by feature.
+    """
     console = stdout_console()
-    table = _examples_table(rows)
+    table = _examples_table(rows, sources)
     fits = Measurement.get(console, console.options.update_width(_WIDEST), table).maximum <= console.width
-    for part in [table] if fits else _examples_below_each_other(rows):
+    for part in [table] if fits else _examples_below_each_other(rows, sources):
         console.print(part, soft_wrap=not fits)
 
 
@@ -223,20 +227,22 @@ def _day(text: str | None) -> Any:
     return None if text is None else parse_period(text)
 
 
-def _examples_table(rows: list[dict[str, Any]]) -> Table:
-    table = Table(Column("feature", no_wrap=True), *[f"#{i}" for i in range(len(rows))])
+def _examples_table(rows: list[dict[str, Any]], sources: Mapping[str, str]) -> Table:
+    table = Table(Column("feature", no_wrap=True), *(["from"] if sources else []), *[f"#{i}" for i in range(len(rows))])
     for name in rows[0] if rows else ():
-        table.add_row(visible(name), *[_cell(row[name]) for row in rows])
+        source = [visible(sources.get(name, ""))] if sources else []
+        table.add_row(visible(name), *source, *[_cell(row[name]) for row in rows])
     return table
 
 
-def _examples_below_each_other(rows: list[dict[str, Any]]) -> Iterator[Text]:
+def _examples_below_each_other(rows: list[dict[str, Any]], sources: Mapping[str, str]) -> Iterator[Text]:
     """Each value on a line of its own, whole, however wide that is."""
     for i, row in enumerate(rows):
         yield Text(f"#{i}", style="bold")
         width = max(map(len, row), default=0)
         for name, value in row.items():
-            yield Text(f"  {visible(name):<{width}}  {_cell(value)}")
+            source = f"  ({visible(sources[name])})" if sources.get(name) else ""
+            yield Text(f"  {visible(name):<{width}}  {_cell(value)}{source}")
 
 
 def _cell(value: Any) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any
 
 import typer
 
 from ctr_samples.cli.generate import ConfigPath, Day, Overrides, spark_for
 from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.cli.outputs import print_examples
-from ctr_samples.config import load_config
+from ctr_samples.config import JobConfig, load_config
 from ctr_samples.terminal import say, stderr_console
 
 
@@ -22,7 +24,7 @@ def preview(
     set_: Overrides = None,
     debug: Debug = False,
 ) -> None:
-    """Show a few samples of a day as a run would make them, without writing anything."""
+    """Show a few samples of a day as a run would make them, and where each value comes from. Writes nothing."""
     console = stderr_console()
     with errors_in_words(console, debug):
         from ctr_samples.periods import parse_period
@@ -32,14 +34,41 @@ def preview(
         with spark_for(loaded.config, f"ctr-samples preview {loaded.config.name}", console) as (spark, progress):
             from ctr_samples.job.preview import preview as previewed
 
-            samples = previewed(spark, loaded, run_date, limit, reporter=progress)
+            samples = previewed(spark, loaded, run_date, limit, origin=True, reporter=progress)
             progress.stage("joining")
             rows = samples.toArrow().to_pylist()
         if not as_json:
-            print_examples(rows)
+            print_examples([_with_origin(row) for row in rows], _sources(loaded.config))
             return
         for row in rows:
             say(json.dumps(row, ensure_ascii=False, default=_as_text))
+
+
+def _with_origin(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A sample with its impression before it, and behind it the row that each view gave."""
+    origin, own = row["origin"], {name: value for name, value in row.items() if name != "origin"}
+    time = origin["impression"]["impression_time"]
+    keys = {f"impression.{name}": value for name, value in origin["impression"].items()}
+    views = {name: view for name, view in origin["views"].items() if view is not None}
+    return {**keys, **own, **{f"view {name}": _row_of(view, time) for name, view in views.items()}}
+
+
+def _row_of(view: Mapping[str, Any], time: datetime) -> str:
+    """``2019-06-05 03:10:00, 5h 2m 0s before``, or why there is no time."""
+    if not view["matched"]:
+        return "no row"
+    if view["age_s"] is None:
+        return "a row without a time"
+    from ctr_samples.explain.rules import in_words
+
+    age = timedelta(seconds=round(view["age_s"]))
+    return f"{time - timedelta(seconds=view['age_s']):%Y-%m-%d %H:%M:%S}, {in_words(age)} before"
+
+
+def _sources(config: JobConfig) -> dict[str, str]:
+    """Where each value comes from, in the words of the configuration."""
+    features = {name: feature.from_ or feature.expr or "" for name, feature in config.features.items()}
+    return {**features, **{f"view {name}": "the row that was used" for name in config.views}}
 
 
 def _as_text(value: object) -> str:

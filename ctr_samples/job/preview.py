@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from ctr_samples.config import LoadedConfig
 from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.job.run import planning, read_inputs
 from ctr_samples.periods import Period
-from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.builder import ORIGIN, SampleBuilder
 from ctr_samples.samples.features import SPLIT, contract_of
 
 
 def preview(
-    spark: SparkSession, loaded: LoadedConfig, run_date: Period, limit: int = 10, *, reporter: Reporter | None = None
+    spark: SparkSession,
+    loaded: LoadedConfig,
+    run_date: Period,
+    limit: int = 10,
+    *,
+    origin: bool = False,
+    reporter: Reporter | None = None,
 ) -> DataFrame:
     """At most ``limit`` samples of a day as a run would make them, chosen by a hash: id, ``split``, labels and features.
+
+    With ``origin``, a last column of that name is a struct: the time and the keys of the ``impression``, and for each of the
+    ``views`` whether a row was ``matched``, and its ``age_s`` at the impression in seconds, null for a table without times.
 
     Runs on the driver, with a few small Spark jobs that read the logs; writes nothing. The result is lazy. ``loaded`` is what
     :func:`ctr_samples.config.load_config` gives. Raises the errors of :mod:`ctr_samples.errors`, as a run does.
@@ -32,4 +42,5 @@ def preview(
         contract = contract_of(config, state)
         first = ["impression_id", SPLIT, *contract.names("label", "mask")]
         others = [feature.name for feature in contract.features if feature.name not in first]
-        return samples.select(*first, *others).withColumnRenamed(SPLIT, "split")
+        last = [F.col(ORIGIN).alias("origin")] if origin else []
+        return samples.select(*first, *others, *last).withColumnRenamed(SPLIT, "split")

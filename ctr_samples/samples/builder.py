@@ -41,6 +41,9 @@ from ctr_samples.samples.watches.times import Use
 from ctr_samples.sparksql.columns import later, stable_hash
 from ctr_samples.vocabulary import FittedState
 
+ORIGIN = "_origin"
+"""The column of :meth:`SampleBuilder.build_few` that says where the values come from."""
+
 _SPARE = 20
 """How many times as many impressions as are wanted are chosen where some may be left out."""
 
@@ -98,14 +101,22 @@ class SampleBuilder:
     def build_few(self, limit: int) -> DataFrame:
         """At most ``limit`` samples, chosen by a hash: the same columns as those of :meth:`build`, and the same values.
 
-        Runs a few small jobs that read the logs. Of all that is read, only what has the keys of the few is joined.
+        A last column, :data:`ORIGIN`, has the time and the keys of the impression, and for each view whether a row was found
+        and how many seconds old it was. Runs a few small jobs that read the logs. Of all that is read, only what has the keys
+        of the few is joined.
         """
         config, day = self.inputs.config, self.inputs.day
         rows = self._few_labelled(limit).localCheckpoint()
         joins = _Joins.of(self.inputs, rows, few=rows)
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
         joined = joins.join(with_place(rows, split_column(config, day)), joins.views.plan())
-        return columns.make(joined, weight_column(config, day), measured_key(config))
+        return columns.make(joined, weight_column(config, day), measured_key(config), {ORIGIN: self._origin()})
+
+    def _origin(self) -> Column:
+        shown = self.inputs.config.impressions
+        own = [F.col(f"{IMPRESSION}.{name}") for name in ("impression_time", *shown.entities)]
+        views = [F.struct(f"{name}.matched", f"{name}.age_s").alias(name) for name in self.inputs.config.views]
+        return F.struct(F.struct(*own).alias(IMPRESSION), F.struct(F.lit(None).alias("_"), *views).alias("views"))
 
     def _few_labelled(self, limit: int) -> DataFrame:
         """A few of the day's labelled impressions that sampling keeps.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 
 from ctr_samples.cli import app
 from ctr_samples.config import load_config
-from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.builder import ORIGIN, SampleBuilder
 from ctr_samples.samples.inputs.sources import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Day
@@ -96,7 +97,13 @@ def test_a_few_samples_are_those_that_a_run_makes(builder: SampleBuilder) -> Non
     few = builder.build_few(7).collect()
     every = {row.impression_id: row for row in builder.build().samples.collect()}
     assert len(few) == 7 < len(every)
-    assert few == [every[row.impression_id] for row in few]
+    origins = [row[ORIGIN] for row in few]
+    assert [row[:-1] for row in few] == [tuple(every[row.impression_id]) for row in few]
+    for row, origin in zip(few, origins, strict=True):
+        assert (origin.views.profile.matched or row.profile == 0, origin.views.item.age_s) == (True, None)
+        if origin.views.clicks.matched:  # counted in steps of ten minutes, true a microsecond before a step ends
+            began = origin.impression.impression_time - timedelta(seconds=origin.views.clicks.age_s)
+            assert (began.minute % 10, began.second) == (9, 59)
     assert len({(row.profile, row.pair, row.chain, row.daily, row.recent) for row in few}) > 2
     assert len(builder.build_few(10_000).collect()) == len(every)
 
@@ -124,5 +131,8 @@ def test_the_command_prints_samples_and_writes_nothing(spark: SparkSession, tmp_
     table = call(tmp_path / "out", "--limit", "2")
     assert table.exit_code == 0, table.stderr
     assert "item_click_rate" in table.stdout
+    assert "item_clicks.click_rate" in table.stdout
+    assert re.search(r"view item_clicks +the row that was used +2019-11-26 00:00:00, 1\dh", table.stdout.replace("│", " "))
+    assert set(samples[0]["origin"]["views"]) == {"item", "item_clicks"}
     assert str(samples[0]["impression_id"]) in call(tmp_path / "out", "--limit", "3").stdout
     assert not (tmp_path / "out").exists()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -102,15 +103,22 @@ class SampleColumns:
         """Whether :meth:`make` may move the rows: a vocabulary may be too large to be broadcast."""
         return not all(joined.is_broadcast for joined in self.ids)
 
-    def make(self, joined: DataFrame, weight: Column | None = None, heavy: str | None = None) -> DataFrame:
+    def make(
+        self,
+        joined: DataFrame,
+        weight: Column | None = None,
+        heavy: str | None = None,
+        also: Mapping[str, Column] = MappingProxyType({}),
+    ) -> DataFrame:
         """Columns of the contract in its order, then those beside the record. Column expressions and small joins only.
 
         ``joined`` are rows of :func:`with_place` with all views and histories; ``heavy`` is the key of the impressions whose
-        shares are measured.
+        shares are measured. ``also`` are further columns over ``joined``, which come last.
         """
         weights = [] if weight is None else [weight.alias(SAMPLE_WEIGHT)]
-        rows = with_joined_ids(joined, self.ids).select(*self.features, *weights, *self._beside_features(heavy))
-        return rows.select(*self.record, SPLIT, SHUFFLE, HOUR, USER)
+        more = [column.alias(name) for name, column in also.items()]
+        rows = with_joined_ids(joined, self.ids).select(*self.features, *weights, *self._beside_features(heavy), *more)
+        return rows.select(*self.record, SPLIT, SHUFFLE, HOUR, USER, *also)
 
     def make_without_features(self, placed: DataFrame, heavy: str | None = None) -> DataFrame:
         """The columns of :meth:`make` that need nothing but labelled rows of :func:`with_place`."""
