@@ -49,8 +49,8 @@ def _with_origin(row: Mapping[str, Any]) -> dict[str, Any]:
     origin, own = row["origin"], {name: value for name, value in row.items() if name != "origin"}
     time = origin["impression"]["impression_time"]
     keys = {f"impression.{name}": value for name, value in origin["impression"].items()}
-    views = {name: view for name, view in origin["views"].items() if view is not None}
-    return {**keys, **own, **{f"view {name}": _row_of(view, time) for name, view in views.items()}}
+    views = {f"view {name}": _row_of(view, time) for name, view in origin.get("views", {}).items()}
+    return {**keys, **own, **views}
 
 
 def _row_of(view: Mapping[str, Any], time: datetime) -> str:

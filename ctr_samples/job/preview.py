@@ -26,7 +26,8 @@ def preview(
     """At most ``limit`` samples of a day as a run would make them, chosen by a hash: id, ``split``, labels and features.
 
     With ``origin``, a last column of that name is a struct: the time and the keys of the ``impression``, and for each of the
-    ``views`` whether a row was ``matched``, and its ``age_s`` at the impression in seconds, null for a table without times.
+    ``views``, if there are any, whether a row was ``matched``, and its ``age_s`` at the impression in seconds, null for a table
+    without times.
 
     Runs on the driver, with a few small Spark jobs that read the logs; writes nothing. The result is lazy. ``loaded`` is what
     :func:`ctr_samples.config.load_config` gives. Raises the errors of :mod:`ctr_samples.errors`, as a run does.

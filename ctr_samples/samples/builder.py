@@ -116,7 +116,8 @@ class SampleBuilder:
         shown = self.inputs.config.impressions
         own = [F.col(f"{IMPRESSION}.{name}") for name in ("impression_time", *shown.entities)]
         views = [F.struct(f"{name}.matched", f"{name}.age_s").alias(name) for name in self.inputs.config.views]
-        return F.struct(F.struct(*own).alias(IMPRESSION), F.struct(F.lit(None).alias("_"), *views).alias("views"))
+        joined = [F.struct(*views).alias("views")] if views else []
+        return F.struct(F.struct(*own).alias(IMPRESSION), *joined)
 
     def _few_labelled(self, limit: int) -> DataFrame:
         """A few of the day's labelled impressions that sampling keeps.
