@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, StringType
+from pyspark.sql.types import BooleanType, LongType, StringType
 
 from ctr_samples.config import Impressions, JobConfig, RowLabel
 from ctr_samples.errors import InputError
@@ -29,7 +29,7 @@ from ctr_samples.sparksql.columns import (
     time_column,
     without_parsed_times,
 )
-from ctr_samples.sparksql.expressions import compile_expression, typed_expression
+from ctr_samples.sparksql.expressions import as_type, compile_expression, typed_expression
 from ctr_samples.sparksql.observations import Observations
 
 SKIP_ABOVE = "skip_above"
@@ -204,7 +204,7 @@ def _value_of(log: DataFrame, name: str, label: RowLabel) -> Column:
         return number_column(log, label.expr, where)
     column, kind = typed_expression(log, label.expr, where)
     if isinstance(kind, (BooleanType, *INTEGERS)):
-        return column.cast("bigint")
+        return as_type(column, kind, LongType())
     hint = (
         f"such as `{label.expr} = '1'`"
         if isinstance(kind, StringType)

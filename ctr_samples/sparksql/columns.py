@@ -29,7 +29,7 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.errors import InputError
-from ctr_samples.sparksql.expressions import PARSED_TIME, typed_expression
+from ctr_samples.sparksql.expressions import PARSED_TIME, as_type, typed_expression
 
 INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 
@@ -62,7 +62,7 @@ def time_column(frame: DataFrame, text: str, where: str) -> Column:
         # Without a date Spark would take today's, and a run would depend on when it runs.
         return F.when(column.rlike(r"^\s*\d{4}-\d{1,2}-\d{1,2}"), F.try_to_timestamp(column))
     if isinstance(kind, TimestampType | TimestampNTZType | DateType):
-        return column.cast("timestamp")
+        return as_type(column, kind, TimestampType())
     hint = ""
     if isinstance(kind, INTEGERS):
         hint = f"; say its unit: timestamp_seconds({text}), timestamp_millis({text}) or timestamp_micros({text})"
@@ -186,7 +186,7 @@ def _as_key(column: Column, kind: DataType, text: str, where: str) -> Column:
     if isinstance(kind, StringType):
         return column
     if isinstance(kind, INTEGERS):
-        return column.cast("bigint")
+        return as_type(column, kind, LongType())
     raise InputError(
         f"{where}: {text} is {kind.simpleString()}, expected a key: text or an integer"
         + ("; set `explode: article` if it is a list." if isinstance(kind, ArrayType) else ".")

@@ -25,6 +25,8 @@ from ctr_samples.sparksql.session import need_classic
 
 MALFORMED = "_malformed_line"
 """Column of json and csv sources: the text of a line that does not fit the schema, else null."""
+CONFIGURATION = "the configuration"
+"""Stands in Spark's errors for the place in the program that called an operation."""
 PARSED_TIME = "_time of "
 """How the name of a column begins that has the instants of a text, which follows."""
 
@@ -82,7 +84,27 @@ def typed_expression(frame: DataFrame, text: str, where: str) -> tuple[Column, D
     if kind is not None:
         return column, kind
     selected = _selected(frame, column, where)
-    return without_today(frame, column, selected, where), selected.schema["value"].dataType
+    kind = selected.schema["value"].dataType
+    return _named(frame.sparkSession, without_today(frame, column, selected, where), kind, where), kind
+
+
+def _named(spark: SparkSession, column: Column, kind: DataType, where: str) -> Column:
+    """The same column, whose errors on values name ``where``.
+
+    A cast remembers who called it, and so do the expressions below it that were parsed from text, unless another cast to the
+    same type follows. Spark's optimizer drops a cast to the type that a column has.
+    """
+    origin = cast(Any, spark)._jvm.org.apache.spark.sql.catalyst.trees.PySparkCurrentOrigin
+    origin.set(where, CONFIGURATION)
+    try:
+        return column.cast(kind)
+    finally:
+        origin.clear()
+
+
+def as_type(column: Column, kind: DataType, wanted: DataType) -> Column:
+    """A column of the type ``kind`` as one of the type ``wanted``."""
+    return column if kind == wanted else column.cast(wanted)
 
 
 def _type_at(schema: StructType, path: Sequence[str]) -> DataType | None:
@@ -124,9 +146,17 @@ class _Parsed:
 
 _PARSED: dict[str, _Parsed] = {}
 """What was parsed in this process, by text: a run asks for most expressions several times, and a later day for all again."""
+_PLACES: dict[str, str] = {}
+"""Where each text stands in the configuration; the last place, if there are several."""
+
+
+def place_of_expression(text: str) -> str | None:
+    """The key of an expression of this process by its text, which is what some of Spark's errors tell of it."""
+    return _PLACES.get(text)
 
 
 def _parsed(spark: SparkSession, text: str, where: str) -> _Parsed:
+    _PLACES[text] = where
     if text not in _PARSED:
         _PARSED[text] = _checked(_parse(spark, text, where), text, where)
     return _PARSED[text]

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 
 from ctr_samples import errors
 from ctr_samples.errors import NO_TENSORFLOW, CtrSamplesError, InputError, StorageError
+from ctr_samples.sparksql.expressions import CONFIGURATION, place_of_expression
 
 _OURS = re.compile(r"^ctr_samples\.errors\.(\w+): (.+)$", re.MULTILINE)
 _UNREADABLE = re.compile(
@@ -28,6 +29,8 @@ _VALUE = re.compile(
     r"\[[A-Z0-9_.]+\]\s*(?P<what>[^\n]+)(?=[^\[]*SQLSTATE: 2[23]\w{3})|(?P<range>Illegal sequence boundaries[^\n]+)"
 )
 """Spark's errors about values in the data: classes 22 and 23 of SQL, such as a cast, a division by zero or an index."""
+_CALLED = re.compile(rf'"(?P<key>[^"\n]+)" was called from\n{CONFIGURATION}$', re.MULTILINE)
+_QUOTED = re.compile(r"^== SQL \(line 1, position \d+\) ==\n(?P<text>.+)\n\s*\^", re.MULTILINE)
 _ADVICE = re.compile(r"\s*(?:If necessary|To return NULL|Use |SQLSTATE)[^\n]*$")
 _OUTSIDE = (
     (
@@ -134,8 +137,19 @@ def as_expected_error(error: Exception) -> CtrSamplesError | None:
     value = _VALUE.search(text)
     if value:
         what = _ADVICE.sub("", value["what"] or value["range"]).rstrip(";. ")
-        return InputError(f"An expression in the configuration fails on a value in the data: {what}.")
+        place = _place_of(text)
+        which = f"{place}: the expression" if place else "An expression in the configuration"
+        return InputError(f"{which} fails on a value in the data: {what}.")
     return None
+
+
+def _place_of(text: str) -> str | None:
+    """The key of the expression that an error is about, if it tells who called it or what it says."""
+    called = _CALLED.search(text)
+    if called:
+        return called["key"]
+    quoted = _QUOTED.search(text)
+    return quoted and place_of_expression(quoted["text"])
 
 
 def _reason(error: PySparkException | Py4JJavaError) -> str:

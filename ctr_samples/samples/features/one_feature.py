@@ -24,7 +24,7 @@ from ctr_samples.samples.features.ids import crossed, hashed, id_column, looked_
 from ctr_samples.samples.features.number_steps import before_scaling, bucketised, scaled
 from ctr_samples.samples.features.values import Value, source_value
 from ctr_samples.sparksql.columns import INTEGERS
-from ctr_samples.sparksql.expressions import referenced_columns
+from ctr_samples.sparksql.expressions import as_type, referenced_columns
 from ctr_samples.vocabulary import FittedState
 
 _SQL = {"int64": "bigint", "float32": "double", "string": "string", "bytes": "binary"}
@@ -216,7 +216,7 @@ def _converted(value: Value, feature: Feature) -> Value:
     kind: DataType = _KINDS[dtype]
     for _ in range(value.levels):
         kind = ArrayType(kind)
-    return Value(value.column.cast(kind), kind, value.where)
+    return Value(as_type(value.column, value.kind, kind), kind, value.where)
 
 
 def _defaults(feature: Feature, levels: int) -> Column:
