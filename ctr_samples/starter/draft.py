@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
+from ctr_samples.errors import InputError
 from ctr_samples.starter import words as w
 from ctr_samples.starter.entries import Entry, todos_of
 from ctr_samples.starter.features import Feature, feature_of, numbered, tells
@@ -118,6 +119,8 @@ class _Writer:
         windows = self._windows()
         histories = self._histories()
         self.features = [*self._features_of_log(), *self.features, *self._features_of_views()]
+        if not self.features:
+            raise InputError(f"{self.log.table.name} has no column but its label; name an input that has more.")
         views = [*(Entry(view.name, view.keys) for view in self.views), *windows]
         entries = [
             Entry("name", self.log.table.name),
@@ -211,7 +214,7 @@ class _Writer:
             entries.append(Entry("position", "shown_position", "the place in the list"))
         elif log.position is not None:
             entries.append(Entry("position", log.position.expr, "named so"))
-        if log.action is None and log.clicked_list is None and not self.actions and log.request is None:
+        if log.action is None and log.clicked_list is None and not self.actions and not self._tells_rows_apart():
             entries.append(
                 Entry("identity", "row", "no column tells rows apart: each is an impression, equal ones too")
             )
@@ -220,6 +223,10 @@ class _Writer:
             why = "what else a row says of the moment"
             entries.append(Entry("columns", tuple(Entry(name, expr) for name, expr in columns.items()), why))
         return entries
+
+    def _tells_rows_apart(self) -> bool:
+        request = self.log.request
+        return request is not None and len(request.distinct) == self.log.table.rows
 
     def _request_expr(self) -> str:
         request = self.log.request
@@ -555,7 +562,7 @@ class _Writer:
         day = _snapshot_column(table, match.column)
         changes, ends = self._changes(table), self._ends_of(table)
         if day is not None and (changes is None or not self._is_of_its_day(table, changes)):
-            self._reach(table, 4)
+            self._reach(table, 5)
             todo = "when is the snapshot of a day there? Until it is known, a day after that day ended is assumed"
             return [
                 Entry("snapshot", day, "the table is written whole for each day"),

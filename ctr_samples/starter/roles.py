@@ -79,7 +79,7 @@ class Log:
         if self.item is None or self.clicked_list is not None:
             return False
         shown = self.item.of(self.impressions).present
-        return self.item.is_list or sum(map(_holds_list, shown)) > 0.9 * len(shown) > 0
+        return self.item.is_list or sum(map(_holds_list, shown)) > 0.05 * len(shown)
 
     @property
     def actions(self) -> dict[str, int]:
