@@ -104,7 +104,7 @@ def _report(console: Console, made: Draft, output: Path) -> None:
         _print_list(console, made.notes)
     date = f" --date {made.day}" if made.grain == "day" else ""
     console.print(
-        f"\nNext\n  ctr-samples config --config {output} --explain\n"
+        f"\nNext\n  ctr-samples config --config {output} --check\n"
         f"  ctr-samples preview --config {output}{date or ' --date all'}\n"
         f"  ctr-samples generate --config {output}{date}",
         soft_wrap=True,

@@ -25,6 +25,7 @@ from ctr_samples.config import (
     load_config,
 )
 from ctr_samples.errors import InputError, UsageError
+from ctr_samples.job.checking import problems
 from ctr_samples.job.run import run
 from ctr_samples.periods import parse_period
 from ctr_samples.starter import as_yaml, draft, look_at
@@ -68,6 +69,7 @@ def test_a_drafted_configuration_makes_the_samples_that_the_logs_hold(
     written = tmp_path / "drafted.yaml"
     assert init(tmp_path / "logs", "--output", written).exit_code == 0
     loaded = load_config(written, [f"output.path={tmp_path / 'out'}"])
+    assert problems(spark, loaded) == []
     manifest = run(spark, loaded, parse_period(truth.day)).manifest
     assert manifest.records == truth.records
     sums = {label: manifest.label_sum(label) for label in truth.sums}
