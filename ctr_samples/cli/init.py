@@ -102,7 +102,7 @@ def _report(console: Console, made: Draft, output: Path) -> None:
     if made.notes:
         console.print("\nTo know")
         _print_list(console, made.notes)
-    date = f" --date {made.day}" if made.grain == "day" else ""
+    date = f" --date {made.day}" if made.dated else ""
     console.print(
         f"\nNext\n  ctr-samples config --config {output} --check\n"
         f"  ctr-samples preview --config {output}{date or ' --date all'}\n"

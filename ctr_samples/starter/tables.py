@@ -79,6 +79,11 @@ def quoted(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
 
 
+def sql_text(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 @dataclass(frozen=True)
 class Table:
     """An input as the configuration names it, with a sample of its rows."""

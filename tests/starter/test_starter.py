@@ -132,6 +132,22 @@ def test_many_flags_are_labels_and_a_table_is_found_through_another(tmp_path: Pa
     assert "play_time_ms" not in config.features  # it is known only after the click
 
 
+def test_a_category_that_tells_the_label_becomes_no_feature(tmp_path: Path) -> None:
+    rows = [f"{n},i{n % 7},{('seen', 'seen', 'bought')[n % 3]},{int(n % 3 == 2)}\n" for n in range(300)]
+    config = csv_log("log.csv", tmp_path, "row,item_id,state,click\n" + "".join(rows))
+    assert "state" not in config.features
+    assert "item_id" in config.features
+
+
+def test_an_action_with_a_quote_in_its_name_stays_text(tmp_path: Path) -> None:
+    actions = ["show", "show", "don't show"]
+    rows = [f"2022-04-22 00:{n:02}:00,u{n % 5},i{n % 7},{actions[n % 3]}\n" for n in range(60)]
+    config = csv_log("log.csv", tmp_path, "at,user_id,item_id,action\n" + "".join(rows))
+    label = config.labels["don_t_show"]
+    assert not isinstance(label, RowLabel)
+    assert label.where == r"action = 'don\'t show'"
+
+
 def test_an_export_of_pandas_has_whole_numbers_as_keys(tmp_path: Path) -> None:
     config = shape("pandas_export", tmp_path)
     assert config.impressions.keys == {"user": "bigint(user_id)", "item": "product_id"}
