@@ -33,9 +33,7 @@ def init(
         list[str] | None,
         typer.Argument(help="Files, directories, paths with {date}, or tables of the catalog as db.name."),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The configuration to write.")] = Path(
-        "ctr_samples.yaml"
-    ),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The configuration to write.")] = Path("samples.yaml"),
     debug: Debug = False,
 ) -> None:
     """Look at a sample of some logs and write a first configuration, with a reason for each guess. Prints its path."""
