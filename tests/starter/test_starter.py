@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -317,3 +317,22 @@ def test_a_table_of_the_catalog_is_looked_at_through_spark_and_lies_by_day(tmp_p
     assert (source.table, source.date_column) == ("shop.impressions", "dt")
     assert (config.grain, str(made.day)) == ("day", "2022-04-23")
     assert "dt" not in config.features
+
+
+@pytest.mark.slow
+def test_a_configuration_drafted_for_a_table_of_the_catalog_runs(spark: SparkSession, tmp_path: Path) -> None:
+    days = [datetime(2022, 4, 22 + n // 30, n % 24) for n in range(60)]
+    rows = [(str(day.date()), n % 9, n % 7, day, int(n % 4 == 3)) for n, day in enumerate(days)]
+    columns = "dt string, user_id bigint, item_id bigint, shown_at timestamp, click int"
+    frame = spark.createDataFrame(rows, columns)
+    frame.write.saveAsTable("default.shown_for_init")
+    try:
+        written = tmp_path / "drafted.yaml"
+        result = init("default.shown_for_init", "--output", written)
+        assert result.exit_code == 0, result.stderr
+        loaded = load_config(written, [f"output.path={tmp_path / 'out'}"])
+        assert problems(spark, loaded) == []
+        manifest = run(spark, loaded, parse_period("2022-04-23")).manifest
+    finally:
+        spark.sql("drop table default.shown_for_init")
+    assert manifest.records == sum(str(day.astimezone(UTC).date()) == "2022-04-23" for day in days)
