@@ -106,7 +106,7 @@ words, `--set a.b=value` changes one key for one run. Unknown and duplicate keys
 - An *expression* is Spark SQL over the columns of one source. It is parsed by Spark and may use only column names, literals,
   operators, `case`, `cast`, lambdas and deterministic functions from an allow-list; sub-queries, `reflect`, `rand` and the
   like are refused.
-  They are parsed and checked when a run plans, not by `ctr-samples config`.
+  They are parsed and checked when a run plans, and by `ctr-samples config --check`.
 - Each view also has `matched` (whether a row was found) and `age_s` (its age in seconds), which hide columns of the source
   with those names.
 - A *duration* is a number with `ms`, `s`, `m`, `h` or `d`; a *size* one with `B`, `KB`, `KiB`, `MB`, `MiB`, `GB` or `GiB`.

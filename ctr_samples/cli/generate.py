@@ -15,7 +15,7 @@ from rich.console import Console
 
 from ctr_samples.cli.messages import Debug, errors_in_words, print_error
 from ctr_samples.config import CatalogSource, JobConfig, LoadedConfig, explain, load_config
-from ctr_samples.errors import CtrSamplesError, UsageError
+from ctr_samples.errors import ConfigError, CtrSamplesError, UsageError
 from ctr_samples.job.progress import RunProgress
 from ctr_samples.terminal import say, stderr_console
 
@@ -268,17 +268,26 @@ def config_command(
     ] = None,
     set_: Overrides = None,
     explain_: Annotated[bool, typer.Option("--explain", help="Describe what a run would do.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Also compare it with the schemas of the inputs; reads no rows.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
-    """Check a configuration file; with --explain, print its plan."""
-    with errors_in_words(stderr_console(), debug):
+    """Check a configuration file; with --check against its inputs, and with --explain print its plan."""
+    console = stderr_console()
+    with errors_in_words(console, debug):
         from ctr_samples.periods import parse_period
 
         run_date = parse_period(date) if date is not None else None
         loaded = load_config(config, set_ or ())
         loaded.refuse_secrets()
+        if check:
+            _check_inputs(loaded, run_date, console)
         if not explain_:
-            say(f"{config} is valid.")
+            what = (
+                "fits its inputs" if check else "is valid by itself; `--check` also looks at its expressions and inputs"
+            )
+            say(f"{config} {what}.")
             return
         say(loaded.masked(explain(loaded.config, run_date)))
         if loaded.config.views:
@@ -288,3 +297,14 @@ def config_command(
             say("\nThe views are joined in these steps; a run broadcasts small ones instead, once it knows their size")
             steps = plan_joins(declared_facts(loaded.config))
             say(loaded.masked("\n".join(f"  {line}" for line in described(steps))))
+
+
+def _check_inputs(loaded: LoadedConfig, run_date: Period | None, console: Console) -> None:
+    """Raise ConfigError with a line for each thing that does not fit the inputs."""
+    with spark_for(loaded.config, f"ctr-samples config {loaded.config.name}", console) as (spark, progress):
+        from ctr_samples.job.checking import problems
+
+        progress.stage("reading the schemas of the inputs")
+        found = problems(spark, loaded, run_date)
+    if found:
+        raise ConfigError("\n".join(found))

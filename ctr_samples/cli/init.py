@@ -33,9 +33,7 @@ def init(
         list[str] | None,
         typer.Argument(help="Files, directories, paths with {date}, or tables of the catalog as db.name."),
     ] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The configuration to write.")] = Path(
-        "ctr_samples.yaml"
-    ),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The configuration to write.")] = Path("samples.yaml"),
     debug: Debug = False,
 ) -> None:
     """Look at a sample of some logs and write a first configuration, with a reason for each guess. Prints its path."""
@@ -102,9 +100,9 @@ def _report(console: Console, made: Draft, output: Path) -> None:
     if made.notes:
         console.print("\nTo know")
         _print_list(console, made.notes)
-    date = f" --date {made.day}" if made.grain == "day" else ""
+    date = f" --date {made.day}" if made.dated else ""
     console.print(
-        f"\nNext\n  ctr-samples config --config {output} --explain\n"
+        f"\nNext\n  ctr-samples config --config {output} --check\n"
         f"  ctr-samples preview --config {output}{date or ' --date all'}\n"
         f"  ctr-samples generate --config {output}{date}",
         soft_wrap=True,

@@ -49,6 +49,10 @@ class LoadedConfig:
         """The text with ``${NAME}`` in place of what it was filled with."""
         return mask(text, self.values)
 
+    def place_of(self, where: Sequence[str]) -> str:
+        """``my.yaml:12: views.item.ttl: `` with the line of a key, or of the nearest one that the file has."""
+        return at(self.path, _parse(Path(self.path)), where)
+
     @contextmanager
     def masked_errors(self) -> Iterator[None]:
         """An expected error of the block tells nothing that came from the environment, nor does what it was made from."""

@@ -6,6 +6,7 @@ accounting.py       every impression is a sample or was dropped for a reason
 gate.py             from measures to a verdict
 maturing.py         features from the generation before, where only labels can be others
 manifest_facts.py   the facts in a manifest besides its shards
+checking.py         what is wrong with a configuration for its inputs, all at once
 preview.py          a few samples as a table, without writing
 looking_back.py     runs as of an earlier time, and from the inputs of an earlier generation
 forget.py           the next generation of a day without the samples of some users

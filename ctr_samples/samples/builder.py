@@ -82,6 +82,11 @@ class SampleBuilder:
         samples = columns.make(watches.joins.on(joined), weight_column(config, day), measured_key(config))
         return SamplePlan(samples if late else in_order(samples), steps)
 
+    def check(self) -> None:
+        """Plan all that the schemas of the sources decide, and nothing more. Raises the errors of :meth:`build`."""
+        rows = self.labelled_impressions()
+        SampleColumns.of(_Joins.of(self.inputs, rows).blank(rows), self.inputs.config, self.state)
+
     def build_on(self, earlier: EarlierFeatures) -> SamplePlan:
         """Plan the samples of :meth:`build` with the features of an earlier generation: only labels are made."""
         config, day, watches = self.inputs.config, self.inputs.day, self.inputs.watches

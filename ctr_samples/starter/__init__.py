@@ -9,7 +9,8 @@
     words.py                what names say
     roles.py                which input is the log, its keys and labels; which tables hold its keys
     features.py             what a column may become
-    draft.py                the configuration as entries with reasons
+    draft.py                the configuration as entries with reasons; drafting.py has what its sections share
+    impressions.py  labels.py  around.py  counted.py    sections: what is shown, labels, tables around, counts and histories
     entries.py              entries as commented YAML
 """
 

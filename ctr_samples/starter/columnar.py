@@ -10,8 +10,7 @@ import pyarrow as pa
 from pyarrow import orc, parquet
 
 from ctr_samples.starter.places import Place, some_of
-from ctr_samples.starter.tables import Column, Table
-from ctr_samples.starter.text import quoted
+from ctr_samples.starter.tables import Column, Table, name_of, quoted
 
 _ROWS = 20_000
 
@@ -68,7 +67,7 @@ def _column(kind: pa.DataType, values: Sequence[Any], path: tuple[str, ...]) -> 
             inner = [value.get(field.name) if value is not None else None for value in values]
             yield from _column(field.type, inner, (*path, field.name))
         return
-    yield Column(path[-1], ".".join(map(quoted, path)), _ddl(kind), list(values))
+    yield Column(name_of(path), ".".join(map(quoted, path)), _ddl(kind), list(values))
 
 
 def _ddl(kind: pa.DataType) -> str:

@@ -18,6 +18,8 @@ _FEW = 32
 _BETWEEN = ("|", ";", ",", " ")
 _TOO_GOOD = 0.95
 _ENOUGH = 20
+_ROWS_OF_EACH = 50
+"""With fewer rows of a category its share of positives says little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,14 @@ def _is_category(column: Column) -> bool:
 
 def _ids(column: Column, expr: str, distinct: int | None = None) -> Feature:
     count = len(column.distinct) if distinct is None else distinct
-    buckets = min(1 << 20, max(16, 1 << (4 * count - 1).bit_length()))
-    return Feature(expr, {"dtype": "int64", "hash_buckets": buckets}, f"{count:,} different values in the sample")
+    return Feature(
+        expr, {"dtype": "int64", "hash_buckets": buckets_for(count)}, f"{count:,} different values in the sample"
+    )
+
+
+def buckets_for(count: int) -> int:
+    """A power of two with room for four times as many values."""
+    return min(1 << 20, max(16, 1 << (4 * count - 1).bit_length()))
 
 
 def _text(column: Column) -> Feature | str:
@@ -127,19 +135,29 @@ def numbered(columns: Sequence[Column]) -> dict[str, list[Column]]:
     return {name: [column for _, column in group] for name, group in found.items()}
 
 
-def tells(column: Column, positive: Sequence[bool]) -> str | None:
-    """Why a column seems to be known only after the label is: it tells the label by its values, or by being there."""
-    if w.words(column) & w.OUTCOME and column.is_number:
+def tells(column: Column, outcomes: Sequence[Sequence[bool]]) -> str | None:
+    """Why a column seems to be known only after some label is: it tells the label by its values, or by being there."""
+    if outcomes and w.words(column) & w.OUTCOME and column.is_number:
         return "its name says that it is known only afterwards"
-    if not _ENOUGH <= sum(positive) <= len(positive) - _ENOUGH:
-        return None
     there = [is_there(value) for value in column.values]
-    numbers = [float(value) if is_there(value) and column.is_number else 0.0 for value in column.values]
-    for scores, what in ((list(map(float, there)), "it is there"), (numbers, "its value")):
-        area = _area(scores, positive)
-        if max(area, 1 - area) > _TOO_GOOD:
-            return f"{what} tells the label (AUC {max(area, 1 - area):.2f}): it seems to be known only afterwards"
+    for positive in outcomes:
+        if not _ENOUGH <= sum(positive) <= len(positive) - _ENOUGH:
+            continue
+        for scores, what in ((there, "that it is there"), (_scores(column, positive), "its value")):
+            area = _area(scores, positive)
+            if max(area, 1 - area) > _TOO_GOOD:
+                return f"{what} tells a label (AUC {max(area, 1 - area):.2f}), so it seems to be known only afterwards"
     return None
+
+
+def _scores(column: Column, positive: Sequence[bool]) -> list[float]:
+    """Numbers as they are; of a few categories with many rows each, how often each has the label."""
+    if len(column.distinct) > min(_FEW, len(positive) // _ROWS_OF_EACH):
+        return [float(value) if is_there(value) and column.is_number else 0.0 for value in column.values]
+    shown, liked = Counter(map(str, column.values)), Counter[str]()
+    for value, yes in zip(column.values, positive, strict=True):
+        liked[str(value)] += yes
+    return [liked[str(value)] / shown[str(value)] for value in column.values]
 
 
 def _area(scores: Sequence[float], positive: Sequence[bool]) -> float:

@@ -58,6 +58,8 @@ def find_places(path: str) -> list[Place]:
     paths = {_template(file, around) for file in files}
     if len(paths) == 1 and "{date}" in (template := next(iter(paths))):
         return [_dated(template)]
+    if len(files) == 1 and _kind(files[0], files[0].parent) != "part":
+        return [Place(str(files[0]), tuple(files))]
     if root.is_file() or len({_kind(file, root) for file in files}) == 1:
         return [Place(path, tuple(files))]
     below = [child for child in sorted(root.iterdir()) if _is_data(child)]

@@ -6,16 +6,18 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from ctr_samples.errors import InputError
 from ctr_samples.starter import words as w
-from ctr_samples.starter.tables import Column, Table
+from ctr_samples.starter.tables import Column, Table, is_there, sql_text
 from ctr_samples.starter.times import Time, words_of
 
 _CLICKED_LIST = re.compile(r"\S+-[01](?: \S+-[01])*")
 _ITEM_LIST = re.compile(r"\[\s*[^\[\]{}]*\]")
 _CODED_ID = re.compile(r"[A-Za-z]{1,8}\d+")
 _YES = ({"0", "1"}, {"true", "false"}, {"y", "n"}, {"yes", "no"}, {"t", "f"})
+_TRUE = ("1", "true", "y", "yes", "t")
 _MOST_RATINGS = 20
 _MOST_ACTIONS = 40
 _ENOUGH = 1.2
@@ -79,7 +81,67 @@ class Log:
         if self.item is None or self.clicked_list is not None:
             return False
         shown = self.item.of(self.impressions).present
-        return self.item.is_list or sum(map(_holds_list, shown)) > 0.9 * len(shown) > 0
+        return self.item.is_list or sum(map(_holds_list, shown)) > 0.05 * len(shown)
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the log itself says what was clicked."""
+        return any(one is not None for one in (self.action, self.clicked_list, self.ratings)) or bool(self.flags)
+
+    @property
+    def item_name(self) -> str:
+        """What the key of what was shown is called: lists need the name that their key of the configuration has."""
+        return "article" if self.explodes else "item"
+
+    @property
+    def item_expr(self) -> str | None:
+        """The key of what was shown."""
+        if self.clicked_list is not None:
+            return "regexp_replace(shown, '-[01]$', '')"
+        return None if self.item is None else self.item.expr if self.explodes else w.key_expr(self.item)
+
+    @cached_property
+    def items(self) -> set[str]:
+        """What the sample shows."""
+        column = self.clicked_list or self.item
+        return _values(column) if column is not None else set()
+
+    @property
+    def tells_rows_apart(self) -> bool:
+        """Whether each row has a request of its own."""
+        return self.request is not None and len(self.request.distinct) == self.table.rows
+
+    @property
+    def taken(self) -> list[Column]:
+        """The columns that have a role."""
+        columns = [self.action, self.clicked_list, self.time, self.user, self.item, self.request, self.position]
+        more = [self.ratings, *(flag.column for flag in self.flags), *self.others.values()]
+        return [column for column in [*columns, *more] if column is not None]
+
+    @cached_property
+    def least_liked(self) -> Any:
+        """The rating from which on about half of the ratings are."""
+        if self.ratings is None:
+            return None
+        present = self.ratings.present
+        values = sorted(self.ratings.distinct)[1:]
+        return min(values, key=lambda value: abs(sum(one >= value for one in present) / len(present) - 0.5))
+
+    @cached_property
+    def outcomes(self) -> list[list[bool]]:
+        """For each label of the row, which rows are positive."""
+        found = [[_as_text(value) in _TRUE for value in flag.column.values] for flag in self.flags]
+        if self.ratings is not None:
+            found.append([is_there(value) and value >= self.least_liked for value in self.ratings.values])
+        return found
+
+    @property
+    def prior(self) -> float:
+        """How often the first label is positive in the sample, for what was never shown before."""
+        if self.clicked_list is not None:
+            marks = [item[-1] for value in self.clicked_list.present for item in str(value).split(" ")]
+            return float(f"{marks.count('1') / len(marks):.2g}")
+        return float(f"{sum(self.outcomes[0]) / len(self.outcomes[0]):.2g}") if self.outcomes else 0.1
 
     @property
     def actions(self) -> dict[str, int]:
@@ -190,12 +252,12 @@ def _flag(column: Column) -> Flag | None:
     texts = {_as_text(value) for value in column.distinct}
     if not texts or not any(texts <= kind for kind in _YES):
         return None
-    yes = [value for value in column.present if _as_text(value) in ("1", "true", "y", "yes", "t")]
+    yes = [value for value in column.present if _as_text(value) in _TRUE]
     if column.kind in ("BOOLEAN", "BIGINT"):
         expr = column.expr
     elif column.kind == "STRING":
-        written = sorted(str(value) for value in column.distinct if _as_text(value) in ("1", "true", "y", "yes", "t"))
-        expr = f"{column.expr} = '{written[0] if written else '1'}'"
+        written = sorted(str(value) for value in column.distinct if _as_text(value) in _TRUE)
+        expr = f"{column.expr} = {sql_text(written[0] if written else '1')}"
     else:
         expr = f"{column.expr} = 1"
     rate = len(yes) / max(1, len(column.values))
@@ -264,7 +326,7 @@ def _values(column: Column) -> set[str]:
 
 def require_labels(log: Log, has_actions: bool) -> None:
     """InputError for a log from which no label follows."""
-    if log.action is not None or log.clicked_list is not None or log.flags or log.ratings is not None or has_actions:
+    if log.has_labels or has_actions:
         return
     names = ", ".join(column.name for column in log.table.columns[:20])
     raise InputError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -65,6 +66,22 @@ class Column:
     def of(self, rows: list[int]) -> Column:
         """The same column of some rows only."""
         return Column(self.name, self.expr, self.kind, [self.values[row] for row in rows], self.named)
+
+
+def name_of(path: Sequence[str]) -> str:
+    """What a field is called: ``user_id`` for the ``id`` of a struct ``user``, else the field's own name."""
+    own = path[-1]
+    return f"{path[-2]}_{own}" if len(path) > 1 and own.lower() in ("id", "key", "name", "code") else own
+
+
+def quoted(name: str) -> str:
+    """A column's name as SQL writes it."""
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
+
+
+def sql_text(text: str) -> str:
+    """A text as SQL writes it."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 @dataclass(frozen=True)

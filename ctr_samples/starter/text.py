@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from ctr_samples.errors import InputError
 from ctr_samples.starter.places import Place, some_of
-from ctr_samples.starter.tables import Column, Table
+from ctr_samples.starter.tables import Column, Table, name_of, quoted
 
 _BYTES = 9 << 20
 """About how much of an input is read."""
@@ -186,14 +186,9 @@ def _fields(kind: _Kind, rows: Sequence[Any], path: tuple[str, ...]) -> Any:
         if of.name == "STRUCT" and of.fields:
             yield from _fields(of, values, here)
             continue
-        if of.name == "STRING":
+        if _ddl(of) == "STRING":
             values = [value if isinstance(value, str | None) else json.dumps(value) for value in values]
-        yield Column(key, ".".join(map(quoted, here)), _ddl(of), values)
-
-
-def quoted(name: str) -> str:
-    """A column's name as SQL writes it."""
-    return name if _PLAIN.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+        yield Column(name_of(here), ".".join(map(quoted, here)), _ddl(of), values)
 
 
 def _days_said(place: Place) -> str:

@@ -165,7 +165,8 @@ def test_the_plan_shows_what_the_file_says_and_not_what_the_environment_filled_i
 
 
 def test_config_checks_and_explains(here: None) -> None:
-    assert call("config", "--config", CONFIG).stdout == f"{CONFIG} is valid.\n"
+    said = f"{CONFIG} is valid by itself; `--check` also looks at its expressions and inputs.\n"
+    assert call("config", "--config", CONFIG).stdout == said
     plan = call("config", "--config", "conf/simulated.yaml", "--explain", "--date", "2019-06-05").stdout
     assert "actions: json at build/simulated/user_action/dt={date}, 2019-06-04 to 2019-06-06" in plan
     assert "vector: the last row of vectors for the same article that became true before the impression" in plan

@@ -1,0 +1,175 @@
+"""What is wrong with a configuration for its inputs: all of it at once, by their schemas alone.
+
+The plan of a run names one error and stops. So what it names is replaced by something that fits there, and the plan is made
+again, until it is made: no second set of rules says what is right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from ctr_samples.config import CatalogSource, DatabaseSource, JobConfig, LoadedConfig, Source
+from ctr_samples.config.document import REFERENCE
+from ctr_samples.errors import CtrSamplesError, InputError
+from ctr_samples.job.run import planning
+from ctr_samples.periods import WHOLE, Period, calendar_day
+from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.inputs.listing import days_there
+from ctr_samples.samples.inputs.sources import SourceFrame, read_source
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.watches.all import Watches
+from ctr_samples.sparksql.session import run_session
+
+_MOST = 100
+_NOTHING = {"expr": "0", "dtype": "int64"}
+_TIME, _KEY, _CONDITION, _NUMBER = "timestamp'2020-01-01 00:00:00'", "'x'", "true", "0"
+_STAND_INS = {
+    **dict.fromkeys(("time", "event_time", "available_time", "valid_to", "closed_available"), _TIME),
+    **dict.fromkeys(("key", "article_key", "keys", "user", "article", "request", "item"), _KEY),
+    **dict.fromkeys(("where", "counts", "tombstone"), _CONDITION),
+    **dict.fromkeys(("value", "sums", "distinct", "sequence", "position", "expr"), _NUMBER),
+    "snapshot": "date'2020-01-01'",
+    "columns": "cast(null as string)",
+    "explode": "array('')",
+}
+"""What fits under a key, or under the names below it."""
+
+
+def problems(spark: SparkSession, loaded: LoadedConfig, run_date: Period | None = None) -> list[str]:
+    """Each with its file and line, in the order of the file.
+
+    Runs on the driver. Lists files and reads first lines and footers, no rows; without a date those of the last day of each
+    source that is there.
+    """
+    with planning(spark, loaded):
+        session = run_session(spark, loaded.config.timezone)
+        sources: dict[str, SourceFrame] = {}
+        found = []
+        for name, source in loaded.config.sources.items():
+            try:
+                sources[name] = _empty(session, name, source, run_date)
+            except CtrSamplesError as error:
+                found.append(_placed(loaded, str(error)))
+        if len(sources) < len(loaded.config.sources):
+            return found
+        day = Day.of(run_date or WHOLE, loaded.config.timezone)
+        return sorted((_placed(loaded, error) for error in _errors(loaded, day, sources)), key=_line)
+
+
+def _line(problem: str) -> int:
+    match = re.search(r":(\d+): ", problem)
+    return int(match[1]) if match else 0
+
+
+def _placed(loaded: LoadedConfig, error: str) -> str:
+    where, _, what = error.partition(": ")
+    path = tuple(where.split(" ")[0].split("."))
+    return loaded.masked(loaded.place_of(path) + (what if what and " " not in where else error))
+
+
+def _empty(spark: SparkSession, name: str, source: Source, run_date: Period | None) -> SourceFrame:
+    """A source with its columns and without rows."""
+    period = run_date or WHOLE
+    if isinstance(source, CatalogSource | DatabaseSource):
+        read = read_source(spark, name, source.model_copy(update={"date_column": None}), period)
+        if source.date_column and source.date_column.lower() not in [column.lower() for column in read.frame.columns]:
+            raise InputError(f"sources.{name}.date_column: {source.place} has no column {source.date_column!r}.")
+    else:
+        path = source.path.replace("{hour}", "[0-2][0-9]")
+        if source.is_dated and calendar_day(period) is None:
+            days = days_there(spark, f"sources.{name}", path)
+            period = days[-1] if days else period
+        alone = {"days_before": 0, "days_after": 0, "path": path}
+        read = read_source(spark, name, source.model_copy(update=alone), period)
+    return SourceFrame(name, spark.createDataFrame([], read.frame.schema), (), ())
+
+
+def _errors(loaded: LoadedConfig, day: Day, sources: Mapping[str, SourceFrame]) -> Iterator[str]:
+    """The errors of the plan, one after the other, each taken out before the next one is looked for."""
+    document = _without_fitted(_filled(loaded.document, loaded.values))
+    seen: set[str] = set()
+    for _ in range(_MOST):
+        config = JobConfig.model_validate(document)
+        inputs = Inputs(config, day, sources, Watches.of(config, day, active=False))
+        try:
+            SampleBuilder(inputs).check()
+            return
+        except CtrSamplesError as error:
+            text = _of_feature(str(error), document)
+        if text in seen:
+            return
+        seen.add(text)
+        yield text
+        if not _stand_in(document, text.partition(": ")[0].split(" ")[0].split(".")):
+            return
+
+
+def _filled(node: Any, values: Mapping[str, str]) -> Any:
+    if isinstance(node, dict):
+        return {key: _filled(value, values) for key, value in node.items()}
+    if isinstance(node, list):
+        return [_filled(value, values) for value in node]
+    return REFERENCE.sub(lambda match: values[match[1]], node) if isinstance(node, str) else node
+
+
+def _without_fitted(document: dict[str, Any]) -> dict[str, Any]:
+    """What is fitted changes no type, and need not be there yet."""
+    for feature in document["features"].values():
+        feature.pop("scale", None)
+        if feature.get("computed") == "model":
+            continue
+        if feature.pop("vocabulary", None):
+            feature["hash_buckets"] = 2
+        if feature.pop("quantiles", None):
+            feature["boundaries"] = [0]
+    document.pop("vocabularies", None)
+    document.pop("fitted", None)
+    return document
+
+
+def _of_feature(error: str, document: Mapping[str, Any]) -> str:
+    """The error of a view that lacks a column, as one of the first feature that needs it."""
+    match = re.match(r"views\.(\w+): .*?'(\w+)'", error)
+    if match is None:
+        return error
+    for name, feature in document["features"].items():
+        for key in ("from", "expr", "at"):
+            if re.search(rf"\b{match[1]}\.`?{re.escape(match[2])}\b", str(feature.get(key, "")), re.IGNORECASE):
+                return f"features.{name}.{key}: {error.partition(': ')[2]}"
+    return error
+
+
+def _stand_in(document: dict[str, Any], where: list[str]) -> bool:
+    """Put something that fits in the place of what was wrong; False where nothing is known that would."""
+    if where[0] == "features" and len(where) > 1:
+        _drop_features(document, {where[1]})
+        return True
+    keys = [key for key in where[1 if where[0] == "impressions" else 2 :] if key in _STAND_INS]
+    node: Any = document
+    for part in where[:-1]:
+        node = node.get(part) if isinstance(node, dict) else None
+    if not keys or not isinstance(node, dict) or where[-1] not in node:
+        return False
+    value = _STAND_INS[keys[-1]]
+    node[where[-1]] = [value] * len(node[where[-1]]) if isinstance(node[where[-1]], list) else value
+    made = where[1] if where[0] == "histories" else f"impression.{where[-1]}" if where[0] == "impressions" else None
+    if made is not None:
+        _drop_features(document, {name for name, one in document["features"].items() if _is_made_of(one, made)})
+    return True
+
+
+def _is_made_of(feature: Mapping[str, Any], what: str) -> bool:
+    """Whether a feature is made of a history, or of a column of impressions."""
+    return re.search(rf"\b{re.escape(what)}\b", f"{feature.get('from', '')} {feature.get('expr', '')}") is not None
+
+
+def _drop_features(document: dict[str, Any], names: set[str]) -> None:
+    """Features that are wrong, or made of what is, become one that is right."""
+    for name, feature in document["features"].items():
+        if name in names or names & set(feature.get("cross", ())):
+            document["features"][name] = dict(_NOTHING)

@@ -1,0 +1,196 @@
+"""The tables around the log: on which key each is joined, and when its rows became true and known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from ctr_samples.starter import words as w
+from ctr_samples.starter.drafting import OWN, Drafting, View
+from ctr_samples.starter.entries import Entry
+from ctr_samples.starter.features import Feature, feature_of
+from ctr_samples.starter.roles import Match, best_match
+from ctr_samples.starter.tables import Column, Table
+from ctr_samples.starter.times import words_of
+
+
+def views_around(d: Drafting, others: Sequence[Table]) -> Iterator[View]:
+    """Tables on the keys of the log, then those on columns of such tables."""
+    waiting = list(others)
+    found: list[View] = []
+    for table in list(waiting):
+        match = best_match(_joinable(d), table)
+        if match is not None and (view := _view(d, match, _key_name(d, match.own))):
+            waiting.remove(table)
+            found.append(view)
+    for table in waiting:
+        of = {id(column): view for view in found for column in view.match.table.columns if _may_lead(column, view)}
+        own = [column for view in found for column in view.match.table.columns if id(column) in of]
+        match = best_match(own, table)
+        if match is not None:
+            leading = of[id(match.own)]
+            if view := _view(d, match, f"{leading.name}.{match.own.expr}"):
+                found.append(view)
+    leading_views = {view.on.partition(".")[0] for view in found}
+    for view in found:
+        if _features_of(d, view) or view.name in leading_views:
+            yield view
+        else:
+            d.roles[view.match.table.name] = "not used: none of its columns can be a feature"
+
+
+def _may_lead(column: Column, view: View) -> bool:
+    return w.is_identifier(column) and column is not view.match.column and "." not in column.expr
+
+
+def _joinable(d: Drafting) -> list[Column]:
+    log = d.log
+    keys = [column for column in (log.user, log.clicked_list or log.item) if column is not None]
+    rest = [
+        c
+        for c in log.table.columns
+        if w.is_identifier(c) and not any(c is k for k in [*keys, log.request, log.clicked_list])
+    ]
+    return [*keys, *rest]
+
+
+def _key_name(d: Drafting, column: Column) -> str:
+    log = d.log
+    if column is log.user:
+        return "user"
+    if column is log.item or column is log.clicked_list:
+        return d.log.item_name
+    said = [word for word in words_of(column.name) if word not in w.ID]
+    name = "_".join(said) or "key"
+    log.others.setdefault(name, column)
+    return name
+
+
+def _view(d: Drafting, match: Match, on: str) -> View | None:
+    table, column = match.table, match.column
+    name = table.name if table.name not in OWN or table.name in ("user", "item", "article") else f"{table.name}_table"
+    if _ends_of(table) is None and _is_of_the_future(d, match):
+        note = f"{table.name} is left out: its rows became true after the log, so that none of them was known by then."
+        d.notes.append(note)
+        d.roles[table.name] = "not used: its rows are from after the log"
+        return None
+    key = w.key_expr(column)
+    why = f"{column.name} holds {match.overlap:.0%} of the values of {match.own.name}"
+    keys = [Entry("source", table.name), Entry("on", on, why), Entry("key", key)]
+    times, used = _times_of(d, match)
+    keys += times
+    d.roles[table.name] = f"a table on {on}: " + ", ".join(entry.key for entry in times if entry.key != "ttl")
+    return View(name, match, on, tuple(keys), (column.name, *used))
+
+
+def _is_of_the_future(d: Drafting, match: Match) -> bool:
+    """Whether more than half of the rows of a table are later than all of the log."""
+    time, shown = _changes(match.table), d.log.when
+    if time is None or shown is None or time.time is None or match.table.dated:
+        return False
+    last = max(shown.moments)
+    later = sum(moment > last for moment in time.time.moments)
+    return later > 0.5 * len(time.time.moments)
+
+
+def _changes(table: Table) -> Column | None:
+    """The column that says when a row became true."""
+    times = [c for c in table.columns if c.time is not None and not w.words(c) & (w.BIRTH | w.ENDS)]
+
+    def rank(column: Column) -> tuple[int, bool]:
+        said = w.words(column)
+        order = 3 if said & w.BEGINS else 2 if said & w.CHANGED else 1 if not said & w.MADE else 0
+        return order, column.time is not None and column.time.has_clock
+
+    return max(times, key=rank, default=None)
+
+
+def _ends_of(table: Table) -> Column | None:
+    return table.find(lambda c: bool(w.words(c) & w.ENDS) and (c.time is not None or _is_date(c)))
+
+
+def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
+    """When the rows of a table became true and known; and the columns that say so."""
+    table = match.table
+    if d.log.when is None:
+        return [Entry("static", True, "without times in the log, no table can change")], []
+    day = _snapshot_column(table, match.column)
+    changes, ends = _changes(table), _ends_of(table)
+    if day is not None and (changes is None or not _is_of_its_day(table, changes)):
+        d.reaches(table, 5)
+        todo = "when is the snapshot of a day there? Until it is known, a day after that day ended is assumed"
+        return [
+            Entry("snapshot", day, "the table is written whole for each day"),
+            Entry("publish_delay", "1d", "", todo),
+            Entry("ttl", "4d", "an older snapshot is none"),
+        ], [day]
+    if changes is None or changes.time is None:
+        todo = "the table has no times; is it the same on all days of the log? If it changes, it leaks"
+        return [Entry("static", True, "", todo)], []
+    entries = [Entry("event_time", changes.time.expr, changes.time.why, changes.time.todo)]
+    used = [changes.name]
+    if ends is not None and w.words(changes) & w.BEGINS:
+        entries.append(Entry("valid_to", ends.time.expr if ends.time else ends.expr, "when a row ceased to be true"))
+        used.append(ends.name)
+    todo = "when does a row become known? Until that is known, a day after it became true is assumed"
+    entries.append(Entry("available_after", "1d", "", todo))
+    entries.append(Entry("ttl", "unbounded", "the last row stays true"))
+    d.reaches(table, min(30, max(7, len(table.days))))
+    return entries, used
+
+
+def _is_of_its_day(table: Table, changes: Column) -> bool:
+    """Whether the rows of a dated table have times of their own, so that they are changes and no snapshots."""
+    if changes.time is None or not table.days:
+        return False
+    days = {day + timedelta(days=n) for day in table.days for n in (-1, 0, 1)}
+    inside = sum(count for day, count in changes.time.days.items() if day in days)
+    return inside > 0.8 * len(changes.time.moments)
+
+
+def features_of_views(d: Drafting) -> Iterator[Entry]:
+    """What the columns of the tables become, each under the name of its view."""
+    for view in d.views:
+        for column, feature in _features_of(d, view):
+            name = column.name if column.name.lower().startswith(f"{view.name}_") else f"{view.name}_{column.name}"
+            plain = feature.expr == "{}" and "." not in column.expr
+            source = "from" if plain else "expr"
+            keys = {source: feature.expr.replace("{}", f"{view.name}.{column.expr}"), **feature.keys}
+            yield Entry(d.free(name), keys, feature.why)
+
+
+def _features_of(d: Drafting, view: View) -> list[tuple[Column, Feature]]:
+    """What the columns of a table become; a note for each that becomes nothing."""
+    if view.name not in d.of_views:
+        d.of_views[view.name] = list(_find_features(d, view))
+    return d.of_views[view.name]
+
+
+def _find_features(d: Drafting, view: View) -> Iterator[tuple[Column, Feature]]:
+    table = view.match.table
+    for column in table.columns:
+        if column.name in view.used or column.name == table.day_column or (column.named and w.words(column) <= w.INDEX):
+            continue
+        feature = "it is a time" if column.time is not None else feature_of(column)
+        if isinstance(feature, str):
+            d.leave_out(table, column, feature)
+        else:
+            yield column, feature
+
+
+def _is_date(column: Column) -> bool:
+    return column.is_text and any(re.match(r"\d{4}-\d\d-\d\d", str(value)) for value in column.present[:100])
+
+
+def _snapshot_column(table: Table, key: Column) -> str | None:
+    """The column that names the day of a snapshot: that of the directory, or one of days in which keys come once each."""
+    if table.day_column is not None:
+        return table.day_column
+    days = table.find(
+        lambda c: c.name.lower() in ("dt", "ds", "snapshot_date", "snapshot", "date") and c.time is not None
+    )
+    if days is None or days.time is None or days.time.has_clock or len(days.distinct) < 2:
+        return None
+    pairs = {(str(day), str(value)) for day, value in zip(days.values, key.values, strict=True)}
+    return days.time.expr if len(pairs) == table.rows > len(key.distinct) else None

@@ -1,0 +1,95 @@
+"""What an impression is: its keys, its time, and what else a row of the log says of the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ctr_samples.starter import words as w
+from ctr_samples.starter.drafting import Carried, Drafting
+from ctr_samples.starter.entries import Entry
+from ctr_samples.starter.features import Feature, feature_of, numbered, tells
+from ctr_samples.starter.tables import Column, sql_text
+
+
+def impressions_of(d: Drafting) -> list[Entry]:
+    """The keys under ``impressions``."""
+    log = d.log
+    entries = [Entry("source", log.table.name, f"{log.table.rows:,} rows were sampled")]
+    if log.clicked_list is not None:
+        entries[0] = Entry("source", log.table.name, f"each item of {log.clicked_list.name} is an impression")
+    if log.action is not None:
+        counts = {str(log.shown): len(log.impressions)} | log.actions
+        why = "in the sample: " + ", ".join(f"{value} {count:,}" for value, count in counts.items())
+        entries.append(Entry("where", f"{log.action.expr} = {sql_text(str(log.shown))}", why))
+    if log.when is not None:
+        entries.append(Entry("time", log.when.expr, log.when.why, log.when.todo))
+    else:
+        todo = "the log has no time, so all rows have this one; views and histories need a real one"
+        entries.append(Entry("time", "timestamp'2020-01-01 12:00:00'", "", todo))
+    entries += _keys(d)
+    if log.explodes:
+        entries.append(Entry("explode", "article", "the column holds a list: each item is an impression"))
+        entries.append(Entry("dedup", "30s", "the same shown again this soon is a repeat", "is it?"))
+    elif log.request is not None:
+        entries.append(Entry("request", w.key_expr(log.request), "it tells rows or lists apart"))
+    if log.clicked_list is not None:
+        entries.append(Entry("position", "shown_position", "the place in the list"))
+    elif log.position is not None:
+        entries.append(Entry("position", log.position.expr, "named so"))
+    if log.action is None and log.clicked_list is None and not d.actions and not log.tells_rows_apart:
+        entries.append(Entry("identity", "row", "no column tells rows apart: each is an impression, equal ones too"))
+    d.carried += _carry(d)
+    if d.carried:
+        why = "what else a row says of the moment"
+        entries.append(Entry("columns", tuple(Entry(one.name, one.expr) for one in d.carried), why))
+    return entries
+
+
+def _keys(d: Drafting) -> Iterator[Entry]:
+    log = d.log
+    keys: dict[str, Any] = {}
+    why = []
+    if log.user is not None:
+        keys["user"] = w.key_expr(log.user)
+        why.append(f"{log.user.name}: {len(log.user.distinct):,} different users")
+    item = d.log.item_expr
+    if item is not None:
+        keys[d.log.item_name] = item
+        why.append(f"{log.item.name if log.item else 'the item'} is what was shown")
+    if not log.explodes:
+        keys |= {name: w.key_expr(column) for name, column in log.others.items()}
+        if keys:
+            yield Entry("keys", keys, "; ".join(why))
+        return
+    for name, expr in keys.items():
+        yield Entry(name, expr, why[list(keys).index(name)])
+    if log.others:
+        yield Entry("keys", {name: w.key_expr(column) for name, column in log.others.items()})
+
+
+def _carry(d: Drafting) -> Iterator[Carried]:
+    """The columns that become features: none that has a role, and none that tells a label."""
+    log = d.log
+    rest = [c.of(log.impressions) for c in log.table.columns if not any(c is one for one in log.taken)]
+    vectors = numbered(rest)
+    for name, group in vectors.items():
+        expr = "array(" + ", ".join(column.expr for column in group) + ")"
+        why = f"{len(group)} numbered columns, {group[0].name} to {group[-1].name}"
+        yield Carried(d.free(name), expr, Feature("{}", {"dtype": "float32", "shape": [len(group)], "fill": 0}, why))
+    grouped = {column.name for group in vectors.values() for column in group}
+    for column in rest:
+        if column.name in grouped or column.name == log.table.day_column:
+            continue
+        feature = _feature_of(d, column)
+        if isinstance(feature, str):
+            d.leave_out(log.table, column, feature)
+        else:
+            yield Carried(d.free(column.name), feature.expr.replace("{}", column.expr), feature)
+
+
+def _feature_of(d: Drafting, column: Column) -> Feature | str:
+    if column.time is not None:
+        return "it is a time"
+    known = tells(column, d.log.outcomes)
+    return feature_of(column) if known is None else f"{known}; is it a label?"

@@ -1,0 +1,115 @@
+"""Labels: actions in the log or in logs of their own, flags and ratings of the row, clicks in lists."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ctr_samples.starter import words as w
+from ctr_samples.starter.drafting import Drafting
+from ctr_samples.starter.entries import Entry
+from ctr_samples.starter.roles import best_match
+from ctr_samples.starter.tables import Column, sql_text
+
+_WINDOW = "2h"
+
+
+def labels_of(d: Drafting) -> Iterator[Entry]:
+    """The labels, and in ``d.positive`` which rows of the log are clicks. Takes names that ``d.labels`` lacks."""
+    log = d.log
+    if log.action is not None:
+        yield from _of_actions(d)
+    elif log.clicked_list is not None:
+        items = [item for value in log.clicked_list.present for item in str(value).split(" ")]
+        rate = sum(item.endswith("-1") for item in items) / len(items)
+        d.positive = "shown rlike '-1$'"
+        yield Entry("click", {"expr": d.positive}, f"the item ends in -1; {rate:.2%} of {len(items):,} sampled items")
+    elif d.actions:
+        yield from _of_tables(d)
+    else:
+        yield from _of_rows(d)
+    role = "the log of what was shown" + (", with the actions" if log.action is not None else "")
+    d.roles[log.table.name] = role
+
+
+def _of_actions(d: Drafting) -> Iterator[Entry]:
+    log = d.log
+    assert log.action is not None
+    d.reaches(log.table, 1, 1)
+    for action, count in log.actions.items():
+        where = f"{log.action.expr} = {sql_text(action)}"
+        d.positive = d.positive if d.positive and "click" not in action.lower() else where
+        what = {"source": log.table.name, "where": where, "window": _WINDOW}
+        name = d.label_name(action)
+        todo = f"how long after being shown does a {action} still count?"
+        yield Entry(name, what, f"{count:,} in the sample, for {len(log.impressions):,} rows of {log.shown}", todo)
+        rows = [row for row, value in enumerate(log.action.values) if value == action]
+        for column in log.table.columns:
+            if _measures(d, column, rows):
+                total = {**what, "value": column.expr, "reduce": "sum"}
+                yield Entry(d.label_name(f"{action}_{column.name}"), total, f"a number that only a {action} has")
+
+
+def _measures(d: Drafting, column: Column, rows: list[int]) -> bool:
+    """Whether a column has numbers in the rows of an action, and none in those of what was shown."""
+    there, shown = column.of(rows).present, column.of(d.log.impressions).present
+    if (
+        any(column is one for one in d.log.taken)
+        or len(there) < 0.5 * len(rows)
+        or len(shown) > 0.05 * len(d.log.impressions)
+    ):
+        return False
+    return all(re.fullmatch(r"\d+(\.\d+)?", str(value)) for value in there[:500]) and len(set(map(str, there))) > 1
+
+
+def _of_tables(d: Drafting) -> Iterator[Entry]:
+    log = d.log
+    d.reaches(log.table, 1, 1)
+    for item in d.actions:
+        table = item.table
+        d.reaches(table, 1, 1)
+        time = max((c for c in table.columns if c.time and c.time.has_clock), key=lambda c: len(c.distinct))
+        assert time.time is not None
+        keys = {d.log.item_name: w.key_expr(item.column)}
+        if log.user is not None and (user := best_match([log.user], table)):
+            keys["user"] = w.key_expr(user.column)
+        what: dict[str, Any] = {"source": table.name, "time": time.time.expr}
+        if log.request is not None and (request := best_match([log.request], table)):
+            what["request"] = w.key_expr(request.column)
+        what |= {"keys": keys, "window": _WINDOW}
+        kinds = table.find(
+            lambda c: c.is_text and 2 <= len(c.distinct) <= 20 and bool({str(v).lower() for v in c.distinct} & w.LABEL)
+        )
+        d.roles[table.name] = "actions that follow what was shown"
+        if kinds is None:
+            name = table.name.removesuffix("s")
+            todo = "how long after being shown does one still count?"
+            yield Entry(d.label_name(name), what, f"{item.overlap:.0%} of the items shown are in {table.name}", todo)
+            continue
+        for value in sorted(map(str, kinds.distinct)):
+            one = {
+                "source": table.name,
+                "where": f"{kinds.expr} = {sql_text(value)}",
+                **{k: v for k, v in what.items() if k != "source"},
+            }
+            count = sum(str(v) == value for v in kinds.present)
+            yield Entry(d.label_name(value), one, f"{count:,} in the sample", f"how long does a {value} still count?")
+
+
+def _of_rows(d: Drafting) -> Iterator[Entry]:
+    log = d.log
+    for flag in log.flags:
+        d.positive = d.positive or (flag.expr if flag.column.kind != "BIGINT" else f"{flag.expr} = 1")
+        name = d.label_name(flag.column.name if flag.column.named else "label")
+        todo = "" if flag.column.named else "is this the label?"
+        yield Entry(name, {"expr": flag.expr}, flag.why, todo)
+    if log.ratings is not None:
+        column = log.ratings
+        least = log.least_liked
+        rate = sum(value >= least for value in column.present) / len(column.values)
+        d.positive = d.positive or f"{column.expr} >= {least:g}"
+        todo = "from which value on is it a positive?"
+        yield Entry("liked", {"expr": f"{column.expr} >= {least:g}"}, f"{rate:.1%} of the sample are positive", todo)
+        values = f"{len(column.distinct)} values, {min(column.present):g} to {max(column.present):g}"
+        yield Entry(d.label_name("stars"), {"expr": column.expr, "dtype": "float32"}, values)

@@ -1,0 +1,338 @@
+"""What ``ctr-samples init`` guesses, and that each file that it writes runs with the samples that the logs hold."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from logs_of_shapes import SHAPES, lines
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
+
+from ctr_samples.cli import app
+from ctr_samples.config import (
+    CatalogSource,
+    CsvSource,
+    EventView,
+    JobConfig,
+    RowLabel,
+    SnapshotView,
+    StaticView,
+    WindowView,
+    load_config,
+)
+from ctr_samples.errors import InputError, UsageError
+from ctr_samples.job.checking import problems
+from ctr_samples.job.run import run
+from ctr_samples.periods import parse_period
+from ctr_samples.starter import as_yaml, draft, look_at
+
+
+def no_catalog(name: str) -> object:
+    raise AssertionError(f"the catalog was asked for {name}")
+
+
+def configured(tmp_path: Path, *inputs: Path) -> JobConfig:
+    """The configuration that is drafted for some inputs, as the loader of configurations reads it."""
+    made = draft(look_at([str(one) for one in inputs], no_catalog))
+    path = tmp_path / "drafted.yaml"
+    path.write_text(as_yaml(made.entries))
+    return load_config(path, [f"output.path={tmp_path / 'out'}"]).config
+
+
+def shape(name: str, tmp_path: Path) -> JobConfig:
+    (tmp_path / "logs").mkdir()
+    SHAPES[name].write(tmp_path / "logs")
+    return configured(tmp_path, tmp_path / "logs")
+
+
+def csv_log(name: str, tmp_path: Path, text: str) -> JobConfig:
+    (tmp_path / name).write_text(text, newline="")
+    return configured(tmp_path, tmp_path / name)
+
+
+def init(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["init", *map(str, arguments)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_drafted_configuration_makes_the_samples_that_the_logs_hold(
+    name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "logs").mkdir()
+    truth = SHAPES[name]
+    truth.write(tmp_path / "logs")
+    written = tmp_path / "drafted.yaml"
+    assert init(tmp_path / "logs", "--output", written).exit_code == 0
+    loaded = load_config(written, [f"output.path={tmp_path / 'out'}"])
+    assert problems(spark, loaded) == []
+    manifest = run(spark, loaded, parse_period(truth.day)).manifest
+    assert manifest.records == truth.records
+    sums = {label: manifest.label_sum(label) for label in truth.sums}
+    assert sums == truth.sums
+    matched = {view: manifest.views[view]["match_rate"] for view in truth.matched}
+    assert matched == truth.matched
+
+
+def test_a_log_with_an_index_a_flag_and_numbered_columns_is_understood(tmp_path: Path) -> None:
+    config = shape("open_bandit", tmp_path)
+    log = config.sources["all"]
+    assert isinstance(log, CsvSource)
+    assert log.rename == {"": "row"}
+    assert config.impressions.request == "row"
+    assert config.impressions.position == "position"
+    assert config.labels["click"] == RowLabel(expr="click")
+    assert isinstance(config.views["item_context"], StaticView)
+    assert config.features["user_item_affinity"].shape == (8,)
+    assert "click" not in config.features
+
+
+def test_a_rating_becomes_a_label_by_a_threshold_and_the_number_itself(tmp_path: Path) -> None:
+    config = shape("movielens", tmp_path)
+    assert config.grain == "all"
+    assert config.impressions.time == "timestamp_seconds(timestamp)"
+    assert config.impressions.keys == {"user": "userId", "item": "movieId"}
+    assert config.labels["liked"] == RowLabel(expr="rating >= 2.5")
+    assert config.labels["stars"] == RowLabel(expr="rating", dtype="float32")
+    assert config.features["movies_genres"].ragged
+    assert "rating" not in config.features
+
+
+def test_a_list_of_items_with_clicks_is_exploded(tmp_path: Path) -> None:
+    config = shape("mind", tmp_path)
+    assert config.sources["behaviors"].explode == {"shown": "split(c5, ' ')"}
+    assert config.impressions.time == "try_to_timestamp(c3, 'M/d/yyyy h:mm:ss a')"
+    assert config.impressions.request == "c1"
+    assert config.impressions.keys["user"] == "c2"
+    assert config.views["news"].joined_on == ("item",)
+    assert config.features["c4"].ragged  # what the user read before
+
+
+def test_rows_without_keys_and_times_are_impressions_of_their_own(tmp_path: Path) -> None:
+    config = shape("criteo", tmp_path)
+    assert config.impressions.identity == "row"
+    assert config.labels["label"] == RowLabel(expr="c1")
+    assert config.features["c2"].dtype == "float32"
+    assert config.features["c15"].hash_buckets == 16  # of three values
+    assert config.views == {}
+
+
+def test_many_flags_are_labels_and_a_table_is_found_through_another(tmp_path: Path) -> None:
+    config = shape("kuairand", tmp_path)
+    assert list(config.labels) == ["is_click", "is_like", "long_view"]
+    authors = config.views["authors"]
+    assert isinstance(authors, EventView)
+    assert authors.joined_on == ("video_features_basic.author_id",)
+    assert (authors.event_time, authors.valid_to) == ("since", "until")
+    assert config.impressions.time == "timestamp_millis(time_ms)"
+    assert "play_time_ms" not in config.features  # it is known only after the click
+
+
+def test_a_category_that_tells_the_label_becomes_no_feature(tmp_path: Path) -> None:
+    rows = [f"{n},i{n % 7},{('seen', 'seen', 'bought')[n % 3]},{int(n % 3 == 2)}\n" for n in range(300)]
+    config = csv_log("log.csv", tmp_path, "row,item_id,state,click\n" + "".join(rows))
+    assert "state" not in config.features
+    assert "item_id" in config.features
+
+
+def test_an_action_with_a_quote_in_its_name_stays_text(tmp_path: Path) -> None:
+    actions = ["show", "show", "don't show"]
+    rows = [f"2022-04-22 00:{n:02}:00,u{n % 5},i{n % 7},{actions[n % 3]}\n" for n in range(60)]
+    config = csv_log("log.csv", tmp_path, "at,user_id,item_id,action\n" + "".join(rows))
+    label = config.labels["don_t_show"]
+    assert not isinstance(label, RowLabel)
+    assert label.where == r"action = 'don\'t show'"
+
+
+def test_an_export_of_pandas_has_whole_numbers_as_keys(tmp_path: Path) -> None:
+    config = shape("pandas_export", tmp_path)
+    assert config.impressions.keys == {"user": "bigint(user_id)", "item": "product_id"}
+    assert config.labels["clicked"] == RowLabel(expr="clicked")
+
+
+def test_actions_in_one_log_are_labels_with_windows(tmp_path: Path) -> None:
+    config = shape("action_log", tmp_path)
+    assert config.grain == "day"
+    assert config.impressions.where == "param.action = 'exposure'"
+    assert config.impressions.explode == "article"
+    assert list(config.labels) == ["click", "read", "read_readTime"]
+    assert isinstance(config.views["user_profile"], EventView)
+    assert config.views["news_article_basic"].event_time == "try_to_timestamp(c4, 'yyyy/M/d H:mm')"
+    assert config.sources["user_action"].days_after == 1
+
+
+def test_clicks_in_a_log_of_their_own_are_labels_and_daily_tables_snapshots(tmp_path: Path) -> None:
+    config = shape("two_logs", tmp_path)
+    assert config.impressions.source == "impressions"
+    label = config.labels["click"]
+    assert not isinstance(label, RowLabel)
+    assert (label.source, label.time, label.request) == ("clicks", "clicked_at", "request_id")
+    users = config.views["users"]
+    assert isinstance(users, SnapshotView)
+    assert (users.snapshot, users.delay.days) == ("dt", 1)  # never before it is surely there
+
+
+def test_what_cannot_be_known_is_marked_with_a_safe_default(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    SHAPES["kuairand"].write(tmp_path / "logs")
+    made = draft(look_at([str(tmp_path / "logs")], no_catalog))
+    text = as_yaml(made.entries)
+    assert text.count("TODO: ") == len(made.todos)
+    assert any(todo.startswith("views.authors.available_after: when does a row become known?") for todo in made.todos)
+    clicks = load_config_of(tmp_path, text).views["clicks_of_item"]
+    assert isinstance(clicks, WindowView)
+    assert clicks.delay.total_seconds() == 3600
+    assert all("  # " in line or line.lstrip().startswith("#") for line in text.splitlines() if "is_click}" in line)
+
+
+def load_config_of(tmp_path: Path, text: str) -> JobConfig:
+    (tmp_path / "drafted.yaml").write_text(text)
+    return load_config(tmp_path / "drafted.yaml").config
+
+
+ROWS = [f"u{n % 9};i{n % 7};2022-04-22 {n % 24:02}:00:00+08:00;{n},5;{n % 4 // 3}" for n in range(60)]
+LOG = "\n".join(["user_id;item_id;ts;price;click", *ROWS, ""])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("semicolons.csv", LOG),
+        ("tabs.tsv", LOG.replace(";", "\t")),
+        ("pipes.txt", LOG.replace(";", "|")),
+        ("marked.csv", "\ufeff" + LOG),
+        ("windows.csv", LOG.replace("\n", "\r\n")),
+    ],
+)
+def test_any_dialect_of_csv_is_read(name: str, text: str, tmp_path: Path) -> None:
+    config = csv_log(name, tmp_path, text)
+    assert config.impressions.keys == {"user": "user_id", "item": "item_id"}
+    assert config.impressions.columns == {"price": "try_cast(replace(price, ',', '.') as double)"}
+    assert list(config.labels) == ["click"]
+
+
+def test_a_compressed_log_is_read(tmp_path: Path) -> None:
+    (tmp_path / "log.csv.gz").write_bytes(gzip.compress(LOG.encode()))
+    assert list(configured(tmp_path, tmp_path / "log.csv.gz").labels) == ["click"]
+
+
+def test_columns_of_one_name_are_taken_by_position(tmp_path: Path) -> None:
+    rows = "".join(f"{n % 9},{n},{n + 1},{n % 4 // 3}\n" for n in range(60))
+    source = csv_log("log.csv", tmp_path, f"user_id,price,price,click\n{rows}").sources["log"]
+    assert isinstance(source, CsvSource)
+    assert source.by_position
+    assert source.schema_ == "user_id BIGINT, price BIGINT, price_2 BIGINT, click BIGINT"
+
+
+def test_a_column_without_values_is_left_out_and_fields_of_objects_are_not(tmp_path: Path) -> None:
+    row = '{{"ctx": {{"user": {{"id": "u{0}"}}}}, "ad": {{"id": {1}}}, "when": {2}, "click": {3}, "none": null, "o": {{}}}}'
+    rows = [row.format(n % 9, n % 7, 1_650_585_600_000 + n, "true" if n % 3 else "false") for n in range(60)]
+    lines(tmp_path / "log.json", rows)
+    config = configured(tmp_path, tmp_path / "log.json")
+    assert config.impressions.keys == {"user": "ctx.user.id", "item": "ad.id"}
+    assert config.impressions.identity == "row"
+    assert "none" not in config.features
+
+
+def test_lines_that_do_not_fit_the_others_are_allowed_for(tmp_path: Path) -> None:
+    assert csv_log("log.csv", tmp_path, LOG + "a;b\n").sources["log"].bad_records.max_rate == 0.03
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("empty.csv", b"", "is empty; name an input that has rows"),
+        ("blank.csv", b"\n\n", "is empty; name an input that has rows"),
+        ("header.csv", b"a,b,c\n", "has a header and no rows"),
+        ("one.csv", b"name\n" + b"x\ny\n" * 20, "No input says what was clicked: one has the columns name"),
+        ("label.csv", b"click\n" + b"0\n1\n" * 20, "has no column but its label"),
+        ("wide.csv", LOG.encode("utf-16"), "is UTF-16; expected UTF-8"),
+        ("packed.csv", gzip.compress(LOG.encode()), "is gzip, but its name does not end in .gz"),
+        ("plain.csv.gz", LOG.encode(), "is no gzip, but its name ends in .gz"),
+        ("breaks.csv", b'user_id,note,click\n1,"a\nb",0\n', "has line breaks inside quotes"),
+        ("list.json", b'[{"a": 1},\n{"a": 2}]', "is one JSON list; expected an object on each line"),
+        ("broken.json", b'{"a": 1\n' * 20, "holds no JSON lines: 20 of 20 lines are no object"),
+        ("noise.csv", bytes(range(256)), "is no text; expected JSON lines, CSV, Parquet or ORC"),
+        ("noise.parquet", b"no parquet", "is no Parquet file"),
+    ],
+)
+def test_an_input_that_cannot_be_used_is_refused_in_a_sentence(
+    name: str, content: bytes, sentence: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=sentence):
+        draft(look_at([str(tmp_path / name)], no_catalog))
+
+
+def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"There is no .*nowhere.csv"):
+        look_at([str(tmp_path / "nowhere.csv")], no_catalog)
+
+
+def test_the_command_says_what_it_found_and_what_comes_next(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    SHAPES["action_log"].write(tmp_path / "logs")
+    written = tmp_path / "mine.yaml"
+    result = init(tmp_path / "logs", "--output", written)
+    assert result.exit_code == 0
+    assert result.stdout == f"{written}\n"
+    assert "the log of what was shown" in result.stderr
+    assert "labels.click: how long after being shown does a click still count?" in result.stderr
+    assert f"ctr-samples generate --config {written} --date 2019-03-13" in result.stderr
+
+
+def test_the_command_replaces_no_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("precious")
+    result = init(tmp_path, "--output", tmp_path / "mine.yaml")
+    assert result.exit_code == 2
+    assert "exists already" in result.stderr
+    assert (tmp_path / "mine.yaml").read_text() == "precious"
+
+
+def test_without_paths_and_a_terminal_the_command_says_what_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = init()
+    assert result.exit_code == 2
+    assert "Name the logs: `ctr-samples init PATH ...`" in result.stderr
+
+
+def test_a_table_of_the_catalog_is_looked_at_through_spark_and_lies_by_day(tmp_path: Path) -> None:
+    rows = {
+        "dt": ["2022-04-22"] * 30 + ["2022-04-23"] * 30,
+        "user_id": [n % 9 for n in range(60)],
+        "item_id": [n % 7 for n in range(60)],
+        "shown_at": [datetime(2022, 4, 22 + n // 30, n % 24) for n in range(60)],
+        "click": [n % 4 // 3 for n in range(60)],
+    }
+    made = draft(look_at(["shop.impressions"], lambda name: pa.table(rows)))
+    config = load_config_of(tmp_path, as_yaml(made.entries))
+    source = config.sources["impressions"]
+    assert isinstance(source, CatalogSource)
+    assert (source.table, source.date_column) == ("shop.impressions", "dt")
+    assert (config.grain, str(made.day)) == ("day", "2022-04-23")
+    assert "dt" not in config.features
+
+
+@pytest.mark.slow
+def test_a_configuration_drafted_for_a_table_of_the_catalog_runs(spark: SparkSession, tmp_path: Path) -> None:
+    days = [datetime(2022, 4, 22 + n // 30, n % 24) for n in range(60)]
+    rows = [(str(day.date()), n % 9, n % 7, day, int(n % 4 == 3)) for n, day in enumerate(days)]
+    columns = "dt string, user_id bigint, item_id bigint, shown_at timestamp, click int"
+    frame = spark.createDataFrame(rows, columns)
+    frame.write.saveAsTable("default.shown_for_init")
+    try:
+        written = tmp_path / "drafted.yaml"
+        result = init("default.shown_for_init", "--output", written)
+        assert result.exit_code == 0, result.stderr
+        loaded = load_config(written, [f"output.path={tmp_path / 'out'}"])
+        assert problems(spark, loaded) == []
+        manifest = run(spark, loaded, parse_period("2022-04-23")).manifest
+    finally:
+        spark.sql("drop table default.shown_for_init")
+    assert manifest.records == sum(str(day.astimezone(UTC).date()) == "2022-04-23" for day in days)
