@@ -19,6 +19,7 @@ sys.path += [str(TESTS / "faults"), str(TESTS / "storage")]
 
 import ceph
 import hadoop
+import yarn
 from bare_hosts import Cluster, copy_of_spark, running_cluster
 from ceph import Gateway
 from hadoop import FileSystem
@@ -69,8 +70,12 @@ def unpacked(archive: Path, shared: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def config(shared: Path) -> Path:
-    (shared / "small_day").mkdir()
-    return write_small_day(shared / "small_day")
+    """Its inputs are files of this machine, whatever the cluster's file system is."""
+    root = shared / "small_day"
+    root.mkdir()
+    path = write_small_day(root)
+    path.write_text(path.read_text().replace(f"path: {root}", f"path: file:{root}"))
+    return path
 
 
 @pytest.fixture(scope="session")
@@ -101,3 +106,13 @@ def file_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileSystem
         pytest.skip(reason)
     with hadoop.running_file_system(tmp_path_factory.mktemp("hadoop")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def yarn_conf(shared: Path, spark_home: Path, file_system: FileSystem) -> Iterator[Path]:
+    if reason := yarn.missing():
+        pytest.skip(reason)
+    place = shared / "yarn"
+    place.mkdir()
+    with yarn.running_yarn(place, spark_home, file_system.url) as conf:
+        yield conf

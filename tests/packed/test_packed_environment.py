@@ -104,6 +104,41 @@ def test_a_standalone_cluster_without_python_packages_loses_a_worker_and_makes_t
     assert shards_of(destination.url) == made_locally != []
 
 
+def test_yarn_without_python_packages_runs_the_driver_too_loses_an_executor_and_makes_the_bytes_of_local_mode(
+    environment: Path,
+    archive: Path,
+    config: Path,
+    yarn_conf: Path,
+    spark_home: Path,
+    destination: Destination,
+    faults: Faults,
+    made_locally: list[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    settings = {
+        "spark.master": "yarn",
+        "spark.submit.deployMode": "cluster",
+        "spark.executor.instances": "2",
+        "spark.yarn.jars": f"local:{spark_home}/jars/*",
+        "spark.yarn.dist.archives": f"{archive}#environment",
+        "spark.yarn.dist.files": str(config),
+        "spark.pyspark.python": "environment/bin/python",
+        **{f"spark.yarn.appMasterEnv.{name}": value for name, value in destination.variables.items()},
+        **variables_of_executors(destination, faults),
+    }
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(yarn_conf))
+    log = tmp_path / "submit.log"
+    with log.open("wb") as file:
+        job = submit(environment, settings, [*job_of(environment), "--config", config.name], destination, file)
+        killed = wait_for_hold(job, faults, log)
+        for process in (killed.executor, killed.worker):
+            os.kill(process, signal.SIGKILL)
+        assert job.wait(300) == 0, log.read_text()[-3000:]
+    assert faults.notes("written", partition=4)[-1].executor != killed.executor
+    assert shards_of(destination.url) == made_locally != []
+
+
 def submit(
     environment: Path, settings: dict[str, str], job: list[str], destination: Destination, log: BinaryIO
 ) -> subprocess.Popen[bytes]:
