@@ -63,6 +63,9 @@ def _add_python(tar: tarfile.TarFile) -> None:
     if sysconfig.get_config_var("Py_ENABLE_SHARED") and library.exists():
         _add(tar, library.resolve(), f"lib/{library.name}")
     _add(tar, Path(sysconfig.get_path("stdlib")), f"lib/{_VERSION}", _NOT_OF_PYTHON)
+    debian = tarfile.TarInfo(f"lib/{_VERSION}/dist-packages")  # where Debian's Python looks for packages
+    debian.type, debian.linkname = tarfile.SYMTYPE, "site-packages"
+    tar.addfile(debian)
 
 
 def _add(tar: tarfile.TarFile, source: Path, name: str, left_out: Collection[str] = ()) -> None:

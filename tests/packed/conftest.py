@@ -23,6 +23,7 @@ import yarn
 from bare_hosts import Cluster, copy_of_spark, running_cluster
 from ceph import Gateway
 from hadoop import FileSystem
+from new_environment import run_in
 from small_day import write_small_day
 
 
@@ -45,9 +46,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([*pip, "wheel", str(TESTS.parent), "--no-deps", "--wheel-dir", str(place)], check=True)
     (wheel,) = place.glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", str(place / "env")], check=True)
-    pip[0] = str(place / "env/bin/python")
     constraints = ["--constraint", str(TESTS.parent / "constraints.txt")]
-    subprocess.run([*pip, "install", *constraints, f"ctr-samples[hdfs] @ {wheel.as_uri()}"], check=True)
+    run_in(place / "env/bin", "pip", "install", "--quiet", *constraints, f"ctr-samples[hdfs] @ {wheel.as_uri()}")
     return place / "env/bin"
 
 
@@ -55,7 +55,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def archive(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What ``ctr-samples pack`` makes."""
     path = tmp_path_factory.mktemp("archive") / "environment.tar.gz"
-    subprocess.run([str(environment / "ctr-samples"), "pack", "--output", str(path)], check=True)
+    run_in(environment, "ctr-samples", "pack", "--output", str(path))
     return path
 
 

@@ -14,11 +14,11 @@ import ceph
 import pytest
 from bare_hosts import Cluster
 from fault_plan import INJECTED, Fault, Faults, Note, wait_until
+from new_environment import job_of, variables_of
 from small_day import DAY
 
 from ctr_samples.shards import open_storage, require_manifest
 
-FOREIGN = ("PYTHONPATH", "PYTHONHOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "VIRTUAL_ENV")
 _QUICK = {
     "spark.ui.enabled": "false",
     "spark.driver.memory": "700m",
@@ -55,9 +55,7 @@ def destination(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 def made_locally(environment: Path, config: Path, tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     output = tmp_path_factory.mktemp("local") / "samples"
     day = ["--config", str(config), "--date", str(DAY), "--set", f"output.path={output}"]
-    subprocess.run(
-        [str(environment / "ctr-samples"), "generate", *day], env=of_new_environment(environment), check=True
-    )
+    subprocess.run([str(environment / "ctr-samples"), "generate", *day], env=variables_of(environment), check=True)
     return shards_of(str(output))
 
 
@@ -93,7 +91,7 @@ def test_a_standalone_cluster_without_python_packages_loses_a_worker_and_makes_t
     }
     log = tmp_path / "submit.log"
     with log.open("wb") as file:
-        job = submit(environment, settings, [*job_of(environment), "--config", str(config)], destination, file)
+        job = submit(environment, settings, [job_of(environment), "--config", str(config)], destination, file)
         killed = wait_for_hold(job, faults, log)
         worker = parent_of(killed.executor)
         assert "worker.Worker" in Path(f"/proc/{worker}/cmdline").read_text()
@@ -130,7 +128,7 @@ def test_yarn_without_python_packages_runs_the_driver_too_loses_an_executor_and_
     monkeypatch.setenv("HADOOP_CONF_DIR", str(yarn_conf))
     log = tmp_path / "submit.log"
     with log.open("wb") as file:
-        job = submit(environment, settings, [*job_of(environment), "--config", config.name], destination, file)
+        job = submit(environment, settings, [job_of(environment), "--config", config.name], destination, file)
         killed = wait_for_hold(job, faults, log)
         for process in (killed.executor, killed.worker):
             os.kill(process, signal.SIGKILL)
@@ -145,13 +143,8 @@ def submit(
     options = [part for key, value in (_QUICK | settings).items() for part in ("--conf", f"{key}={value}")]
     command = [str(environment / "spark-submit"), *options, *job, "--date", str(DAY)]
     command += ["--set", f"output.path={destination.url}"]
-    own = {**of_new_environment(environment), "SPARK_LOCAL_IP": "127.0.0.1"}
+    own = {**variables_of(environment), "SPARK_LOCAL_IP": "127.0.0.1"}
     return subprocess.Popen(command, env=own, stdout=log, stderr=log, cwd="/")
-
-
-def job_of(environment: Path) -> list[str]:
-    where = [str(environment / "ctr-samples"), "where", "jobs/generate_samples.py"]
-    return [subprocess.run(where, check=True, capture_output=True, text=True).stdout.strip()]
 
 
 def variables_of_executors(destination: Destination, faults: Faults) -> dict[str, str]:
@@ -178,9 +171,3 @@ def shards_of(url: str) -> list[bytes]:
         with storage.open(shard.path) as file:
             found.append(file.read())
     return found
-
-
-def of_new_environment(environment: Path) -> dict[str, str]:
-    """The variables of a user whose only environment is the new one."""
-    own = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-    return own | {"PATH": f"{environment}:{os.environ['PATH']}"}

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from bare_hosts import as_nobody
+from new_environment import job_of, variables_of
 from small_day import DAY
-from test_packed_environment import job_of, of_new_environment
 
 ENCODE = """
 import sys
@@ -63,7 +63,7 @@ def test_a_job_on_another_processor_ends_with_one_sentence_and_publishes_nothing
         f"output.path={tmp_path}/samples",
     ]
     command = [str(environment / "spark-submit"), *settings, *job]
-    own = of_new_environment(environment)
+    own = variables_of(environment)
     done = subprocess.run(command, env=own, cwd=tmp_path, capture_output=True, text=True, check=False)
     sentence = (
         "error: The packed kernels are compiled for x86-64-v3, and the processor of this host, .*, lacks avx9000; pack"
