@@ -54,7 +54,7 @@ def test_a_job_on_another_processor_ends_with_one_sentence_and_publishes_nothing
     settings = ["--conf", f"spark.pyspark.python={for_another_processor}/bin/python"]
     settings += ["--conf", f"spark.pyspark.driver.python={environment}/python", "--master", "local[1]"]
     job = [
-        *job_of(environment),
+        job_of(environment),
         "--config",
         str(config),
         "--date",
