@@ -9,7 +9,7 @@ DAY    := 2019-11-26
 # HDFS is left out here, since its tests need a server (make test-storage).
 COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/records/read.py,ctr_samples/records/write.py
 
-.PHONY: help setup java demo simulate test test-versions test-oldest test-slow test-gate test-storage test-faults test-wheel test-nightly coverage bench bench-compare fuzz lint format docs docs-site lock clean
+.PHONY: help setup java demo simulate test test-versions test-oldest test-slow test-gate test-storage test-faults test-wheel test-packed test-recipes test-nightly coverage bench bench-compare fuzz lint format docs docs-site lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -62,6 +62,13 @@ test-faults: setup  ## Spark on a cluster and disks, failing in every way; dying
 
 test-wheel: setup  ## the wheel alone, in a new environment and an empty directory
 	$(BIN)/python -m pytest tests/wheel
+
+test-packed: setup  ## a packed environment on hosts that have no other, as another user; output on S3 and HDFS
+	@tools/test-servers
+	$(BIN)/python -m pytest tests/packed -rs
+
+test-recipes: setup  ## the recipe for Airflow by Airflow itself, in an environment of its own
+	$(BIN)/python -m pytest tests/deployment
 
 coverage: setup  ## branches of publishing, storage and framing that no test takes; there are none
 	@mkdir -p build

@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "vocabulary": set(),
     "config": {"addresses", "errors", "feature_rules", "periods"},
     "codec": LEAVES,
+    "packing": {"codec", "errors"},
     "shards": LEAVES,
     "simulator": {"errors"},
     "records": LEAVES | {"codec", "shards"},
@@ -48,8 +49,8 @@ MAY_IMPORT = {
     "starter": {"errors"},
     "telemetry": LEAVES | {"config", "job", "quality", "shards"},
     "cli": LEAVES
-    | {"config", "converters", "explain", "job", "quality", "records", "samples", "shards", "shipped", "simulator"}
-    | {"sparksql", "starter", "telemetry", "terminal", "tfrecord", "training"},
+    | {"config", "converters", "explain", "job", "packing", "quality", "records", "samples", "shards", "shipped"}
+    | {"simulator", "sparksql", "starter", "telemetry", "terminal", "tfrecord", "training"},
 }
 
 LIBRARIES = {

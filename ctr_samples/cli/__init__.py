@@ -14,6 +14,7 @@ simulate.py   simulate
 images.py     images
 libsvm.py     libsvm
 demo.py       demo, where
+pack.py       pack
 report.py     report, compare
 outputs.py    verify, show, paths, history, clean, rollback, forget
 messages.py   errors as sentences and exit codes

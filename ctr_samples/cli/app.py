@@ -16,6 +16,7 @@ from ctr_samples.cli.images import images
 from ctr_samples.cli.init import init
 from ctr_samples.cli.libsvm import libsvm
 from ctr_samples.cli.outputs import clean, forget, history, paths, rollback, show, verify
+from ctr_samples.cli.pack import pack
 from ctr_samples.cli.preview import preview
 from ctr_samples.cli.report import compare, report
 from ctr_samples.cli.simulate import simulate
@@ -28,7 +29,7 @@ from ctr_samples.terminal import say
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "Begin": {"demo": demo, "simulate": simulate, "where": where},
     "Configure": {"init": init, "config": config_command, "preview": preview, "fit": fit},
-    "Make samples": {"generate": generate, "status": status, "images": images, "libsvm": libsvm},
+    "Make samples": {"generate": generate, "status": status, "pack": pack, "images": images, "libsvm": libsvm},
     "Look at samples": {
         "report": report,
         "compare": compare,

@@ -1,7 +1,8 @@
 """The kernels as machine code: compiled once on a host, then loaded by every process in milliseconds, without Numba.
 
-The code is kept in a file whose name is a digest of everything that it depends on: the kernels' source, the versions of
-Numba and LLVM, the processor. It is loaded from, and stored in, the first of these directories that serves:
+In a packed environment they are there already (``compiled_ahead.py``). Elsewhere the code is kept in a file whose name is a
+digest of everything that it depends on: the kernels' source, the versions of Numba and LLVM, the processor. It is loaded from,
+and stored in, the first of these directories that serves:
 
 1. ``$CTR_SAMPLES_CACHE_DIR``
 2. ``__pycache__`` of this package
@@ -30,6 +31,7 @@ from typing import Any
 from llvmlite import binding
 
 from ctr_samples.codec import kernels as kernel_sources
+from ctr_samples.codec.compiled_ahead import read_ahead
 from ctr_samples.codec.kernels.table import TABLE, Kernel, Kernels
 from ctr_samples.codec.private_directory import NotPrivate, PrivateDirectory, private_directory
 
@@ -56,7 +58,10 @@ def kernels() -> Kernels:
 
 
 def machine_code() -> bytes:
-    """An object file with all kernels for this processor: found in a cache, or compiled and stored in one."""
+    """An object file with all kernels for this processor: packed, found in a cache, or compiled and stored in one."""
+    packed = read_ahead(packed_file())
+    if packed is not None:
+        return packed
     name = f"kernels-{digest()}.o"
     directories = cache_directories()
     for path in directories:
@@ -119,9 +124,18 @@ def _function(engine: Any, name: str, arguments: int) -> Kernel:
 @functools.cache
 def digest() -> str:
     """Forty hex digits that differ whenever the machine code might."""
-    host = (binding.get_default_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
-    parts = [*host, version("numba"), version("llvmlite")]
-    sum_of_all = hashlib.sha256("\0".join(parts).encode())
+    return _digest_of(
+        binding.get_default_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+    )
+
+
+def packed_file() -> Path:
+    """Where kernels that were compiled ahead lie, if there are any. Those of other sources have another name."""
+    return Path(__file__).parent / f"kernels-{_digest_of()}.packed"
+
+
+def _digest_of(*parts: str) -> str:
+    sum_of_all = hashlib.sha256("\0".join([*parts, version("numba"), version("llvmlite")]).encode())
     for package, name in SOURCES:
         source = pkgutil.get_data(package, name) or b""
         sum_of_all.update(hashlib.sha256(source).digest())

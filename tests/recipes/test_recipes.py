@@ -52,7 +52,9 @@ def test_the_index_has_one_line_for_each_page() -> None:
     assert len(named) >= 8
 
 
-@pytest.mark.parametrize("page", [*PAGES, RECIPES / "README.md"], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [*PAGES, RECIPES / "README.md", *RECIPES.glob("deployment/*.md")], ids=lambda page: page.stem
+)
 def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target

@@ -22,7 +22,7 @@ DATA_NODES = ("datanode-1", "datanode-2")
 _SERVER = "org.apache.hadoop.hdfs.server"
 _STATE = "jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
 _JAVA = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"]
-_LOGGING = """\
+LOGGING = """\
 rootLogger.level = warn
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
@@ -92,7 +92,7 @@ def _java(directory: Path, name: str) -> list[str]:
 def _configure(directory: Path, rpc: int, http: int) -> None:
     conf = directory / "conf"
     conf.mkdir()
-    _write_xml(
+    write_xml(
         conf / "core-site.xml",
         {
             "fs.defaultFS": f"hdfs://127.0.0.1:{rpc}",
@@ -101,7 +101,7 @@ def _configure(directory: Path, rpc: int, http: int) -> None:
             "ipc.client.connect.max.retries": "600",
         },
     )
-    _write_xml(
+    write_xml(
         conf / "hdfs-site.xml",
         {
             # With one DataNode, each close would lose a race against its report and wait half a second.
@@ -114,10 +114,11 @@ def _configure(directory: Path, rpc: int, http: int) -> None:
             "dfs.datanode.ipc.address": "127.0.0.1:0",
         },
     )
-    (conf / "log4j2.properties").write_text(_LOGGING)
+    (conf / "log4j2.properties").write_text(LOGGING)
 
 
-def _write_xml(path: Path, settings: dict[str, str]) -> None:
+def write_xml(path: Path, settings: dict[str, str]) -> None:
+    """A configuration as Hadoop reads it."""
     lines = [
         f"<property><name>{key}</name><value>{escape(value)}</value></property>" for key, value in settings.items()
     ]

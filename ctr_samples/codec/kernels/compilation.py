@@ -11,16 +11,19 @@ from numba import njit, types
 from ctr_samples.codec.kernels.table import TABLE
 
 
-def object_file() -> bytes:
-    """Compile the kernels of the table for this processor. Takes seconds."""
+def object_file(cpu: str | None = None, features: str | None = None) -> bytes:
+    """Compile the kernels of the table for a processor, by default this one. Takes seconds.
+
+    Numba optimizes for this processor unless NUMBA_CPU_NAME and NUMBA_CPU_FEATURES say otherwise.
+    """
     module = binding.parse_assembly("")
     for name, entry in TABLE.items():
         function = getattr(import_module(f"ctr_samples.codec.kernels.{entry.module}"), name)
         module.link_in(_compiled(function, name, entry.arguments))
     _check_self_contained(module)
     machine = binding.Target.from_default_triple().create_target_machine(
-        cpu=binding.get_host_cpu_name(),
-        features=binding.get_host_cpu_features().flatten(),
+        cpu=cpu or binding.get_host_cpu_name(),
+        features=features or binding.get_host_cpu_features().flatten(),
         opt=3,
         codemodel="jitdefault",
         jit=True,

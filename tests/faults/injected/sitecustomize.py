@@ -2,9 +2,10 @@
 
 Runs in the Python workers of the executors, whose PYTHONPATH the tests set; the product knows nothing of it, nor do drivers but
 that of a stream which is to be stopped at a commit.
-A test puts its plan beside the output, in ``<output>.faults/plan.json``; tasks without a plan run as they are. What happens
-is noted there too, one small file for each event, so that the test can wait for it: ``started``, ``struck``, ``holding``,
-``ended`` (the input is at its end) and ``written`` (the receipt is ready), followed by the partition and the id of the attempt.
+A test puts its plan beside the output, in ``<output>.faults/plan.json``, or names that directory in $FAULTS if the output is in
+another store; tasks without a plan run as they are. What happens is noted there too, one small file for each event, so that the
+test can wait for it: ``started``, ``struck``, ``holding``, ``ended`` (the input is at its end) and ``written`` (the receipt is
+ready), followed by the partition and the id of the attempt.
 """
 
 import json
@@ -62,7 +63,7 @@ class Strikes:
             if mine and number not in self._struck and is_due(fault["at"]):
                 self._struck.add(number)
                 if self._claim(number, fault["times"]):
-                    if in_mid_task:
+                    if in_mid_task and self._shards.is_absolute():
                         self._await_a_closed_shard()
                     self._note("struck", 0)
                     getattr(self, "_do_" + fault["do"])(fault)
@@ -134,7 +135,7 @@ def _under_fire(plan, directory):
 
 def _planned(plan, directory, partition, attempt):
     output = Path(plan.storage.url)
-    place = output.with_name(output.name + ".faults")
+    place = Path(os.environ.get("FAULTS") or output.with_name(output.name + ".faults"))
     if not (place / "plan.json").exists():
         return None
     return Strikes(place, output / directory, partition, attempt)

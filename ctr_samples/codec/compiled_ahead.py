@@ -1,0 +1,79 @@
+"""Kernels compiled ahead for other hosts. ``ctr-samples pack`` puts them beside this module, in the archive only.
+
+Where they are, they are all that is loaded. They need no check of who may write: whoever could change them could change the
+modules around them, too. A processor that lacks one of the instructions would end the process without a word, so it is refused
+before they are loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+from llvmlite import binding
+
+from ctr_samples.errors import UsageError
+
+_V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
+_V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
+_V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+LEVELS = {"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
+"""The levels of the x86-64 ABI, by the name that LLVM gives a processor that has just these features."""
+
+HOST = "host"
+"""The processor of this machine."""
+
+
+def default_cpu() -> str:
+    """What almost every machine of this kind can run."""
+    return "x86-64-v3" if platform.machine().lower() in ("x86_64", "amd64") else HOST
+
+
+def compile_ahead(cpu: str, path: Path) -> None:
+    """Write the kernels for ``cpu`` to a file. In a process of its own, since Numba is told its target as it starts."""
+    name, features = _target(cpu)
+    flags = ",".join(f"+{feature}" for feature in features)
+    told = os.environ | {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": flags}
+    program = "import sys; from ctr_samples.codec.kernels.compilation import object_file as make; "
+    program += "sys.stdout.buffer.write(make(*sys.argv[1:]))"
+    code = subprocess.run([sys.executable, "-c", program, name, flags], env=told, check=True, stdout=subprocess.PIPE)
+    needs = {"cpu": name, "triple": binding.get_default_triple(), "features": features}
+    path.write_bytes(json.dumps(needs).encode() + b"\n" + code.stdout)
+
+
+def read_ahead(path: Path) -> bytes | None:
+    """The machine code that :func:`compile_ahead` wrote, if there is a file. UsageError where it cannot run."""
+    try:
+        head, _, code = path.read_bytes().partition(b"\n")
+    except FileNotFoundError:
+        return None
+    needs = json.loads(head)
+    if needs["triple"] != binding.get_default_triple():
+        raise UsageError(
+            f"The packed environment is for {needs['triple']}, and this host is {binding.get_default_triple()}; run "
+            "`ctr-samples pack` on a machine like the executors."
+        )
+    here = {feature for feature, has in binding.get_host_cpu_features().items() if has}
+    if lacking := [feature for feature in needs["features"] if feature not in here]:
+        raise UsageError(
+            f"The packed kernels are compiled for {needs['cpu']}, and the processor of this host, "
+            f"{binding.get_host_cpu_name()}, lacks {', '.join(lacking)}; pack the environment again with an older `--cpu`, "
+            "as in `ctr-samples pack --cpu x86-64-v2`."
+        )
+    return code
+
+
+def _target(cpu: str) -> tuple[str, list[str]]:
+    """LLVM's name of a processor, and the features that code for it may use."""
+    if cpu == HOST:
+        features = binding.get_host_cpu_features()
+        return binding.get_host_cpu_name(), sorted(feature for feature, has in features.items() if has)
+    if cpu not in LEVELS:
+        raise UsageError(f"--cpu is one of {HOST}, {', '.join(LEVELS)}, but not {cpu!r}.")
+    if default_cpu() == HOST:
+        raise UsageError(f"--cpu {cpu} cannot be packed on {platform.machine()}; use `--cpu {HOST}`.")
+    return cpu, list(LEVELS[cpu])

@@ -1,0 +1,82 @@
+"""The environment of a job as one archive for ``--archives``: its Python, its packages, and kernels compiled ahead.
+
+The archive needs nothing of the host but the C library and what Python's own modules link to, such as OpenSSL. Spark's jars are
+left out, since executors run in a Spark that is there, and so are TensorFlow and pip, which executors do not use.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import sysconfig
+import tarfile
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+
+from ctr_samples.codec.compiled_ahead import compile_ahead, default_cpu
+from ctr_samples.codec.machine_code import packed_file
+from ctr_samples.errors import UsageError
+
+_NOT_OF_PYTHON = {"site-packages", "dist-packages", "test", "idlelib", "tkinter", "ensurepip", "turtledemo"}
+_NOT_OF_PACKAGES = {"pip", "setuptools", "tensorflow", "keras", "pyspark/jars"}
+_VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+# The interpreter may need its own library; PYTHONHOME of the host would lead it to another Python's modules.
+_START = f"""\
+#!/bin/sh
+home=$(dirname "$(dirname "$(readlink -f "$0")")")
+unset PYTHONHOME
+LD_LIBRARY_PATH=$home/lib${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}} exec "$home/bin/{_VERSION}" "$@"
+"""
+
+
+def pack(output: Path, cpu: str) -> None:
+    """Write the archive, whole or not at all. Without a ``cpu``, its kernels run on almost every machine of this kind."""
+    packages = Path(sysconfig.get_path("purelib"))
+    kernels = packed_file()
+    if not kernels.is_relative_to(packages):
+        raise UsageError(
+            f"ctr-samples runs from {kernels.parents[2]}, outside of this environment's packages in {packages}; install "
+            "its wheel in an environment and run `ctr-samples pack` there."
+        )
+    if not output.name.endswith((".tar.gz", ".tgz")):
+        raise UsageError(f"--output is {output}, but Spark unpacks this archive by its ending; name it *.tar.gz.")
+    with tempfile.TemporaryDirectory(dir=output.absolute().parent) as place:
+        compiled, archive = Path(place) / "kernels", Path(place) / "archive"
+        compile_ahead(cpu or default_cpu(), compiled)
+        with tarfile.open(archive, "w:gz", compresslevel=6) as tar:
+            _add_python(tar)
+            _add(tar, packages, f"lib/{_VERSION}/site-packages", _NOT_OF_PACKAGES)
+            _add(tar, compiled, f"lib/{_VERSION}/site-packages/{kernels.relative_to(packages)}")
+        archive.replace(output)
+
+
+def _add_python(tar: tarfile.TarFile) -> None:
+    """The interpreter with its library and modules. It finds them by where it lies itself."""
+    start = tarfile.TarInfo("bin/python")
+    start.size, start.mode = len(_START), 0o755
+    tar.addfile(start, io.BytesIO(_START.encode()))
+    _add(tar, Path(os.path.realpath(sys.executable)), f"bin/{_VERSION}")
+    library = Path(str(sysconfig.get_config_var("LIBDIR")), str(sysconfig.get_config_var("INSTSONAME")))
+    if sysconfig.get_config_var("Py_ENABLE_SHARED") and library.exists():
+        _add(tar, library.resolve(), f"lib/{library.name}")
+    _add(tar, Path(sysconfig.get_path("stdlib")), f"lib/{_VERSION}", _NOT_OF_PYTHON)
+    debian = tarfile.TarInfo(f"lib/{_VERSION}/dist-packages")  # where Debian's Python looks for packages
+    debian.type, debian.linkname = tarfile.SYMTYPE, "site-packages"
+    tar.addfile(debian)
+
+
+def _add(tar: tarfile.TarFile, source: Path, name: str, left_out: Collection[str] = ()) -> None:
+    """A file or directory without what is left out of it, as root's and readable for everyone."""
+
+    def kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        if entry.name.removeprefix(f"{name}/") in left_out:
+            return None
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = "root"
+        entry.mode |= 0o444 if entry.isfile() else 0o555
+        return entry
+
+    tar.add(source, name, filter=kept)

@@ -1,0 +1,118 @@
+"""A packed environment, hosts that have no other, and stores that they can reach."""
+
+# ruff: noqa: E402 (the servers' modules lie beside other tests)
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent.parent
+sys.path += [str(TESTS / "faults"), str(TESTS / "storage")]
+
+import ceph
+import hadoop
+import yarn
+from bare_hosts import Cluster, copy_of_spark, running_cluster
+from ceph import Gateway
+from hadoop import FileSystem
+from new_environment import run_in
+from small_day import write_small_day
+
+
+@pytest.fixture(scope="session")
+def shared() -> Iterator[Path]:
+    """A directory that every user may read; those of pytest are for their owner alone."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root can start processes of another user")
+    with tempfile.TemporaryDirectory(prefix="packed-", ignore_cleanup_errors=True) as name:
+        place = Path(name)
+        place.chmod(0o755)
+        yield place
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of a new environment with the wheel, where users pack and submit."""
+    place = tmp_path_factory.mktemp("environment")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    subprocess.run([*pip, "wheel", str(TESTS.parent), "--no-deps", "--wheel-dir", str(place)], check=True)
+    (wheel,) = place.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", str(place / "env")], check=True)
+    constraints = ["--constraint", str(TESTS.parent / "constraints.txt")]
+    run_in(place / "env/bin", "pip", "install", "--quiet", *constraints, f"ctr-samples[hdfs] @ {wheel.as_uri()}")
+    return place / "env/bin"
+
+
+@pytest.fixture(scope="session")
+def archive(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ``ctr-samples pack`` makes."""
+    path = tmp_path_factory.mktemp("archive") / "environment.tar.gz"
+    run_in(environment, "ctr-samples", "pack", "--output", str(path))
+    return path
+
+
+@pytest.fixture(scope="session")
+def unpacked(archive: Path, shared: Path) -> Path:
+    """The archive as a host has it."""
+    place = shared / "unpacked"
+    place.mkdir()
+    subprocess.run(["tar", "-xzf", str(archive), "-C", str(place)], check=True)
+    return place
+
+
+@pytest.fixture(scope="session")
+def config(shared: Path) -> Path:
+    """Its inputs are files of this machine, whatever the cluster's file system is."""
+    root = shared / "small_day"
+    root.mkdir()
+    path = write_small_day(root)
+    path.write_text(path.read_text().replace(f"path: {root}", f"path: file:{root}"))
+    return path
+
+
+@pytest.fixture(scope="session")
+def spark_home(shared: Path) -> Path:
+    return copy_of_spark(shared)
+
+
+@pytest.fixture
+def standalone(shared: Path, spark_home: Path) -> Iterator[Cluster]:
+    """A new one for each test, since it loses a worker."""
+    place = Path(tempfile.mkdtemp(dir=shared))
+    place.chmod(0o755)
+    with running_cluster(place, spark_home) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    if reason := ceph.missing():
+        pytest.skip(reason)
+    with ceph.running_gateway(tmp_path_factory.mktemp("ceph")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def file_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileSystem]:
+    if reason := hadoop.missing():
+        pytest.skip(reason)
+    with hadoop.running_file_system(tmp_path_factory.mktemp("hadoop")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def yarn_conf(shared: Path, spark_home: Path, file_system: FileSystem) -> Iterator[Path]:
+    if reason := yarn.missing():
+        pytest.skip(reason)
+    place = shared / "yarn"
+    place.mkdir()
+    with yarn.running_yarn(place, spark_home, file_system.url) as conf:
+        yield conf
