@@ -67,12 +67,17 @@ def compare(
     generation_a: Annotated[int | None, typer.Option("--generation-a", min=1, help="The generation of DAY_A.")] = None,
     generation_b: Annotated[int | None, typer.Option("--generation-b", min=1, help="The generation of DAY_B.")] = None,
     file: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to write it; default: a file named after both days.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Where to write it; default: a file in the sample set, named after both days."
+        ),
     ] = None,
     debug: Debug = False,
 ) -> None:
     """Write a report on DAY_B compared with DAY_A; both may be generations of the same day. Prints its path."""
     with errors_in_words(stderr_console(), debug):
+        from ctr_samples.job.trends import write_page
+
         storage, a = _manifest(output, day_a, generation_a)
         _, b = _manifest(output, day_b, generation_b)
         if (a.day, a.generation) == (b.day, b.generation):
@@ -81,12 +86,17 @@ def compare(
                 "--generation-a."
             )
         page = _compared(_metrics(storage, a), storage, b)
-        path = file or Path(f"compare-{a.run_date}-g{a.generation}-{b.run_date}-g{b.generation}.html")
-        try:
-            path.write_text(page, "utf-8")
-        except OSError as error:
-            raise UsageError(f"Cannot write {path}: {error.strerror}. Give another --output.") from None
-        say(path)
+        name = f"_compare-{a.run_date}-g{a.generation}-{b.run_date}-g{b.generation}.html"
+        say(write_page(storage, page, name) if file is None else written(file, page))
+
+
+def written(file: Path, page: str) -> str:
+    """Write a page into a file, and return its path; UsageError if that cannot be."""
+    try:
+        file.write_text(page, "utf-8")
+    except OSError as error:
+        raise UsageError(f"Cannot write {file}: {error.strerror}. Give another --output.") from None
+    return str(file)
 
 
 def for_prometheus(output: str) -> str:

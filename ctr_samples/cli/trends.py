@@ -9,8 +9,7 @@ import typer
 
 from ctr_samples.cli.generate import FirstDay, LastDay
 from ctr_samples.cli.messages import Debug, errors_in_words
-from ctr_samples.cli.report import SampleSet, opened
-from ctr_samples.errors import UsageError
+from ctr_samples.cli.report import SampleSet, opened, written
 from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
@@ -41,12 +40,7 @@ def trends(
         if file is None:
             place = write_page(storage, trends_page(storage, begin, end, days))
         else:
-            page = trends_page(storage, begin, end, days, root=_root_of(storage))
-            try:
-                file.write_text(page, "utf-8")
-            except OSError as error:
-                raise UsageError(f"Cannot write {file}: {error.strerror}. Give another --output.") from None
-            place = str(file)
+            place = written(file, trends_page(storage, begin, end, days, root=_root_of(storage)))
         say(place)
         if open_ and not opened(place):
             console.print("No browser could be opened here; open the file above yourself.")

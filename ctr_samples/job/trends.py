@@ -37,11 +37,11 @@ def trends_page(
     return render(names[-1] if names else "samples", [point for _, point in points])
 
 
-def write_page(storage: Storage, page: str) -> str:
+def write_page(storage: Storage, page: str, name: str = TRENDS) -> str:
     """Write a page into the sample set, in place of an earlier one; returns its address."""
-    with storage.new_file(TRENDS) as file:
+    with storage.new_file(name) as file:
         file.write(page.encode())
-    return storage.locate(TRENDS)
+    return storage.locate(name)
 
 
 def _newest(storage: Storage, first: Period | None, last: Period | None, newest: int) -> Iterator[DayStatus]:

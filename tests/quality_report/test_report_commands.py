@@ -241,13 +241,16 @@ def test_a_page_in_an_object_store_is_not_opened(root: Path, monkeypatch: pytest
 
 
 def test_compare_writes_a_page_about_the_second_day(
-    root: Path, moved: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+    root: Path, moved: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(root)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
     result = call("compare", root, "2019-06-04", "2019-06-05")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout == "compare-2019-06-04-g1-2019-06-05-g2.html\n"
-    page = (root / "compare-2019-06-04-g1-2019-06-05-g2.html").read_text("utf-8")
+    place = root / "_compare-2019-06-04-g1-2019-06-05-g2.html"
+    assert result.stdout == f"{place}\n"
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    page = place.read_text("utf-8")
     assert "<h1>toutiao_ctr 2019-06-05 compared with 2019-06-04</h1>" in page
     assert "before: 2019-06-04, generation 1" in page
     assert moved == [("2019-06-05", "2019-06-04")]

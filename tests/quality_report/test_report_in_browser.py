@@ -41,6 +41,14 @@ def test_the_page_is_alone_and_fits(tab: Browser, page: Path, width: int, dark: 
     assert tab.value("document.querySelector('.plotted svg').getBoundingClientRect().height") > 100
 
 
+def test_no_table_is_cut_on_a_wide_screen(tab: Browser, page: Path) -> None:
+    tab.open(page, 1440)
+    cut = (
+        "[...document.querySelectorAll('.scroll')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => e.ariaLabel)"
+    )
+    assert tab.value(cut) == []
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_all_letters_have_enough_contrast(tab: Browser, page: Path, dark: bool) -> None:
     tab.open(page, 1440, dark=dark)

@@ -265,8 +265,14 @@ def test_the_saved_configuration_can_be_run_again(page: str) -> None:
 def test_views_stand_beside_those_of_the_reference(page: str) -> None:
     said = words(page)
     assert (
-        "user_profile 1,101,221 91.2% 97.0% (−5.80 points) 1 s 10 min 2 h 2 min 16 h 57 min 29 d 23 h 2 h 2 min" in said
+        "user_profile 1,101,221 91.2% 97.0% (−5.80 points) 2 h 2 min 1 s, 10 min, 16 h 57 min, 29 d 23 h 2 h 2 min" in said
     )
+
+
+def test_the_page_says_what_canaries_are_and_what_to_do_with_a_refused_day(page: str) -> None:
+    said = words(page)
+    assert "Canaries are impressions of the day with which the run tested the join itself" in said
+    assert "If this change is expected, run it again with --accept click_rate, or change `quality`" in said
 
 
 def test_clicks_baseline_labels_users_and_duplicates_are_told(page: str) -> None:

@@ -11,6 +11,15 @@ from ctr_samples.quality.checks.score import ENOUGH, FEWEST_ROWS, SURELY_SOME, D
 from ctr_samples.quality.feature_facts import Facts
 from ctr_samples.quality.metrics import Measured
 
+_QUANTILES = {
+    "0.5": "median",
+    "0.75": "75% quantile",
+    "0.25": "25% quantile",
+    "0.9": "90% quantile",
+    "0.1": "10% quantile",
+    "0.99": "99% quantile",
+    "0.01": "1% quantile",
+}
 _SOME_OTHERS = 0.1
 _NEARLY_ALL = 0.9
 
@@ -59,9 +68,18 @@ def distribution(days: Days) -> Iterator[Score]:
             p, q = drift.binned(now.cdf, before.cdf)
             apart = drift.jensen_shannon(p, q)
             value = max(0.0, apart - drift.bins_of_chance(len(p), now.values_looked_at, before.values_looked_at))
-            middle, old = (f"{facts.quantiles['0.5']:.4g}" if facts.quantiles else "?" for facts in (now, before))
-            words = f"the distribution of {name} moved by {apart:.2f}; its median is {middle} ({was(old, day)})"
+            words = f"the distribution of {name} moved by {apart:.2f}{_what_moved(now, before, day)}"
             yield Score(name, value, words, known=not _is_constant(before))
+
+
+def _what_moved(now: Facts, before: Facts, day: Measured) -> str:
+    """The median, or another quantile if that is the same; empty where none differs."""
+    for share, name in _QUANTILES.items():
+        values = [facts.quantiles.get(share) for facts in (now, before) if facts.quantiles]
+        texts = [f"{value:.4g}" for value in values if value is not None]
+        if len(set(texts)) == 2:
+            return f"; its {name} is {texts[0]} ({was(texts[1], day)})"
+    return ""
 
 
 def scale(days: Days) -> Iterator[Score]:

@@ -11,7 +11,8 @@ from ctr_samples.quality.report.manifest_view import Run
 from ctr_samples.quality.report.tables import Table, table
 from ctr_samples.quality.report.wording import by_split, count, moved, number, plural, share, shown, span
 
-_AGES = ("age_s_min", "age_s_p10", "age_s_median", "age_s_p90", "age_s_max")
+_MEDIAN = "age_s_median"
+_AGES = ("age_s_min", "age_s_p10", "age_s_p90", "age_s_max")
 
 
 def labels_of(labels: Mapping[str, Label], limit: int) -> Table:
@@ -85,7 +86,7 @@ def repeats_of(metrics: Measured) -> Table:
 def views_of(metrics: Measured, reference: Measured | None, limit: int) -> Table:
     """How many samples found a row in each view, and how old it was."""
     titles = "<view | matched | match rate | =share of samples | before"
-    ages = "youngest | 10% within | median age | 90% within | oldest | median before | ~also counted"
+    ages = "median age | ~youngest, 10%, 90%, oldest | median before | ~also counted"
     before = reference.views if reference else {}
     rows = (_view_row(name, view, before.get(name)) for name, view in metrics.views.items())
     return table("Matches and ages", f"{titles} | {ages}", rows, limit)
@@ -93,15 +94,16 @@ def views_of(metrics: Measured, reference: Measured | None, limit: int) -> Table
 
 def _view_row(name: str, view: Mapping[str, float], before: Mapping[str, float] | None) -> tuple[str, ...]:
     was = before["match_rate"] if before else None
-    others = {key: n for key, n in view.items() if n and key not in ("matched", "match_rate", *_AGES)}
+    others = {key: n for key, n in view.items() if n and key not in ("matched", "match_rate", _MEDIAN, *_AGES)}
     return (
         shown(name),
         count(view["matched"]),
         share(view["match_rate"]),
         bar(view["match_rate"], before=was),
         "" if was is None else _before(view["match_rate"], was),
-        *(span(view.get(age)) for age in _AGES),
-        span(before.get("age_s_median")) if before else "",
+        span(view.get(_MEDIAN)),
+        ", ".join(span(view[age]) for age in _AGES if age in view),
+        span(before.get(_MEDIAN)) if before else "",
         ", ".join(f"{number(n)} {shown(key.replace('_', ' '))}" for key, n in list(others.items())[:6]),
     )
 

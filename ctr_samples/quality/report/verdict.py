@@ -23,6 +23,8 @@ _COUNTED: dict[Standing, tuple[str, str]] = {
     "warns": ("warning", "warnings"),
     "passed": ("check passed", "checks passed"),
 }
+_NAMED = 5
+"""So many checks are named in a command."""
 _SENTENCE = 600
 
 
@@ -74,8 +76,16 @@ def _summary(findings: Sequence[Finding], *, refused: bool) -> str:
         return "No check was run."
     counts = Counter(finding.standing for finding in findings)
     parts = [plural(counts[standing], *_COUNTED[standing]) for standing in STANDINGS if counts[standing]]
-    end = " Nothing was published; readers still see the previous samples." if refused else ""
-    return f"{', '.join(parts)}.{end}"
+    return f"{', '.join(parts)}.{_advice(findings) if refused else ''}"
+
+
+def _advice(findings: Sequence[Finding]) -> str:
+    names = sorted({finding.check for finding in findings if finding.standing == "blocks"})
+    accept = " ".join(f"--accept {shown(name)}" for name in names[:_NAMED])
+    return (
+        " Nothing was published; readers still see the previous samples. Mend the inputs and run the day again. If this change "
+        f"is expected, run it again with {accept}, or change `quality` in the configuration."
+    )
 
 
 def _alert(finding: Finding) -> Alert:
