@@ -265,7 +265,8 @@ def test_the_saved_configuration_can_be_run_again(page: str) -> None:
 def test_views_stand_beside_those_of_the_reference(page: str) -> None:
     said = words(page)
     assert (
-        "user_profile 1,101,221 91.2% 97.0% (−5.80 points) 2 h 2 min 1 s, 10 min, 16 h 57 min, 29 d 23 h 2 h 2 min" in said
+        "user_profile 1,101,221 91.2% 97.0% (−5.80 points) 2 h 2 min 1 s, 10 min, 16 h 57 min, 29 d 23 h 2 h 2 min"
+        in said
     )
 
 
