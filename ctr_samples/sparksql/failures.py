@@ -160,6 +160,8 @@ def _reason(error: PySparkException | Py4JJavaError) -> str:
         text = message if message.startswith("[") else error.java_exception.toString()
     if "(TIMESTAMP(NANOS," in text:
         return f"its times are in nanoseconds, which Spark does not read; {_MICROSECONDS}"
-    line = (text.strip().splitlines() or [""])[0]
+    # A footer that a task could not read is told far below the failure of its job, before Spark 4.2.
+    footer = re.search(r"\[[A-Z_.]*CANNOT_READ_FILE_FOOTER\][^\n]+", str(error))
+    line = footer[0] if footer else (text.strip().splitlines() or [""])[0]
     line = re.sub(r"^\[[A-Z0-9_.]+\]\s*|^(?:[a-z]\w*\.)+(?=\w+: )", "", line)
     return re.split(r"\.\s|\s*SQLSTATE: ", line)[0].rstrip(".; ")

@@ -206,7 +206,8 @@ def _csv(place: Place, name: str, chunks: Sequence[Chunk]) -> Table:
     widths = [len(row) for rows in parsed for row in rows]
     first = parsed[0][0]
     rows = [row for part in parsed for row in part]
-    header = _is_header(first, rows[1:], max(set(widths), key=widths.count))
+    data = [row for row in rows if row != first]  # each file may repeat the names
+    header = _is_header(first, data, max(set(widths), key=widths.count))
     if header:
         rows = [row for chunk, part in zip(chunks, parsed, strict=True) for row in part[1 if chunk.is_start else 0 :]]
     if not rows:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from ctr_samples.starter.tables import Column
 from ctr_samples.starter.times import words_of
 
-USER = frozenset("user users uid userid member customer visitor client account cookie viewer buyer reader".split())
+USER = frozenset(
+    "user users uid userid member customer visitor client account cookie viewer buyer reader device person "
+    "subscriber idfa gaid".split()
+)
 ITEM = frozenset(
     "item items iid itemid article articles video videos movie movies news product products goods ad ads doc document creative "
-    "sku song track book post story photo asin listing offer".split()
+    "sku song track book post story photo asin listing offer campaign banner hotel job recipe episode playlist app game coupon "
+    "restaurant property page content asset candidate".split()
 )
-REQUEST = frozenset("request req impression imp search trace row session rid log event record uuid guid".split())
+REQUEST = frozenset(
+    "request req impression imp search trace row session rid log event record uuid guid auction".split()
+)
 ID = frozenset("id ids key code hash uuid no num nr pk".split())
 SHOWN = frozenset(
     "exposure exposures expose exposed impression impressions imp impress show shown display displayed serve served view "
@@ -19,7 +25,7 @@ SHOWN = frozenset(
 LABEL = frozenset(
     "click clicks clicked like liked likes label target y conversion convert converted purchase purchased buy bought order "
     "ordered follow followed share shared forward forwarded comment commented collect collected favorite favourite install "
-    "installed longview watched played finished hate reward response".split()
+    "installed signup subscribe subscribed checkout cart longview watched played finished hate reward response".split()
 )
 RATING = frozenset("rating ratings stars score grade".split())
 POSITION = frozenset("position pos rank slot place".split())

@@ -220,6 +220,30 @@ def test_a_compressed_log_is_read(tmp_path: Path) -> None:
     assert list(configured(tmp_path, tmp_path / "log.csv.gz").labels) == ["click"]
 
 
+def test_each_file_of_a_log_by_day_may_repeat_the_names(tmp_path: Path) -> None:
+    for day in ("2022-04-22", "2022-04-23"):
+        (tmp_path / f"log/dt={day}").mkdir(parents=True)
+        (tmp_path / f"log/dt={day}/part.csv").write_text(LOG)
+    config = configured(tmp_path, tmp_path / "log")
+    assert config.impressions.keys == {"user": "user_id", "item": "item_id"}
+    assert config.grain == "day"
+
+
+def test_advertisements_and_their_conversions_are_understood(tmp_path: Path) -> None:
+    shown = [f"a{n},{1650585600000 + n * 60000},dev{n % 9},{101 + n % 4}" for n in range(60)]
+    done = [
+        f"2022-04-22T{n % 24:02}:30:00+02:00,dev{n},{101 + n % 4},{'signup' if n % 2 else 'purchase'}" for n in range(9)
+    ]
+    (tmp_path / "imp.csv").write_text("\n".join(["auction_id,ts,device_id,campaign", *shown, ""]))
+    (tmp_path / "conv.csv").write_text("\n".join(["at,device_id,campaign,type", *done, ""]))
+    config = configured(tmp_path, tmp_path / "imp.csv", tmp_path / "conv.csv")
+    assert (config.impressions.source, config.impressions.request) == ("imp", "auction_id")
+    assert config.impressions.keys == {"user": "device_id", "item": "campaign"}
+    label = config.labels["signup"]
+    assert not isinstance(label, RowLabel)
+    assert (label.source, label.keys) == ("conv", {"item": "campaign", "user": "device_id"})
+
+
 def test_columns_of_one_name_are_taken_by_position(tmp_path: Path) -> None:
     rows = "".join(f"{n % 9},{n},{n + 1},{n % 4 // 3}\n" for n in range(60))
     source = csv_log("log.csv", tmp_path, f"user_id,price,price,click\n{rows}").sources["log"]
