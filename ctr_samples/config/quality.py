@@ -32,8 +32,8 @@ def _limits(warn: float | None, fail: float | None, description: str) -> Any:
 
 class Quality(Model):
     """The checks of each day, by name. Those that compare look at the last published day, and `volume`, `rate`, `silent_hours`,
-    `hours` and `age` also at the last one of the same weekday. On top of a limit, a check allows for what chance alone does to
-    small counts."""
+    `hours` and `age` also at the last one of the same weekday. Three standard deviations of the noise of
+    small counts are subtracted before a figure is compared with its limit."""
 
     volume: Limits = _limits(1.5, 2.5, "How many times more or fewer samples than on the day before or a week ago.")
     too_few: Limits = _limits(0, None, "1 if train, or the largest split, has fewer than 1,000 samples.")

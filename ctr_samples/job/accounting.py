@@ -13,7 +13,7 @@ class Accounting:
     """Counts of one run.
 
     ``impressions`` and ``dropped`` are counted by Spark before the joins, ``joined`` after them, ``written`` by the tasks that
-    wrote the shards: three witnesses that do not know of each other.
+    wrote the shards: three independent counts.
     """
 
     impressions: int

@@ -1,4 +1,4 @@
-"""What a task returns for each shard, and the manifest whose appearance is the commit. Values only."""
+"""What a task returns for each shard, and the manifest that publishes a day when it is created. Values only."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def generation_name(generation: int) -> str:
 
 
 def manifest_path(day: Period, generation: int) -> str:
-    """Path of the manifest of a generation; its appearance is the commit."""
+    """Path of the manifest of a generation; creating it publishes the generation."""
     return f"{manifests_directory(day)}/{generation_name(generation)}"
 
 

@@ -6,7 +6,7 @@
     _manifests/00000001.json
     _SUCCESS
 
-As with a day's samples, the appearance of a manifest is the commit. A manifest of an append names only what it adds to the
+As with a day's samples, creating a manifest publishes what it lists. A manifest of an append names only what it adds to the
 generation before; every sixteenth, and each overwrite of all or of some partitions, names all, so that a reader opens a few
 small files and a shard that was replaced is in no later manifest.
 """
