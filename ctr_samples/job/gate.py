@@ -244,13 +244,16 @@ def _of_day(storage: Storage, day: Period) -> Metrics | None:
         return None
 
 
-def read_metrics(storage: Storage, manifest: Manifest) -> Metrics:
-    """``metrics.json`` of a published generation; FileNotFoundError where it has none, DamagedFile for one of another form."""
-    metrics = metrics_of_run(storage, manifest.day, manifest.made_by)
+def read_metrics(storage: Storage, manifest: Manifest, *, distributions: bool = True) -> Metrics:
+    """``metrics.json`` of a published generation; FileNotFoundError where it has none, DamagedFile for one of another form.
+
+    See :meth:`Metrics.from_json` for ``distributions``.
+    """
+    metrics = metrics_of_run(storage, manifest.day, manifest.made_by, distributions=distributions)
     return replace(metrics, generation=manifest.generation)  # a rollback has the metrics of an earlier one
 
 
-def metrics_of_run(storage: Storage, day: Period, run: str) -> Metrics:
+def metrics_of_run(storage: Storage, day: Period, run: str, *, distributions: bool = True) -> Metrics:
     """``metrics.json`` of a run, published or refused; raises what :func:`read_metrics` does."""
     path = f"{run_directory(day, run)}/{METRICS}"
-    return Metrics.from_json(storage.read(path), storage.locate(path))
+    return Metrics.from_json(storage.read(path), storage.locate(path), distributions=distributions)

@@ -59,7 +59,7 @@ def _point(storage: Storage, root: str, day: DayStatus) -> tuple[str, DayPoint]:
     if refused is not None:
         name, findings = "", tuple[Finding, ...]()
         try:
-            metrics = metrics_of_run(storage, day.day, refused)
+            metrics = metrics_of_run(storage, day.day, refused, distributions=False)
             name, findings = metrics.name, _not_passed(metrics)
         except (FileNotFoundError, StorageError, DamagedFile):
             pass
@@ -70,7 +70,7 @@ def _point(storage: Storage, root: str, day: DayStatus) -> tuple[str, DayPoint]:
 
 def _published(storage: Storage, root: str, day: DayStatus, manifest: Manifest) -> tuple[str, DayPoint]:
     try:
-        metrics = read_metrics(storage, manifest)
+        metrics = read_metrics(storage, manifest, distributions=False)
     except (FileNotFoundError, StorageError, DamagedFile) as error:
         note = f"{day.sentence}, without metrics: {error}"
         return manifest.name, DayPoint(str(day.day), "passed", note, generation=manifest.generation)

@@ -271,8 +271,11 @@ class Metrics(Measured):
         return (json.dumps(asdict(self), ensure_ascii=False, allow_nan=False) + "\n").encode()
 
     @classmethod
-    def from_json(cls, data: bytes, place: str) -> Self:
-        """Read :meth:`to_json`; raises DamagedFile, which names ``place``, for another format or another document."""
+    def from_json(cls, data: bytes, place: str, *, distributions: bool = True) -> Self:
+        """Read :meth:`to_json`; raises DamagedFile, which names ``place``, for another format or another document.
+
+        Without ``distributions``, which take most of the time, features have no quantiles, curves and frequent values.
+        """
         try:
             document: Any = json.loads(data)
             version = document.get("format") if isinstance(document, dict) else METRICS_FORMAT
@@ -281,6 +284,17 @@ class Metrics(Measured):
                     f"{place} has format {version}, but this release reads format {METRICS_FORMAT}; "
                     "use the release that wrote it, or run the day again with --force."
                 )
-            return typed(cls, document)
+            return typed(cls, document if distributions else _without_distributions(document))
         except (ValueError, RecursionError) as error:
             raise DamagedFile(f"{place} is not a metrics document ({error}); run the day again with --force.") from None
+
+
+def _without_distributions(document: Any) -> Any:
+    """A document as read, without the sketches of its features; one of another form as it is, to be refused."""
+    try:
+        for feature in document["features"].values():
+            for facts in feature["splits"].values():
+                facts.update(dict.fromkeys(("quantiles", "cdf", "top")))
+    except (AttributeError, KeyError, TypeError):
+        pass
+    return document

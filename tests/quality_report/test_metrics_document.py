@@ -203,3 +203,15 @@ def test_what_is_no_document_of_ours_breaks_the_schema(
 ) -> None:
     with pytest.raises(ValidationError):
         validate(changed(json.loads(small.to_json()), path, other), schema)
+
+
+def test_a_document_is_read_without_its_distributions_and_checked_all_the_same() -> None:
+    day = metrics()
+    without = Metrics.from_json(day.to_json(), "m.json", distributions=False)
+    for name, feature in day.features.items():
+        for split, whole in feature.splits.items():
+            assert without.features[name].splits[split] == replace(whole, quantiles=None, cdf=None, top=None)
+    assert without.checks == day.checks
+    assert without.views == day.views
+    with pytest.raises(DamagedFile, match="m.json is not a metrics document"):
+        Metrics.from_json(b'{"format": 3, "features": []}', "m.json", distributions=False)
