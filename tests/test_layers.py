@@ -49,8 +49,8 @@ MAY_IMPORT = {
     "starter": {"errors"},
     "telemetry": LEAVES | {"config", "job", "quality", "shards"},
     "cli": LEAVES
-    | {"config", "converters", "explain", "job", "packing", "quality", "records", "samples", "shards", "shipped"}
-    | {"simulator", "sparksql", "starter", "telemetry", "terminal", "tfrecord", "training"},
+    | {"config", "converters", "descriptions", "explain", "job", "packing", "quality", "records", "samples", "shards"}
+    | {"shipped", "simulator", "sparksql", "starter", "telemetry", "terminal", "tfrecord", "training"},
 }
 
 LIBRARIES = {

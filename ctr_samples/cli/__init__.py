@@ -3,6 +3,7 @@
 app.py        all commands in one program
 generate.py   generate, config
 init.py       init
+infer.py      infer
 fit.py        fit
 explain.py    explain
 preview.py    preview

@@ -13,6 +13,7 @@ from ctr_samples.cli.explain import explain
 from ctr_samples.cli.fit import fit
 from ctr_samples.cli.generate import config_command, generate
 from ctr_samples.cli.images import images
+from ctr_samples.cli.infer import infer
 from ctr_samples.cli.init import init
 from ctr_samples.cli.libsvm import libsvm
 from ctr_samples.cli.outputs import clean, forget, history, paths, rollback, show, verify
@@ -37,6 +38,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "explain": explain,
         "show": show,
         "verify": verify,
+        "infer": infer,
         "paths": paths,
     },
     "Train": {"train": train},

@@ -17,11 +17,17 @@ from rich.text import Text
 
 from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.config.units import format_size, parse_duration
-from ctr_samples.errors import DamagedFile, UsageError
+from ctr_samples.errors import DamagedFile, InputError, UsageError
 from ctr_samples.job.progress import bytes_progress
 from ctr_samples.terminal import say, stderr_console, stdout_console, visible
 
 OutputPath = Annotated[str, typer.Argument(help="The output directory of a sample set, or a table.")]
+RecordsPath = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", help="The output directory of a sample set, a table, or any TFRecord file, directory or glob."
+    ),
+]
 LatestDay = Annotated[str | None, typer.Option("--date", "-d", help="A day; default: the latest published day.")]
 EveryDay = Annotated[str | None, typer.Option("--date", "-d", help="A day; default: all published days.")]
 SplitName = Annotated[str | None, typer.Option("--split", help="train or eval; default: all.")]
@@ -33,33 +39,44 @@ _LONGEST = 1000
 """Characters of a text that are shown: more than any id has."""
 
 
-def verify(output: OutputPath, date: LatestDay = None, debug: Debug = False) -> None:
-    """Check every byte of a day against the manifest, and the manifest against itself: sizes, checksums, counts."""
+def verify(output: RecordsPath, date: LatestDay = None, debug: Debug = False) -> None:
+    """Check every byte of a day against the manifest, and the manifest against itself: sizes, checksums, counts.
+
+    Of TFRecord files without a manifest, the checksums of every record.
+    """
     console = stderr_console()
     with errors_in_words(console, debug):
-        storage, published = _open(output, date)
+        storage, published = open_records(output, date)
+        from ctr_samples.records.foreign import ForeignRecords
         from ctr_samples.records.read import damage_of
 
         size = sum(shard.bytes for shard in published.shards)
+        foreign = isinstance(published, ForeignRecords)
         with bytes_progress(console, "verifying", size) as advance:
-            damage = list(damage_of(storage, published.shards, advance))
+            if foreign:
+                published, damage = published.verified(advance)
+            else:
+                damage = list(damage_of(storage, published.shards, advance))
         if damage:
             raise DamagedFile("\n".join(damage))
         records = sum(shard.records for shard in published.shards)
+        files = f"{len(published.shards):,} {'file' if foreign else 'shard'}(s)"
         console.print(
             Text.assemble(
                 ("Intact", "green"),
-                f": {published.title}: {len(published.shards):,} shard(s), {records:,} records, {size:,} bytes.",
+                f": {published.title}: {files}, {records:,} records, {size:,} bytes.",
             )
         )
-        if not published.sealed:
+        if foreign:
+            console.print("No manifest lists these files, so a file that is missing cannot be noticed.")
+        elif not published.sealed:
             console.print(
                 "The manifest has no checksum of its own because an older release wrote it; the shards match it."
             )
 
 
 def show(
-    output: OutputPath,
+    output: RecordsPath,
     date: LatestDay = None,
     split: SplitName = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="How many examples.")] = 5,
@@ -67,12 +84,17 @@ def show(
 ) -> None:
     """Show the first examples: as a table with a column for each, or one below the other if that is too wide."""
     with errors_in_words(stderr_console(), debug):
-        storage, published = _open(output, date)
+        storage, published = open_records(output, date)
         from ctr_samples.contract import ExampleContract
+        from ctr_samples.records.foreign import ForeignRecords
         from ctr_samples.records.read import first_examples
 
+        shards = published.of_split(split)
+        if isinstance(published, ForeignRecords):
+            print_examples(published.first_examples(count))
+            return
         contract = ExampleContract.from_dict(dict(published.contract))
-        print_examples(first_examples(storage, published.of_split(split), contract, count))
+        print_examples(first_examples(storage, shards, contract, count))
 
 
 def print_examples(rows: list[dict[str, Any]], sources: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -87,10 +109,10 @@ def print_examples(rows: list[dict[str, Any]], sources: Mapping[str, str] = Mapp
         console.print(part, soft_wrap=not fits)
 
 
-def paths(output: OutputPath, date: LatestDay = None, split: SplitName = None, debug: Debug = False) -> None:
+def paths(output: RecordsPath, date: LatestDay = None, split: SplitName = None, debug: Debug = False) -> None:
     """Print the paths of a day's shards, one per line, for any reader."""
     with errors_in_words(stderr_console(), debug):
-        storage, published = _open(output, date)
+        storage, published = open_records(output, date)
         for shard in published.of_split(split):
             say(storage.locate(shard.path))
 
@@ -213,12 +235,23 @@ def _lines_of(file: Path) -> list[str]:
     return lines
 
 
-def _open(output: str, date: str | None) -> tuple[Any, Any]:
+def open_records(path: str, date: str | None) -> tuple[Any, Any]:
+    """What is published at a path, else the files there that no manifest lists; InputError if there is neither."""
+    from ctr_samples.records.foreign import find_foreign
+    from ctr_samples.records.paths import place_of
     from ctr_samples.shards import open_storage
     from ctr_samples.shards.published import find
 
-    storage = open_storage(output)
-    return storage, find(storage, _day(date))
+    if place_of(path).pattern is None:
+        storage = open_storage(path)
+        try:
+            return storage, find(storage, _day(date))
+        except InputError:
+            if date is not None or (foreign := find_foreign(path)) is None:
+                raise
+    elif (foreign := find_foreign(path)) is None:
+        raise InputError(f"{path} matches no file; expected TFRecord files.")
+    return foreign.storage, foreign
 
 
 def _day(text: str | None) -> Any:

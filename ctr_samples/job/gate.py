@@ -184,7 +184,11 @@ def _in_manifest(metrics: Metrics) -> dict[str, Any]:
 
 
 def _write(storage: Storage, directory: str, metrics: Metrics, page: str) -> None:
-    files = {METRICS: metrics.to_json(), STATISTICS: statistics_pbtxt(metrics).encode(), REPORT: page.encode()}
+    files = {
+        METRICS: metrics.to_json(),
+        STATISTICS: statistics_pbtxt(metrics.samples, metrics.features).encode(),
+        REPORT: page.encode(),
+    }
     for name, content in files.items():
         with storage.new_file(f"{directory}/{name}") as file:
             file.write(content)

@@ -1,22 +1,21 @@
-"""A metrics document as statistics that TensorFlow Data Validation reads: ``tfdv.load_stats_text``. Pure."""
+"""What was measured of features as statistics that TensorFlow Data Validation reads: ``tfdv.load_stats_text``. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ctr_samples.quality.feature_facts import Facts, Feature, Lengths
-from ctr_samples.quality.metrics import Measured
 
 _TYPES = {"int64": "INT", "float32": "FLOAT", "float64": "FLOAT", "bytes": "STRING"}
 
 
-def statistics_pbtxt(metrics: Measured) -> str:
-    """A tensorflow_metadata.v0.DatasetFeatureStatisticsList in text form, with a data set for each split."""
+def statistics_pbtxt(samples: Mapping[str, int], features: Mapping[str, Feature]) -> str:
+    """A tensorflow_metadata.v0.DatasetFeatureStatisticsList in text form, with a data set for each split of ``samples``."""
     lines: list[str] = []
-    for split, rows in metrics.samples.items():
+    for split, rows in samples.items():
         lines += ["datasets {", f"  name: {_text(split)}", f"  num_examples: {rows}"]
-        for name, feature in metrics.features.items():
+        for name, feature in features.items():
             if split in feature.splits:
                 lines += ["  features {", *(f"    {one}" for one in _feature(name, feature, split)), "  }"]
         lines.append("}")

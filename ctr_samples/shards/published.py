@@ -42,8 +42,8 @@ def find(storage: Storage, day: Period | None) -> Published:
     days = published_days(storage)
     if not days:
         raise InputError(
-            f"{storage.url} holds no published samples; expected an output directory of `ctr-samples generate`, or a table "
-            "written with the `tfrecord` format."
+            f"{storage.url} holds no published samples; expected an output directory of `ctr-samples generate`, a table "
+            "written with the `tfrecord` format, or TFRecord files."
         )
     return _of_day(require_manifest(storage, days[-1]))
 

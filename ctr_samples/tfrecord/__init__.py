@@ -9,7 +9,6 @@
     spark_columns.py  decoded features as Spark's columns: which, and how each is built
     assembly.py    structs, maps, lists of lists and vectors from flat features
     casts.py       values as Spark's types, checked
-    paths.py       paths and globs as users write them
     catalog.py     which files a path means: a table of ours, a nightly output, any directory, a file, a glob
     directories.py which files below a directory are data, and where its key=value directories begin
     partitions.py  key=value in paths: values and their types

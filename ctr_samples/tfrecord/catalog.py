@@ -14,13 +14,13 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from ctr_samples.contract import ExampleContract, RecordType
 from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
+from ctr_samples.records.paths import Place, place_of, regex_of
 from ctr_samples.shards import Shard, Storage, Table, TableManifest, latest_manifest, open_storage, published_days
 from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, compression_of, day_directory, day_of, generations_among
 from ctr_samples.tfrecord.directories import FoundFile, found_files
 from ctr_samples.tfrecord.files import DataFile
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.partitions import inferred_columns, values_of
-from ctr_samples.tfrecord.paths import Place, place_of, regex_of
 from ctr_samples.tfrecord.schema import schema_of
 
 _OURS_BELOW = re.compile(r"(^|.*/)(_manifests|dt=[0-9]{4}-[0-9]{2}-[0-9]{2}/manifests)/[0-9]{8}\.json")

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from ctr_samples.errors import InputError
+from ctr_samples.records.paths import Place, is_hidden
 from ctr_samples.tfrecord.partitions import NULL_NAME, Values
-from ctr_samples.tfrecord.paths import Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +58,6 @@ def found_files(paths: Iterable[str], place: Place, *, base_given: bool, recursi
             "above the partitions, or set recursiveFileLookup to read every file without partition columns."
         )
     return [FoundFile(leaf.path, leaf.values) for leaf in leaves if leaf.values]
-
-
-def is_hidden(path: str) -> bool:
-    """Whether Spark skips the path because of one of its names."""
-    return any(
-        part[:1] == "." or (part[:1] == "_" and "=" not in part) or part.endswith("._COPYING_")
-        for part in path.split("/")
-    )
 
 
 def _top(path: str, place: Place) -> str | None:

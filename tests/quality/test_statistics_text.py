@@ -32,7 +32,7 @@ METRICS = tiny_day(
 
 
 def test_a_number_has_its_moments_and_a_histogram() -> None:
-    text = statistics_pbtxt(METRICS)
+    text = statistics_pbtxt(METRICS.samples, METRICS.features)
     assert 'path { step: "age" }' in text
     assert "mean: 2.0\n" in text
     assert "median: 2.0\n" in text
@@ -41,20 +41,22 @@ def test_a_number_has_its_moments_and_a_histogram() -> None:
 
 
 def test_ids_and_texts_have_their_most_frequent_values() -> None:
-    text = statistics_pbtxt(METRICS)
+    text = statistics_pbtxt(METRICS.samples, METRICS.features)
     assert 'top_values { value: "x{" frequency: 6.0 }' in text
     assert "unique: 3\n" in text
 
 
 def test_names_are_quoted() -> None:
-    assert r'path { step: "a \"b\"\n" }' in statistics_pbtxt(METRICS)
+    assert r'path { step: "a \"b\"\n" }' in statistics_pbtxt(METRICS.samples, METRICS.features)
 
 
 def test_tensorflow_metadata_reads_all_of_it() -> None:
     statistics = pytest.importorskip("tensorflow_metadata.proto.v0.statistics_pb2")
     from google.protobuf import text_format
 
-    (train,) = text_format.Parse(statistics_pbtxt(METRICS), statistics.DatasetFeatureStatisticsList()).datasets
+    (train,) = text_format.Parse(
+        statistics_pbtxt(METRICS.samples, METRICS.features), statistics.DatasetFeatureStatisticsList()
+    ).datasets
     age, text, tags = train.features
     assert (train.name, train.num_examples) == ("train", 10)
     assert (age.num_stats.common_stats.num_missing, age.num_stats.num_zeros, age.num_stats.max) == (2, 1, 4.0)

@@ -15,8 +15,8 @@ from tampering import rewrite
 from tensorflow_files import example, tensorflow_writes
 
 from ctr_samples.errors import ContractError, CtrSamplesError, InputError, UsageError
+from ctr_samples.records.paths import Place, place_of, regex_of
 from ctr_samples.tfrecord.data_source import TfrecordSource
-from ctr_samples.tfrecord.paths import Place, place_of, regex_of
 
 Ddl = Callable[[str], StructType]
 Read = Callable[..., list[dict[str, Any]]]

@@ -109,3 +109,11 @@ def regex_of(pattern: str) -> re.Pattern[str]:
         return re.compile(f"{out}(?:/.*)?\\Z")
     except re.error as error:
         raise UsageError(f"The path pattern {pattern!r} is malformed ({error}); correct its brackets.") from None
+
+
+def is_hidden(path: str) -> bool:
+    """Whether Spark skips the path because of one of its names."""
+    return any(
+        part[:1] == "." or (part[:1] == "_" and "=" not in part) or part.endswith("._COPYING_")
+        for part in path.split("/")
+    )

@@ -1,0 +1,67 @@
+"""The command for records that exist without a description: infer. No Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctr_samples.cli.messages import Debug, errors_in_words
+from ctr_samples.errors import InputError, UsageError
+from ctr_samples.terminal import say, stderr_console
+
+if TYPE_CHECKING:
+    from ctr_samples.quality.feature_facts import Feature
+    from ctr_samples.records.foreign import ForeignRecords
+
+FILES = "files"
+"""The name of the data set in the statistics; no manifest names splits."""
+
+
+def infer(
+    path: Annotated[str, typer.Argument(help="A TFRecord file, a directory of such files, or a glob.")],
+    every: Annotated[bool, typer.Option("--all", help="Read all records, not the first 10,000 of ten files.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print a schema of TensorFlow Metadata instead.")] = False,
+    statistics: Annotated[
+        bool, typer.Option("--statistics", help="Print statistics for TensorFlow Data Validation instead.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Print the contract of TFRecord files made by any program, with what tf.io.parse_example takes for each feature.
+
+    It is guessed from the records: a feature has a fixed shape if all that have it have equally many values, else it is
+    ragged; one that a record lacks gets a default. By default from a sample of the records.
+    """
+    with errors_in_words(stderr_console(), debug):
+        if schema and statistics:
+            raise UsageError("--schema and --statistics are mutually exclusive; give only one.")
+        from ctr_samples.descriptions import contract_json, schema_pbtxt
+        from ctr_samples.quality.statistics import statistics_pbtxt
+        from ctr_samples.records.foreign import SAMPLE, find_foreign
+
+        records = find_foreign(path)
+        if records is None:
+            raise InputError(
+                f"{path} holds no TFRecord files without a manifest; expected a file, a directory or a glob. Samples that "
+                "`ctr-samples generate` wrote have a contract.json, schema.pbtxt and statistics.pbtxt beside them."
+            )
+        limit = None if every else SAMPLE
+        if statistics:
+            rows, features = measured(records, limit)
+            say(statistics_pbtxt({FILES: rows}, features), end="")
+            return
+        contract = records.contract(limit)
+        say(schema_pbtxt(contract) if schema else contract_json(contract), end="")
+
+
+def measured(records: ForeignRecords, limit: int | None) -> tuple[int, dict[str, Feature]]:
+    """How many records were read, and the facts of each feature."""
+    from ctr_samples.quality.measure.collecting import Collector, Wanted
+    from ctr_samples.quality.measure.merging import Measures
+
+    contract = records.contract(limit)
+    collector = Collector(Wanted(contract), partition=0)
+    for batch in records.batches(contract, limit):
+        collector.observe(batch, FILES)
+    measures = Measures.of([collector.close()])
+    return measures.splits[FILES].rows, measures.columns(contract, "feature")

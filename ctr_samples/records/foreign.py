@@ -1,0 +1,236 @@
+"""TFRecord files that no manifest lists, made by any program: which they are, their damage, their features."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ctr_samples.codec import Compression, EncodedBatch, ExampleDecoder, RecordReader, SchemaSurvey
+from ctr_samples.codec.frames import scan
+from ctr_samples.codec.layout import CUT_MESSAGE, SOUND
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
+from ctr_samples.records.paths import Place, is_hidden, place_of
+from ctr_samples.shards import CheckedFile, Storage, open_storage
+from ctr_samples.shards.naming import RUN_ID, compression_of
+
+SAMPLE = 10_000
+"""Records that are looked at where not all are."""
+_SAMPLED_FILES = 10
+_THREADS = 8
+_HEADER = 12
+Located = tuple[str, EncodedBatch]
+"""Records, and the place of their file."""
+_OURS = re.compile(rf"(.*/)?(_?manifests/[0-9]{{8}}\.json|data/{RUN_ID.pattern}/.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFile:
+    """A file as it is listed; ``split`` is empty: nobody says what the records are for."""
+
+    path: str
+    bytes: int
+    records: int = 0
+    split: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignRecords:
+    """The files at a path: what commands use of it, as they use a published day."""
+
+    title: str
+    storage: Storage
+    shards: tuple[ForeignFile, ...]
+
+    def of_split(self, split: str | None) -> tuple[ForeignFile, ...]:
+        """All files; InputError for a split."""
+        if split is not None:
+            raise InputError(f"{self.title} has no split {split!r}, as no manifest lists its files; leave out --split.")
+        return self.shards
+
+    def verified(self, on_bytes: Callable[[int], None] = lambda _: None) -> tuple[ForeignRecords, list[str]]:
+        """The same with the records of each file counted, and a sentence on the first damage of each damaged file."""
+        with ThreadPoolExecutor(_THREADS) as threads:
+            checked = list(threads.map(partial(_checked, self.storage, on_bytes), self.shards))
+        return replace(self, shards=tuple(file for file, _ in checked)), [wrong for _, wrong in checked if wrong]
+
+    def chunks(self, limit: int | None = SAMPLE) -> Iterator[Located]:
+        """Records with the place of their file: all, or the first ``limit`` of some files that are spread over all."""
+        for file in self.shards if limit is None else _spread(self.shards):
+            yield from _first_of(self.storage, [file], limit)
+
+    def contract(self, limit: int | None = SAMPLE) -> ExampleContract:
+        """The features of the records that :meth:`chunks` gives. ContractError where they have none, or of several types."""
+        return _contract_of(lambda: self.chunks(limit), self.title)
+
+    def batches(self, contract: ExampleContract, limit: int | None = SAMPLE) -> Iterator[pa.RecordBatch]:
+        """The same records as Arrow batches."""
+        return _decoded(self.chunks(limit), contract)
+
+    def first_examples(self, count: int) -> list[dict[str, Any]]:
+        """The first examples, as name -> value or list of values."""
+        chunks = list(_first_of(self.storage, self.shards, count))
+        if not chunks:
+            return []
+        contract = _contract_of(lambda: chunks, self.title)
+        return [row for batch in _decoded(chunks, contract) for row in batch.to_pylist()]
+
+
+def _first_of(storage: Storage, files: Sequence[ForeignFile], count: int | None) -> Iterator[Located]:
+    """The first ``count`` records of all files together, or all. DamagedFile names the file with damage."""
+    for file in files:
+        for chunk in _chunks_of(storage, file):
+            yield storage.locate(file.path), chunk if count is None else _cut(chunk, count)
+            if count is not None:
+                count -= min(count, len(chunk))
+            if count == 0:
+                return
+
+
+def _contract_of(chunks: Callable[[], Iterable[Located]], title: str) -> ExampleContract:
+    """What records hold; they are gone through twice.
+
+    A feature has a fixed shape if all records that have it have equally many values. ``nulls`` is ``fail`` if all records
+    have it, else ``omit``. They are SequenceExamples if one of them has feature lists.
+    """
+    survey = _surveyed(chunks())
+    sequences = any(survey.seen[name].sequence for name in survey.names())
+    shaped = [_shaped(spec, survey) for spec in survey.contract().features]
+    if not shaped:
+        raise ContractError(f"{title} has no record with a feature; expected Examples or SequenceExamples.")
+    contract = ExampleContract(tuple(shaped), "sequence_example" if sequences else "example")
+    missing: set[str] = set()
+    for batch in _decoded(chunks(), contract):
+        missing |= {name for name, column in zip(batch.schema.names, batch.columns, strict=True) if column.null_count}
+    return replace(
+        contract, features=tuple(spec if spec.name in missing else replace(spec, nulls="fail") for spec in shaped)
+    )
+
+
+def _surveyed(chunks: Iterable[Located]) -> SchemaSurvey:
+    """Each file has a survey of its own, since a survey tells positions from where it began."""
+    whole = SchemaSurvey("sequence_example")
+    for location, some in groupby(chunks, key=itemgetter(0)):
+        survey = SchemaSurvey("sequence_example")
+        try:
+            for _, chunk in some:
+                survey.add(chunk)
+        except DamagedFile as error:
+            raise error if str(error).startswith(location) else DamagedFile(f"{location}: {error}") from error
+        whole.merge(survey)
+    return whole
+
+
+def _decoded(chunks: Iterable[Located], contract: ExampleContract) -> Iterator[pa.RecordBatch]:
+    decoder = ExampleDecoder(contract, strict=False)
+    for _, chunk in chunks:
+        yield decoder.decode_frames(chunk.buffer, chunk.offsets)
+
+
+def find_foreign(path: str) -> ForeignRecords | None:
+    """The TFRecord files that a path means: a file, a glob, or all below a directory but hidden ones. None if there are none.
+
+    InputError where a file belongs to a sample set or a table: which of them count is known to its manifests alone.
+    """
+    place = place_of(path)
+    storage = open_storage(place.root)
+    sizes = {file.path: file.size for file in storage.files(place.fixed) if file.path}
+    for name in sizes:
+        if _OURS.fullmatch(name):
+            return None
+    if not any(map(place.has, sizes)):
+        storage, sizes = _single(place)
+        place = Place(place.root)
+    files = [ForeignFile(name, sizes[name]) for name in sorted(sizes) if _is_data(name, place)]
+    return ForeignRecords(path, storage, tuple(files)) if files else None
+
+
+def _is_data(name: str, place: Place) -> bool:
+    return place.has(name) and not is_hidden(name[len(place.fixed) :].removeprefix("/"))
+
+
+def _single(place: Place) -> tuple[Storage, dict[str, int]]:
+    """The path as one file."""
+    parent, slash, name = place.root.rpartition("/")
+    storage = open_storage(parent or slash or ".")
+    if place.pattern is not None or name not in storage.names(""):
+        return storage, {}
+    try:
+        return storage, {name: storage.size(name)}
+    except (FileNotFoundError, StorageError):
+        return storage, {}
+
+
+def _chunks_of(storage: Storage, file: ForeignFile) -> Iterator[EncodedBatch]:
+    location = storage.locate(file.path)
+    try:
+        compression = _compression(storage, file.path)
+        with storage.open(file.path) as raw:
+            yield from RecordReader(raw, compression, reopen=lambda: storage.open(file.path))
+    except FileNotFoundError:
+        raise DamagedFile(f"{location} is gone; list the files again.") from None
+    except DamagedFile as error:
+        raise DamagedFile(f"{location}: {error}") from error
+
+
+def _checked(storage: Storage, on_bytes: Callable[[int], None], file: ForeignFile) -> tuple[ForeignFile, str | None]:
+    location = storage.locate(file.path)
+    records = 0
+    try:
+        compression = _compression(storage, file.path)
+        with storage.open(file.path) as raw:
+            checked = CheckedFile(raw, on_bytes)
+            for chunk in RecordReader(checked, compression, reopen=lambda: storage.open(file.path)):
+                records += len(chunk)
+    except FileNotFoundError:
+        return file, f"{location} is gone; list the files again."
+    except DamagedFile as error:
+        return replace(file, records=records), f"{location}: {error}"
+    except StorageError as error:  # the other files are still worth a look
+        return file, str(error)
+    return replace(file, records=records), None
+
+
+def _compression(storage: Storage, path: str) -> Compression:
+    """By the first bytes, a record's, gzip's or zlib's, else by the suffix. DamagedFile for a file that has none of these."""
+    with storage.open(path) as file:
+        start = file.read(_HEADER)
+    if not start or scan(np.frombuffer(start, np.uint8))[2] in (SOUND, CUT_MESSAGE):
+        return "none"
+    if start[:2] == b"\x1f\x8b":
+        return "gzip"
+    if start[0] & 0x0F == 8 and int.from_bytes(start[:2], "big") % 31 == 0:
+        return "zlib"
+    if (compression := compression_of(path)) != "none":
+        return compression
+    raise DamagedFile(
+        "The first bytes are neither the header of a record nor gzip nor zlib, so the file is no TFRecord file or its "
+        "beginning is damaged; leave it out by a glob such as 'DIRECTORY/*.tfrecord', or write it again."
+    )
+
+
+def _spread(files: Sequence[ForeignFile]) -> list[ForeignFile]:
+    count = min(len(files), _SAMPLED_FILES)
+    return [files[number * len(files) // count] for number in range(count)]
+
+
+def _cut(chunk: EncodedBatch, count: int) -> EncodedBatch:
+    offsets = chunk.offsets[: count + 1]
+    return EncodedBatch(chunk.buffer[: offsets[-1]], offsets)
+
+
+def _shaped(spec: FeatureSpec, survey: SchemaSurvey) -> FeatureSpec:
+    """With a fixed shape where all features have equally many values, but at least one."""
+    seen = survey.seen[spec.name]
+    if spec.shape is None and seen.fewest == seen.most > 0:
+        return replace(spec, shape=(seen.most,))
+    return spec

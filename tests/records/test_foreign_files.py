@@ -1,0 +1,150 @@
+"""TFRecord files that other programs made, as the commands show, check and describe them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ctr_samples.cli.app import app
+from ctr_samples.crc32c import crc32c
+
+# tf.train.Example with the one feature x, an Int64List of a single value: packed, and as old writers have it, unpacked.
+PACKED = bytes.fromhex("0a0c 0a0a 0a0178 1205 1a03 0a01") + b"\x07"
+UNPACKED = bytes.fromhex("0a0b 0a09 0a0178 1204 1a02 08") + b"\x08"
+# x as a FloatList with 1.0.
+FLOAT = bytes.fromhex("0a0f 0a0d 0a0178 1208 1206 0a04 0000803f")
+# The two features x = [1, 2] and y = [b"a"]; x = [3, 4] alone.
+BOTH = bytes.fromhex("0a19 0a0b 0a0178 1206 1a04 0a02 0102 0a0a 0a0179 1205 0a03 0a01 61")
+X_ALONE = bytes.fromhex("0a0d 0a0b 0a0178 1206 1a04 0a02 0304")
+# A SequenceExample with the list s of two steps, 5 and 6.
+STEPS = bytes.fromhex("0a00 1217 0a15 0a0173 1210 0a06 1a04 0a02 0501 0a06 1a04 0a02 0601")
+
+
+def masked(data: bytes) -> bytes:
+    crc = crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def framed(*messages: bytes) -> bytes:
+    headers = [struct.pack("<Q", len(message)) for message in messages]
+    return b"".join(h + masked(h) + m + masked(m) for h, m in zip(headers, messages, strict=True))
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def words(result: Result) -> str:
+    return " ".join(result.stderr.split())
+
+
+def test_files_of_any_name_and_compression_are_verified_as_one(tmp_path: Path) -> None:
+    (tmp_path / "k=1").mkdir()
+    (tmp_path / "part-r-00000").write_bytes(framed(PACKED, UNPACKED))
+    (tmp_path / "k=1" / "b.tfrecords").write_bytes(gzip.compress(framed(PACKED)))
+    (tmp_path / "k=1" / "c.gz").write_bytes(zlib.compress(framed(PACKED)))
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "_SUCCESS").write_bytes(b"no record")
+    result = run("verify", tmp_path)
+    assert result.exit_code == 0
+    assert "4 file(s), 4 records" in words(result)
+
+
+def test_a_glob_means_the_files_that_it_matches(tmp_path: Path) -> None:
+    for name in ("a.tfrecord", "b.tfrecord", "c.csv"):
+        (tmp_path / name).write_bytes(framed(PACKED) if name != "c.csv" else b"a,b\n1,2\n")
+    assert "2 file(s), 2 records" in words(run("verify", tmp_path / "*.tfrecord"))
+    assert run("paths", tmp_path / "*.tfrecord").stdout.split() == [
+        str(tmp_path / "a.tfrecord"),
+        str(tmp_path / "b.tfrecord"),
+    ]
+
+
+def test_of_each_damaged_file_the_first_damage_is_named_with_its_place(tmp_path: Path) -> None:
+    whole = framed(PACKED, PACKED, PACKED)
+    one = len(whole) // 3
+    (tmp_path / "altered").write_bytes(whole[: one + 14] + b"\xff" + whole[one + 15 :])
+    (tmp_path / "cut").write_bytes(whole[:-1])
+    (tmp_path / "sound").write_bytes(whole)
+    result = run("verify", tmp_path)
+    assert result.exit_code == 3
+    assert f"{tmp_path}/altered: After 1 record, at byte {one} of the content" in words(result)
+    assert f"{tmp_path}/cut: After 2 records, at byte {2 * one} of the content" in words(result)
+    assert "sound" not in words(result)
+
+
+@pytest.mark.parametrize("command", ["verify", "show", "infer"])
+def test_a_text_file_is_called_no_tfrecord_file(tmp_path: Path, command: str) -> None:
+    (tmp_path / "log.csv").write_text("user,item\n1,2\n3,4\n")
+    result = run(command, tmp_path / "log.csv")
+    assert result.exit_code == 3
+    assert "log.csv: The first bytes are neither the header of a record nor gzip nor zlib" in words(result)
+
+
+def test_packed_and_unpacked_values_are_shown_alike(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(framed(PACKED, UNPACKED, PACKED))
+    lines = run("show", tmp_path, "-n", 2).stdout.splitlines()
+    assert next(line for line in lines if "x" in line).split()[1::2] == ["x", "7", "8"]
+
+
+def test_the_steps_of_a_sequence_example_are_shown(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(framed(STEPS))
+    assert "[[5, 1], [6, 1]]" in run("show", tmp_path).stdout
+
+
+@pytest.mark.parametrize("command", ["show", "infer"])
+def test_a_feature_of_two_kinds_is_refused_in_one_sentence(tmp_path: Path, command: str) -> None:
+    (tmp_path / "part-0").write_bytes(framed(PACKED, FLOAT))
+    result = run(command, tmp_path)
+    assert result.exit_code == 3
+    assert "Values of several kinds are stored under 'x' (float32 and int64)" in words(result)
+
+
+def test_what_some_records_lack_gets_a_default_and_what_all_have_a_shape(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(framed(BOTH, X_ALONE))
+    parse = json.loads(run("infer", tmp_path).stdout)["parse"]
+    assert parse == {
+        "x": {"kind": "FixedLenFeature", "shape": [2], "dtype": "int64"},
+        "y": {"kind": "FixedLenFeature", "shape": [], "dtype": "string", "default_value": ""},
+    }
+
+
+def test_a_list_of_two_lengths_is_ragged(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(framed(PACKED, X_ALONE))
+    assert json.loads(run("infer", tmp_path).stdout)["parse"] == {"x": {"kind": "RaggedFeature", "dtype": "int64"}}
+
+
+def test_a_schema_says_in_how_many_records_a_feature_is_at_least(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(framed(BOTH, X_ALONE))
+    schema = run("infer", tmp_path, "--schema").stdout
+    assert 'name: "x"\n  type: INT\n  presence { min_fraction: 1.0 }\n  shape { dim { size: 2 } }' in schema
+    assert 'name: "y"\n  type: BYTES\n  presence { min_fraction: 0.0 }' in schema
+
+
+def test_statistics_count_the_records_and_what_they_lack(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(framed(BOTH, X_ALONE))
+    statistics = run("infer", tmp_path, "--statistics").stdout
+    assert "num_examples: 2" in statistics
+    assert "num_missing: 1" in statistics
+
+
+def test_files_without_records_have_no_contract(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(b"")
+    result = run("infer", tmp_path)
+    assert result.exit_code == 3
+    assert "has no record with a feature" in words(result)
+
+
+def test_files_of_a_run_that_was_not_published_are_not_read(tmp_path: Path) -> None:
+    directory = tmp_path / "dt=2019-06-05" / "data" / "20190606T020000-aaaaaaaa" / "train"
+    directory.mkdir(parents=True)
+    (directory / "part-00000-7-aaaaaaaa.tfrecord").write_bytes(framed(PACKED))
+    result = run("verify", tmp_path)
+    assert result.exit_code == 3
+    assert "holds no published samples" in words(result)
