@@ -165,6 +165,8 @@ def _single(place: Place) -> tuple[Storage, dict[str, int]]:
     if place.pattern is not None or name not in storage.names(""):
         return storage, {}
     try:
+        with storage.open(name) as file:
+            file.read(1)  # local stores know the size of an empty directory, too
         return storage, {name: storage.size(name)}
     except (FileNotFoundError, StorageError):
         return storage, {}
