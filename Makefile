@@ -9,7 +9,7 @@ DAY    := 2019-11-26
 # HDFS is left out here, since its tests need a server (make test-storage).
 COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/records/read.py,ctr_samples/records/write.py
 
-.PHONY: help setup java demo simulate test test-versions test-oldest test-slow test-gate test-storage test-faults test-wheel test-packed test-recipes test-nightly coverage bench bench-compare fuzz lint format docs docs-site lock clean
+.PHONY: help setup java demo simulate test test-versions test-oldest test-slow test-gate test-storage test-sources test-faults test-wheel test-packed test-recipes test-nightly coverage bench bench-compare fuzz lint format docs docs-site lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -51,6 +51,10 @@ test-nightly: setup  ## the codec's property tests at full size, about an hour
 test-storage: setup  ## real servers: S3 by Ceph's gateway, HDFS; and the kill harness
 	@tools/test-servers
 	$(BIN)/python -m pytest tests/storage -rs
+
+test-sources: setup  ## real sources: PostgreSQL on loopback, read over JDBC
+	@tools/source-servers
+	$(BIN)/python -m pytest tests/sources -rs
 
 test-gate: setup  ## nights that go wrong, each refused; ONLY=zeros takes those with such a name
 	$(BIN)/python -m pytest tests/broken_days -k "$(ONLY)"

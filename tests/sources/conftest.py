@@ -1,0 +1,33 @@
+"""The servers, each started once when a first test asks for it."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+sys.path += [str(Path(__file__).parents[1] / "storage")]
+
+import postgres
+from postgres import Database, running_database
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[Database]:
+    """One for all tests; each has tables of its own."""
+    if reason := postgres.missing():
+        pytest.skip(reason)
+    with open_directory() as directory, running_database(directory) as running:
+        yield running
+
+
+@contextmanager
+def open_directory() -> Iterator[Path]:
+    """A directory that every user may enter; those of pytest are for their owner alone."""
+    with tempfile.TemporaryDirectory(prefix="sources-", ignore_cleanup_errors=True) as name:
+        Path(name).chmod(0o755)
+        yield Path(name)

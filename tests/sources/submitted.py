@@ -1,0 +1,71 @@
+"""Runs of the job as users submit it: spark-submit jobs/generate_samples.py, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyspark
+
+PROJECT = Path(__file__).parents[2]
+_HOME = Path(pyspark.__file__).parent
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run that came to its end."""
+
+    code: int
+    printed: str
+
+    @property
+    def error(self) -> str:
+        """What it says last."""
+        found = re.findall(r"^error: (.+)$", self.printed, re.MULTILINE)
+        return found[-1] if found else self.printed[-3000:]
+
+
+def command_of(config: Path, date: str, *submit: str, options: Sequence[str] = ()) -> list[str]:
+    """The words of ``spark-submit``."""
+    settings = [part for key, value in _SETTINGS.items() for part in ("--conf", f"{key}={value}")]
+    job = [str(PROJECT / "jobs/generate_samples.py"), "--config", str(config), "--date", date, *options]
+    return [str(_HOME / "bin/spark-submit"), "--master", "local[2]", *settings, *submit, *job]
+
+
+def environ_of(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Where the job finds Spark, Python and the package."""
+    own = {"SPARK_HOME": str(_HOME), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(PROJECT)}
+    return {**os.environ, **own, **(environ or {})}
+
+
+def submitted(
+    config: Path,
+    date: str,
+    *submit: str,
+    environ: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+) -> Ended:
+    """Submit a run and wait for its end. Runs in the directory of its configuration."""
+    done = subprocess.run(
+        command_of(config, date, *submit, options=options),
+        cwd=config.parent,
+        env=environ_of(environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return Ended(done.returncode, done.stdout)
