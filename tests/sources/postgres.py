@@ -41,10 +41,6 @@ class Database:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
-    def die(self) -> None:
-        """End it as a machine ends that loses its power."""
-        self.daemons.stop("postgres")
-
 
 def driver() -> Path | None:
     """The JDBC driver that tools/source-servers fetches."""
