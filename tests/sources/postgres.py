@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from daemons import Daemons, call, daemons_in, free_port
+from daemons import call, daemons_in, free_port
 
 SERVERS = Path(__file__).parents[2] / "build" / "servers"
 PASSWORD = "hush-hush"
@@ -19,11 +19,10 @@ _PROGRAMS = "/usr/lib/postgresql/*/bin/postgres"
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Where the server listens, and how to end it."""
+    """Where the server listens."""
 
     programs: Path
     port: int
-    daemons: Daemons
 
     @property
     def url(self) -> str:
@@ -77,7 +76,7 @@ def running_database(directory: Path) -> Iterator[Database]:
         daemons.start("postgres", [*_as_nobody(), programs / "postgres", "-D", place / "data", *options])
         ready = [str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
         daemons.wait_until(lambda: subprocess.run(ready, check=False).returncode == 0, "PostgreSQL")
-        yield Database(programs, port, daemons)
+        yield Database(programs, port)
 
 
 def _programs() -> Path | None:
