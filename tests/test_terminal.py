@@ -86,7 +86,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]], count: in
     """What ``show`` prints of these examples."""
     contract = ExampleContract((FeatureSpec("user", "bytes"),)).to_dict()
     published = SimpleNamespace(contract=contract, of_split=lambda split: ())
-    monkeypatch.setattr(outputs, "_open", lambda output, date: (None, published))
+    monkeypatch.setattr(outputs, "open_records", lambda output, date: (None, published))
     monkeypatch.setattr(reading, "first_examples", lambda *arguments: rows[:count])
     result = CliRunner().invoke(app, ["show", "somewhere", "-n", str(count)])
     assert result.exit_code == 0, result.stderr
