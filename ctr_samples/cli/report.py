@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
 
 from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.cli.outputs import LatestDay
@@ -56,8 +57,8 @@ def report(
         say(page)
         for day, refused in () if generation is not None else _later(storage, manifest, of_its_day=date is not None):
             console.print(f"A later run of {day} was not published; its report is {refused}", soft_wrap=True)
-        if open_ and not opened(page):
-            console.print("No browser could be opened here; open the file above yourself.")
+        if open_:
+            open_page(console, page)
 
 
 def compare(
@@ -232,8 +233,9 @@ def _unpublished(storage: Storage, day: Period, after: str) -> str | None:
     return run and storage.locate(_path(day, run, REPORT))
 
 
-def opened(page: str) -> bool:
-    """Whether a browser took the page; only a local file can be opened."""
+def open_page(console: Console, page: str) -> None:
+    """Open a page in a browser; UsageError unless it is a local file."""
     if not Path(page).is_file():
         raise UsageError(f"--open needs a local file; {page} is not one. Copy it here, then open it.")
-    return webbrowser.open(Path(page).absolute().as_uri())
+    if not webbrowser.open(Path(page).absolute().as_uri()):
+        console.print("No browser could be opened here; open the file above yourself.")

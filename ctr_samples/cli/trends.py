@@ -9,7 +9,7 @@ import typer
 
 from ctr_samples.cli.generate import FirstDay, LastDay
 from ctr_samples.cli.messages import Debug, errors_in_words
-from ctr_samples.cli.report import SampleSet, opened, written
+from ctr_samples.cli.report import SampleSet, open_page, written
 from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ def trends(
         else:
             place = written(file, trends_page(storage, begin, end, days, root=_root_of(storage)))
         say(place)
-        if open_ and not opened(place):
-            console.print("No browser could be opened here; open the file above yourself.")
+        if open_:
+            open_page(console, place)
 
 
 def _root_of(storage: Storage) -> str:
     """The address of a sample set for a page that lies elsewhere."""
-    place = Path(storage.locate("dt=").removesuffix("dt="))
-    return f"{place.absolute().as_uri()}/" if place.is_dir() else storage.locate("dt=").removesuffix("dt=")
+    root = storage.locate("dt=").removesuffix("dt=")
+    return f"{Path(root).absolute().as_uri()}/" if Path(root).is_dir() else root

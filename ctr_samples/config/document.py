@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
@@ -19,6 +19,15 @@ def names(node: Any) -> Iterator[str]:
             yield from names(child)
     elif isinstance(node, str):
         yield from REFERENCE.findall(node)
+
+
+def filled(node: Any, value_of: Callable[[str, tuple[Any, ...]], str], where: tuple[Any, ...] = ()) -> Any:
+    """A plain copy of a document; each ``${NAME}`` is what ``value_of`` gives for the name and the place of its text."""
+    if isinstance(node, Mapping):
+        return {key: filled(child, value_of, (*where, key)) for key, child in node.items()}
+    if isinstance(node, list):
+        return [filled(child, value_of, (*where, i)) for i, child in enumerate(node)]
+    return REFERENCE.sub(lambda match: value_of(match[1], where), node) if isinstance(node, str) else plain(node)
 
 
 def plain(node: Any) -> Any:

@@ -19,7 +19,7 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
-from ctr_samples.config.document import REFERENCE, at, names, plain
+from ctr_samples.config.document import at, filled, names, plain
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.masking import mask, remember
 from ctr_samples.config.problems import end_sentence
@@ -92,11 +92,18 @@ def load_config(
         _override(tree, override)
     if problem := too_large(tree):
         raise ConfigError(f"{path} {problem}.")
-    filled = _fill(tree, environ, str(path), tree, ())
+
+    def value_of(name: str, where: tuple[Any, ...]) -> str:
+        if name not in environ:
+            what = f"the environment variable {name} is not set; set it before the run."
+            raise ConfigError(at(str(path), tree, where) + what)
+        return environ[name]
+
+    document = filled(tree, value_of)
     values = {name: environ[name] for name in names(plain(tree)) if name in environ}
     remember(values)
     try:
-        config = JobConfig.model_validate(filled)
+        config = JobConfig.model_validate(document)
     except ValidationError as error:
         lines = [sentence(str(path), tree, detail) for detail in error.errors()]
         raise ConfigError(mask(_report(lines), values)) from None
@@ -154,25 +161,6 @@ def _override(tree: CommentedMap, override: str) -> None:
         node[last] = YAML(typ="safe", pure=True).load(text)
     except (YAMLError, ValueError, RecursionError):
         raise ConfigError(f"--set {override}: the value is not YAML; quote it.") from None
-
-
-def _fill(node: Any, environ: Mapping[str, str], path: str, tree: CommentedMap, where: tuple[Any, ...]) -> Any:
-    """A plain copy of the tree with ``${NAME}`` replaced."""
-    if isinstance(node, Mapping):
-        return {k: _fill(v, environ, path, tree, (*where, k)) for k, v in node.items()}
-    if isinstance(node, list):
-        return [_fill(v, environ, path, tree, (*where, i)) for i, v in enumerate(node)]
-    if not isinstance(node, str):
-        return plain(node)
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in environ:
-            raise ConfigError(
-                at(path, tree, where) + f"the environment variable {match[1]} is not set; set it before the run."
-            )
-        return environ[match[1]]
-
-    return REFERENCE.sub(value, node)
 
 
 def _report(lines: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import CatalogSource, DatabaseSource, JobConfig, LoadedConfig, Source
-from ctr_samples.config.document import REFERENCE
+from ctr_samples.config.document import filled
 from ctr_samples.errors import CtrSamplesError, InputError
 from ctr_samples.job.run import planning
 from ctr_samples.periods import WHOLE, Period, calendar_day
@@ -91,7 +91,7 @@ def _empty(spark: SparkSession, name: str, source: Source, run_date: Period | No
 
 def _errors(loaded: LoadedConfig, day: Day, sources: Mapping[str, SourceFrame]) -> Iterator[str]:
     """The errors of the plan, one after the other, each taken out before the next one is looked for."""
-    document = _without_fitted(_filled(loaded.document, loaded.values))
+    document = _without_fitted(filled(loaded.document, lambda name, _: loaded.values[name]))
     seen: set[str] = set()
     for _ in range(_MOST):
         config = JobConfig.model_validate(document)
@@ -107,14 +107,6 @@ def _errors(loaded: LoadedConfig, day: Day, sources: Mapping[str, SourceFrame]) 
         yield text
         if not _stand_in(document, text.partition(": ")[0].split(" ")[0].split(".")):
             return
-
-
-def _filled(node: Any, values: Mapping[str, str]) -> Any:
-    if isinstance(node, dict):
-        return {key: _filled(value, values) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_filled(value, values) for value in node]
-    return REFERENCE.sub(lambda match: values[match[1]], node) if isinstance(node, str) else node
 
 
 def _without_fitted(document: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,8 @@ class DayStatus:
 
     day: Period
     manifest: Manifest | None = None
-    refused: bool = False
+    refused: str | None = None
+    """The run that was refused since the newest published one, if any."""
     damage: str = ""
     stale: tuple[str, ...] = ()
     """Why a run would publish another generation, where that was asked."""
@@ -38,9 +39,12 @@ class DayStatus:
         return ", ".join(filter(None, parts))
 
 
-def statuses(storage: Storage, first: Period | None, last: Period | None) -> Iterator[DayStatus]:
+def statuses(
+    storage: Storage, first: Period | None, last: Period | None, newest: int | None = None
+) -> Iterator[DayStatus]:
     """All days from the first to the last, by default of the first and the last directory; InputError without any.
 
+    At most the ``newest`` ones, if that is given.
     Of samples that are made by the hour all hours, of those of a whole log the one period.
     """
     days = days_of(storage)
@@ -50,7 +54,8 @@ def statuses(storage: Storage, first: Period | None, last: Period | None) -> Ite
         yield _status(storage, WHOLE)
         return
     there = set(days)
-    for day in periods_between(first or days[0], last or days[-1], _timezone(storage, days)):
+    periods = periods_between(first or days[0], last or days[-1], _timezone(storage, days))
+    for day in periods if newest is None else periods[-newest:]:
         yield _status(storage, day) if day in there else DayStatus(day)
 
 
@@ -68,5 +73,4 @@ def _status(storage: Storage, day: Period) -> DayStatus:
         manifest = latest_manifest(storage, day)
     except DamagedFile as error:
         return DayStatus(day, damage=str(error))
-    refused = refused_run(storage, day, manifest.run_id if manifest else "") is not None
-    return DayStatus(day, manifest, refused)
+    return DayStatus(day, manifest, refused_run(storage, day, manifest.run_id if manifest else ""))

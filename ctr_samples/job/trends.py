@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from ctr_samples.errors import DamagedFile, InputError, StorageError
+from ctr_samples.errors import DamagedFile, StorageError
 from ctr_samples.job.day_status import DayStatus, statuses
 from ctr_samples.job.gate import metrics_of_run, read_metrics
 from ctr_samples.periods import Period
 from ctr_samples.quality.metrics import Finding, Metrics
 from ctr_samples.quality.trends import DayPoint, Standing, figures_of, render
-from ctr_samples.shards import Manifest, Storage, days_of
+from ctr_samples.shards import Manifest, Storage
 from ctr_samples.shards.naming import REPORT, TRENDS, run_directory
-from ctr_samples.shards.refused import refused_run
 
 MOST_DAYS = 400
 _AT_ONCE = 8
@@ -28,11 +26,8 @@ def trends_page(
     ``root`` leads from where the page will be to the sample set; by default it will lie in it. A day whose metrics cannot be
     read is shown without figures.
     """
-    directories = days_of(storage)
-    if first is None and len(directories) > newest:
-        first = directories[-newest]
     with ThreadPoolExecutor(_AT_ONCE, "metrics") as threads:
-        points = list(threads.map(partial(_point, storage, root), _newest(storage, first, last, newest)))
+        points = list(threads.map(partial(_point, storage, root), statuses(storage, first, last, newest)))
     names = [name for name, _ in points if name]
     return render(names[-1] if names else "samples", [point for _, point in points])
 
@@ -44,26 +39,18 @@ def write_page(storage: Storage, page: str, name: str = TRENDS) -> str:
     return storage.locate(name)
 
 
-def _newest(storage: Storage, first: Period | None, last: Period | None, newest: int) -> Iterator[DayStatus]:
-    days = list(statuses(storage, first, last))
-    if not days:
-        raise InputError(f"{storage.url} holds no samples of these days; give other days with --from and --to.")
-    yield from days[-newest:]
-
-
 def _point(storage: Storage, root: str, day: DayStatus) -> tuple[str, DayPoint]:
     """The name of the sample set as the day has it, and the day as the page shows it."""
     if day.manifest is not None:
         return _published(storage, root, day, day.manifest)
-    refused = refused_run(storage, day.day, "") if day.refused else None
-    if refused is not None:
+    if day.refused:
         name, findings = "", tuple[Finding, ...]()
         try:
-            metrics = metrics_of_run(storage, day.day, refused, distributions=False)
+            metrics = metrics_of_run(storage, day.day, day.refused, distributions=False)
             name, findings = metrics.name, _not_passed(metrics)
         except (FileNotFoundError, StorageError, DamagedFile):
             pass
-        page = f"{root}{run_directory(day.day, refused)}/{REPORT}"
+        page = f"{root}{run_directory(day.day, day.refused)}/{REPORT}"
         return name, DayPoint(str(day.day), "refused", day.sentence, page, findings=findings)
     return "", DayPoint(str(day.day), "damaged" if day.damage else "missing", day.sentence)
 

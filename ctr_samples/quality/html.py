@@ -19,9 +19,9 @@ _TURNING = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0
 """Characters that turn the direction of what follows: a value could make a sentence read as another."""
 
 
-def filled(template: str, styles: Sequence[str], script: str, values: Mapping[str, Any]) -> str:
+def filled(template: str, styles: Sequence[str], scripts: Sequence[str], values: Mapping[str, Any]) -> str:
     """A page: ``template`` with ``values``, and with its ``style``, its ``script`` and a ``policy`` that allows only these."""
-    html = _environment().get_template(template).render(**values, **_inlined(tuple(styles), script))
+    html = _environment().get_template(template).render(**values, **_inlined(tuple(styles), tuple(scripts)))
     visible = html.translate(_TURNING)
     return visible.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair from the data is no letter
 
@@ -39,8 +39,8 @@ def _environment() -> Environment:
 
 
 @cache
-def _inlined(styles: tuple[str, ...], script: str) -> Mapping[str, Markup]:
-    style, code = "".join(map(_read, styles)), _read(script)
+def _inlined(styles: tuple[str, ...], scripts: tuple[str, ...]) -> Mapping[str, Markup]:
+    style, code = ("".join(map(_read, names)) for names in (styles, scripts))
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(code)}; base-uri 'none'; form-action 'none'"
     )

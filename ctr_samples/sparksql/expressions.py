@@ -20,13 +20,14 @@ from pyspark.sql.types import DataType, StructType
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import ExpressionError, InputError
 from ctr_samples.sparksql.expression_sizes import DEEPEST, Sizes, check_text, shown, too_deep
-from ctr_samples.sparksql.moments import check_literal, check_parsed_json, without_today
+from ctr_samples.sparksql.moments import check_literal, check_parsed_json, jvm_class, without_today
 from ctr_samples.sparksql.session import need_classic
 
 MALFORMED = "_malformed_line"
 """Column of json and csv sources: the text of a line that does not fit the schema, else null."""
 CONFIGURATION = "the configuration"
 """Stands in Spark's errors for the place in the program that called an operation."""
+_ORIGIN = "org.apache.spark.sql.catalyst.trees.PySparkCurrentOrigin"
 PARSED_TIME = "_time of "
 """How the name of a column begins that has the instants of a text, which follows."""
 
@@ -94,7 +95,7 @@ def _named(spark: SparkSession, column: Column, kind: DataType, where: str) -> C
     A cast remembers who called it, and so do the expressions below it that were parsed from text, unless another cast to the
     same type follows. Spark's optimizer drops a cast to the type that a column has.
     """
-    origin = cast(Any, spark)._jvm.org.apache.spark.sql.catalyst.trees.PySparkCurrentOrigin
+    origin = jvm_class(spark, _ORIGIN)
     origin.set(where, CONFIGURATION)
     try:
         return column.cast(kind)

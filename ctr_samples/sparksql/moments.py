@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.errors import ExpressionError
@@ -45,8 +45,8 @@ def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: 
     says no date, and for text in lists, which cannot be looked at.
     """
     plan = cast(Any, selected)._jdf.queryExecution().analyzed()
-    replaced = _jvm_class(frame, _REPLACE).apply(plan).projectList().head()
-    if not replaced.containsPattern(_jvm_class(frame, _PATTERNS).CAST()):
+    replaced = jvm_class(frame.sparkSession, _REPLACE).apply(plan).projectList().head()
+    if not replaced.containsPattern(jvm_class(frame.sparkSession, _PATTERNS).CAST()):
         return column
     for node in _nodes(replaced):
         if node.getClass().getSimpleName() != "Cast":
@@ -63,9 +63,9 @@ def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: 
     return column
 
 
-def _jvm_class(frame: DataFrame, name: str) -> Any:
+def jvm_class(spark: SparkSession, name: str) -> Any:
     """A class of the JVM; by its whole name, as py4j asks the JVM for each part of a dotted one."""
-    return getattr(cast(Any, frame.sparkSession)._jvm, name)
+    return getattr(cast(Any, spark)._jvm, name)
 
 
 def _check_constant(constant: Any, kind: str, where: str) -> None:

@@ -21,14 +21,10 @@ def columnar_table(place: Place, name: str, form: str) -> Table:
     read = _of_parquet if form == "parquet" else _of_orc
     parts = [part for file in files for part in read(file, _ROWS // len(files))]
     data = pa.concat_tables(parts, promote_options="permissive")
-    options = {"format": (form, ""), "path": (place.path, _days_said(place))}
+    options = {"format": (form, ""), "path": (place.path, place.days_said)}
     size = sum(file.stat().st_size for file in place.files)
     columns = columns_of(data)
     return Table(name, options, columns, data.num_rows, size, place.days, "{date}" in place.path, place.day_column)
-
-
-def _days_said(place: Place) -> str:
-    return f"{len(place.days)} day(s) are there, {min(place.days)} to {max(place.days)}" if place.days else ""
 
 
 def _of_parquet(file: Path, rows: int) -> Iterator[pa.Table]:

@@ -32,6 +32,11 @@ class Place:
         return name[:40] if name[0].isalpha() else f"log_{name}"[:40]
 
     @property
+    def days_said(self) -> str:
+        """Which days are there, in words; empty where the path names none."""
+        return f"{len(self.days)} day(s) are there, {min(self.days)} to {max(self.days)}" if self.days else ""
+
+    @property
     def day_column(self) -> str | None:
         """``dt`` of ``users/dt={date}``."""
         match = re.search(r"(?:^|/)([A-Za-z_]\w*)=\{date\}(?:/|$)", self.path)

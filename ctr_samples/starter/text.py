@@ -128,7 +128,7 @@ def _json(place: Place, name: str, chunks: Sequence[Chunk]) -> Table:
     columns = list(_fields(kind, rows, ()))
     options = {
         "format": ("json", "each line is a JSON object"),
-        "path": (place.path, _days_said(place)),
+        "path": (place.path, place.days_said),
         "schema": (
             ", ".join(f"{quoted(key)} {_ddl(kind.fields[key])}" for key in kind.fields),
             "as the sampled lines have them",
@@ -191,12 +191,6 @@ def _fields(kind: _Kind, rows: Sequence[Any], path: tuple[str, ...]) -> Any:
         yield Column(name_of(here), ".".join(map(quoted, here)), _ddl(of), values)
 
 
-def _days_said(place: Place) -> str:
-    if not place.days:
-        return ""
-    return f"{len(place.days)} day(s) are there, {min(place.days)} to {max(place.days)}"
-
-
 # --- CSV
 
 
@@ -216,7 +210,7 @@ def _csv(place: Place, name: str, chunks: Sequence[Chunk]) -> Table:
     fitting = [row for row in rows if len(row) == width][:_MOST_ROWS]
     options: dict[str, tuple[Any, str]] = {
         "format": ("csv", f"{width} values on each line"),
-        "path": (place.path, _days_said(place)),
+        "path": (place.path, place.days_said),
     }
     if delimiter != ",":
         options["delimiter"] = (delimiter, "what splits all lines alike")

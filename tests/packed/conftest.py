@@ -17,14 +17,14 @@ import pytest
 TESTS = Path(__file__).parent.parent
 sys.path += [str(TESTS / "faults"), str(TESTS / "storage")]
 
-import ceph
-import hadoop
 import yarn
 from bare_hosts import Cluster, copy_of_spark, running_cluster
-from ceph import Gateway
 from hadoop import FileSystem
-from new_environment import run_in
+from new_environment import installed, run_in
+from server_fixtures import file_system, gateway
 from small_day import write_small_day
+
+__all__ = ["file_system", "gateway"]
 
 
 @pytest.fixture(scope="session")
@@ -41,14 +41,7 @@ def shared() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The programs of a new environment with the wheel, where users pack and submit."""
-    place = tmp_path_factory.mktemp("environment")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([*pip, "wheel", str(TESTS.parent), "--no-deps", "--wheel-dir", str(place)], check=True)
-    (wheel,) = place.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", str(place / "env")], check=True)
-    constraints = ["--constraint", str(TESTS.parent / "constraints.txt")]
-    run_in(place / "env/bin", "pip", "install", "--quiet", *constraints, f"ctr-samples[hdfs] @ {wheel.as_uri()}")
-    return place / "env/bin"
+    return installed(tmp_path_factory.mktemp("environment"), "hdfs")
 
 
 @pytest.fixture(scope="session")
@@ -89,22 +82,6 @@ def standalone(shared: Path, spark_home: Path) -> Iterator[Cluster]:
     place = Path(tempfile.mkdtemp(dir=shared))
     place.chmod(0o755)
     with running_cluster(place, spark_home) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    if reason := ceph.missing():
-        pytest.skip(reason)
-    with ceph.running_gateway(tmp_path_factory.mktemp("ceph")) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def file_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileSystem]:
-    if reason := hadoop.missing():
-        pytest.skip(reason)
-    with hadoop.running_file_system(tmp_path_factory.mktemp("hadoop")) as running:
         yield running
 
 

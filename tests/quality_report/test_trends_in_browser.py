@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 from day_documents import manifest, metrics
-from headless_browser import CHROMIUM, LOW_CONTRAST, Browser, browser
+from headless_browser import LOW_CONTRAST, Browser
 
 from ctr_samples.quality.trends import DayPoint, figures_of, render
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here")
-
-
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with browser(tmp_path_factory.mktemp("profile")) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

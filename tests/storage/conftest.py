@@ -1,4 +1,4 @@
-"""The servers, each started once when a first test asks for it, and the places that storages are tested at."""
+"""The places that storages are tested at, and the servers there."""
 
 from __future__ import annotations
 
@@ -9,33 +9,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import ceph
-import hadoop
 import pytest
-from ceph import Gateway
-from hadoop import FileSystem
+from server_fixtures import file_system, gateway
 
 from ctr_samples.shards import Storage, open_storage
+
+__all__ = ["file_system", "gateway"]
 
 HERE = Path(__file__).parent
 STORES = ["disk", "S3", "HDFS"]
 _SOON = 0.003
 """Seconds until a race starts: enough for a line to reach both processes."""
-
-
-@pytest.fixture(scope="session")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    if reason := ceph.missing():
-        pytest.skip(reason)
-    with ceph.running_gateway(tmp_path_factory.mktemp("ceph")) as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def file_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileSystem]:
-    if reason := hadoop.missing():
-        pytest.skip(reason)
-    with hadoop.running_file_system(tmp_path_factory.mktemp("hadoop")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-PROJECT = Path(__file__).parent.parent.parent
-FOREIGN = ("PYTHONPATH", "PYTHONHOME", "PYSPARK_PYTHON", "SPARK_HOME", "VIRTUAL_ENV")
-"""What would let the environment of the tests into the new one."""
+from new_environment import installed, variables_of
 
 Run = Callable[..., str]
 
@@ -20,23 +15,14 @@ Run = Callable[..., str]
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new environment that has the wheel with TensorFlow, and nothing else."""
-    place = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([*pip, "wheel", str(PROJECT), "--no-deps", "--wheel-dir", str(place)], check=True)
-    (wheel,) = place.glob("*.whl")
-    subprocess.run([sys.executable, "-m", "venv", str(place / "env")], check=True)
-    pip[0] = str(place / "env/bin/python")
-    constraints = ["--constraint", str(PROJECT / "constraints.txt")]
-    subprocess.run([*pip, "install", *constraints, f"ctr-samples[tensorflow] @ {wheel.as_uri()}"], check=True)
-    return place / "env/bin"
+    return installed(tmp_path_factory.mktemp("wheel"), "tensorflow")
 
 
 @pytest.fixture(scope="module")
 def run(environment: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs a command of the environment in one empty directory; gives what it prints on stdout."""
     empty = tmp_path_factory.mktemp("empty")
-    clean = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-    clean |= {"PATH": f"{environment}:{os.environ['PATH']}", "NUMBA_CACHE_DIR": str(empty / "kernels")}
+    clean = {**variables_of(environment), "NUMBA_CACHE_DIR": str(empty / "kernels")}
 
     def run(command: str, *arguments: str) -> str:
         done = subprocess.run(

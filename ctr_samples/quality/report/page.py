@@ -59,7 +59,7 @@ def _page(metrics: Metrics, run: Run, reference: Measured | None, title: str | N
     return filled(
         "page.html.j2",
         ("page.css",),
-        "page.js",
+        ("page.js",),
         {
             "title": shown(title, 200) if title else f"{shown(metrics.name)} {metrics.run_date}",
             "subtitle": tuple(_subtitle(metrics, reference)),

@@ -58,7 +58,7 @@ def _page(name: str, days: Sequence[DayPoint], drawn: int) -> str:
     return filled(
         "trends.html.j2",
         ("page.css", "trends.css"),
-        "trends.js",
+        ("page.js", "trends.js"),
         {
             "title": f"{shown(name)}, {days[0].day} to {days[-1].day}" if days else shown(name),
             "subtitle": f"{count(len(published))} of {plural(len(days), 'day')} published",

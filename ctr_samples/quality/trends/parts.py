@@ -69,10 +69,14 @@ def charts_of(days: Sequence[DayPoint], group: Group, unit: str, names: Iterable
 
 def rates_of(days: Sequence[DayPoint]) -> Iterator[Chart]:
     """The mean of each label: of one that is 0 or 1, the share of positives."""
-    flags = frozenset[str]().union(*(day.flags for day in days))
+    flags = _flags(days)
     for name in names_of(days, "rate"):
         values = [day.figure("rate", name) for day in days]
         yield chart(shown(name), values, "share" if name in flags else "number")
+
+
+def _flags(days: Sequence[DayPoint]) -> frozenset[str]:
+    return frozenset[str]().union(*(day.flags for day in days))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ def _card(days: Sequence[DayPoint], name: str) -> FeatureCard:
 
 def table_of(days: Sequence[DayPoint]) -> Table:
     """All days, the newest first, each with a link to its report."""
-    flags = sorted(frozenset[str]().union(*(day.flags for day in days)))[:4]
+    flags = sorted(_flags(days))[:4]
     titles = " | ".join(
         ["<day", "<verdict", "generation", "samples", "dropped", *map(shown, flags), "run time", "size", "~status"]
     )

@@ -52,19 +52,4 @@
     const at = Math.min(rows.length - 1, Math.max(0, Math.floor((event.clientX - box.left) / box.width * rows.length)));
     if (at !== +slider.value || !about.textContent) { slider.value = at; show(at); }
   }
-
-  const box = document.getElementById("filter");
-  const cards = [...document.querySelectorAll("[data-feature]")];
-  const found = document.getElementById("found");
-  if (!cards.length) return;
-  box.closest(".filter").hidden = false;
-  box.addEventListener("input", () => {
-    const wanted = box.value.trim().toLowerCase();
-    let shown = 0;
-    for (const card of cards) {
-      card.hidden = !card.dataset.feature.toLowerCase().includes(wanted);
-      shown += card.hidden ? 0 : 1;
-    }
-    found.textContent = wanted ? `${shown} of ${cards.length}` : "";
-  });
 })();

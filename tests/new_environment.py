@@ -1,13 +1,26 @@
-"""How a user runs programs whose only environment is a new one."""
+"""A new environment with the wheel alone, and how a user runs programs there."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
+PROJECT = Path(__file__).parent.parent
 _FOREIGN = ("PYTHONPATH", "PYTHONHOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "VIRTUAL_ENV")
 """What would let the environment of the tests into the new one."""
+
+
+def installed(place: Path, extra: str) -> Path:
+    """The programs of a new environment in ``place`` that has the wheel with an extra, and nothing else."""
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    subprocess.run([*pip, "wheel", str(PROJECT), "--no-deps", "--wheel-dir", str(place)], check=True)
+    (wheel,) = place.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", str(place / "env")], check=True)
+    constraints = ["--constraint", str(PROJECT / "constraints.txt")]
+    run_in(place / "env/bin", "pip", "install", "--quiet", *constraints, f"ctr-samples[{extra}] @ {wheel.as_uri()}")
+    return place / "env/bin"
 
 
 def variables_of(environment: Path) -> dict[str, str]:
