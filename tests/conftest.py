@@ -17,6 +17,7 @@ os.environ["TZ"] = "America/St_Johns"  # an odd zone: a test that leans on the m
 os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need this environment's pyarrow and numba
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a machine need not know its own name
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["CTR_SAMPLES_CLASS_ARCHIVE"] = "off"  # each JVM that a test starts would write its classes when it ends
 # Every Spark that a test starts, spark-submit too. With the better compiler half of a JVM's time goes into compiling; the
 # other one's room for code is so small that a session of some minutes would spend its time in sweeping it. Spark's classes are
 # not verified again each time.

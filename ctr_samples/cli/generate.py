@@ -33,13 +33,15 @@ Day = Annotated[str, typer.Option("--date", "-d", help="A day as in 2019-11-26, 
 
 
 @contextmanager
-def spark_for(config: JobConfig, name: str, console: Console) -> Iterator[tuple[Any, RunProgress]]:
+def spark_for(
+    config: JobConfig, name: str, console: Console, *, whole_run: bool = False
+) -> Iterator[tuple[Any, RunProgress]]:
     """A session for what a configuration reads, and the progress that shows what it does."""
     with RunProgress(console) as progress:
         from ctr_samples.sparksql.session import session_of_command
 
         tables = any(isinstance(source, CatalogSource) for source in config.sources.values())
-        with session_of_command(name, hive=tables) as spark:
+        with session_of_command(name, hive=tables, whole_run=whole_run) as spark:
             progress.follow(spark)
             yield spark, progress
 
@@ -183,7 +185,10 @@ def _generate_day(
     started = time.monotonic()
     told.begins(day)
     try:
-        with spark_for(loaded.config, f"ctr-samples {loaded.config.name} {day}", console) as (spark, progress):
+        with spark_for(loaded.config, f"ctr-samples {loaded.config.name} {day}", console, whole_run=True) as (
+            spark,
+            progress,
+        ):
             from ctr_samples.job import run as job
 
             result = job.run(

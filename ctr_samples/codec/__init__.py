@@ -6,8 +6,7 @@ kernel_columns.py, values.py, tensors.py, wire_arrays.py       lists, values and
 frames.py, streams.py, deflate.py       frames in a buffer, records in a file, compression
 inference.py    the contract of data that come without one
 layout.py       what the kernels and their callers agree on
-kernels/        the kernels; machine_code.py compiles and loads them, private_directory.py keeps them safe,
-                compiled_ahead.py has them for other hosts
+kernels/        the kernels; machine_code.py compiles and loads them, compiled_ahead.py has them for other hosts
 reference.py    the same records by TensorFlow, as the oracle of the tests
 """
 

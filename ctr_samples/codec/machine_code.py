@@ -33,7 +33,7 @@ from llvmlite import binding
 from ctr_samples.codec import kernels as kernel_sources
 from ctr_samples.codec.compiled_ahead import read_ahead
 from ctr_samples.codec.kernels.table import TABLE, Kernel, Kernels
-from ctr_samples.codec.private_directory import NotPrivate, PrivateDirectory, private_directory
+from ctr_samples.private_directory import NotPrivate, PrivateDirectory, private_directory, user_cache
 
 logger = logging.getLogger(__name__)
 
@@ -144,14 +144,12 @@ def _digest_of(*parts: str) -> str:
 
 def cache_directories() -> list[Path]:
     """Where the machine code may be kept, best first."""
-    chosen = os.environ.get("CTR_SAMPLES_CACHE_DIR")
-    if chosen:
-        return [Path(chosen)]
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if os.environ.get("CTR_SAMPLES_CACHE_DIR"):
+        return [user_cache()]
     user = os.geteuid() if hasattr(os, "geteuid") else "user"
     return [
         Path(__file__).parent / "__pycache__",
-        Path(home) / "ctr-samples",
+        user_cache(),
         Path(tempfile.gettempdir()) / f"ctr-samples-{user}",
     ]
 

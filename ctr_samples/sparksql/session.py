@@ -14,6 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from ctr_samples.errors import CtrSamplesError, UsageError
+from ctr_samples.sparksql.class_archive import java_options
 
 _SETTINGS = {
     # A value that cannot be cast is an error or an explicit try_cast, never a silent null.
@@ -45,15 +46,19 @@ _TINY = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
+_SLICES_OF_A_CORE = 4
+"""Into how many tasks at least the reading of files is cut for each core, as long as each reads some megabytes."""
+
 _CHATTY = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers with which pyspark prints a Java stack trace for each exception, also for those that become one sentence."""
 
 
 @contextmanager
-def session_of_command(name: str, *, hive: bool = False) -> Iterator[SparkSession]:
+def session_of_command(name: str, *, hive: bool = False, whole_run: bool = False) -> Iterator[SparkSession]:
     """The session of a command: that of spark-submit, or a local one on all cores. Stopped at the end, if it began here.
 
-    With ``hive`` it knows the tables of the Hive metastore that the cluster's hive-site.xml names.
+    With ``hive`` it knows the tables of the Hive metastore that the cluster's hive-site.xml names. A ``whole_run`` loads nearly
+    all classes that any command does, and keeps them for later ones.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -69,9 +74,9 @@ def session_of_command(name: str, *, hive: bool = False) -> Iterator[SparkSessio
     if hive:
         builder = builder.enableHiveSupport()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit, which brings settings of its own
-        _need_java()
+        options = java_options(_find_java(), record=whole_run)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a laptop need not know its own name
-        for key, value in _local_settings().items():
+        for key, value in _local_settings(options).items():
             builder = builder.config(key, value)
     session = builder.getOrCreate()
     try:
@@ -80,15 +85,16 @@ def session_of_command(name: str, *, hive: bool = False) -> Iterator[SparkSessio
         session.stop()
 
 
-def _need_java() -> None:
+def _find_java() -> str:
     home = os.environ.get("JAVA_HOME")
-    java = os.path.join(home, "bin", "java") if home else "java"
-    if shutil.which(java) is None:
+    java = shutil.which(os.path.join(home, "bin", "java") if home else "java")
+    if java is None:
         problem = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no `java` on the PATH"
         raise CtrSamplesError(f"Spark needs Java 17 or newer, but {problem}; install it, or set JAVA_HOME.")
+    return java
 
 
-def _local_settings() -> dict[str, str]:
+def _local_settings(java_options: str) -> dict[str, str]:
     """Settings for a quiet run on a laptop; conf/spark-local.conf gives spark-submit the same ones."""
     quiet = Path(__file__).with_name("log4j2.properties")
     return {
@@ -98,7 +104,7 @@ def _local_settings() -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "2g"),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet} {java_options}",
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     }
 
@@ -140,7 +146,10 @@ def run_session(spark: SparkSession, timezone: str) -> SparkSession:
     need_classic(spark, "The job")
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    return _with_settings(spark, {**_SETTINGS, "spark.sql.session.timeZone": timezone})
+    # Three files on two cores are three tasks by default, of which the last runs alone.
+    slices = str(_SLICES_OF_A_CORE * spark.sparkContext.defaultParallelism)
+    own = {"spark.sql.files.minPartitionNum": slices, "spark.sql.session.timeZone": timezone}
+    return _with_settings(spark, {**_SETTINGS, **own})
 
 
 @contextmanager

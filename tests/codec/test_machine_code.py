@@ -13,7 +13,7 @@ import pytest
 from ctr_samples.codec import machine_code
 from ctr_samples.codec.kernels.table import TABLE
 from ctr_samples.codec.machine_code import cache_directories, digest, load
-from ctr_samples.codec.private_directory import private_directory
+from ctr_samples.private_directory import private_directory
 
 ENCODE = """
 import sys

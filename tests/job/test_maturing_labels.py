@@ -183,6 +183,7 @@ def make_unreadable(*paths: Path) -> None:
         os.utime(path, ns=times)
 
 
+@pytest.mark.slow
 def test_labels_become_final_with_the_features_of_the_first_run_and_the_bytes_of_a_full_one(
     spark: SparkSession, night: Path
 ) -> None:

@@ -37,7 +37,9 @@ def samples(spark: SparkSession, path: Path, day: Period, **how: Any) -> list[by
 @pytest.mark.parametrize(
     ("zone", "day", "step", "windows", "delay", "views"),
     [
-        ("Europe/Stockholm", date(2019, 3, 31), "1h", ["3h", "2d"], "10m", ["item"]),
+        pytest.param(
+            "Europe/Stockholm", date(2019, 3, 31), "1h", ["3h", "2d"], "10m", ["item"], marks=pytest.mark.slow
+        ),
         pytest.param("UTC", DAY, "1m", ["1m", "1h", "1d", "30d"], "0s", VIEWS, marks=pytest.mark.slow),
         pytest.param("Europe/Stockholm", date(2019, 3, 31), "1h", ["3h", "2d"], "10m", VIEWS, marks=pytest.mark.slow),
         pytest.param("Europe/Stockholm", date(2019, 10, 27), "1h", ["7d", "39d"], "10m", VIEWS, marks=pytest.mark.slow),

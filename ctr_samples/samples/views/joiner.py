@@ -28,7 +28,7 @@ from ctr_samples.samples.views.as_of import (
     view_type,
 )
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
-from ctr_samples.samples.views.as_of.intervals import size_of_view
+from ctr_samples.samples.views.as_of.intervals import ViewSize, sizes_of_views
 from ctr_samples.samples.views.as_of.validity import disjoint, in_sight
 from ctr_samples.samples.views.keys import level_of, made_column, made_key, on_column
 from ctr_samples.samples.views.rows import as_of, lasting, usable, view_rows, view_steps, within_reach
@@ -66,10 +66,12 @@ class ViewJoiner:
         return {name: view_type(join) for name, join in self._joins.items()}
 
     def plan(self) -> tuple[JoinStep, ...]:
-        """How the views will be joined. Looks at the keys of small views, with a short Spark job for each."""
+        """How the views will be joined. Looks at the keys of small views, with one short Spark job for all of them."""
         if self._few is not None:
             return plan_joins(declared_facts(self._inputs.config))
-        return plan_joins([self._facts(name) for name in self._views], self._limits)
+        small = {name: self._join(name, self._needed[name], watched=False).features for name in self._small()}
+        sizes = sizes_of_views(small) if small else {}
+        return plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
 
     def join(self, impressions: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
         """Impressions with a struct for each view. Lazy, but for a count of keys where the log is large."""
@@ -123,15 +125,19 @@ class ViewJoiner:
         """The rows of a view without its columns, from a source whose rows are not counted."""
         return self._join(name, [], watched=False).features
 
-    def _facts(self, name: str) -> ViewFacts:
+    def _small(self) -> list[str]:
+        """The views that may be broadcast, if their rows turn out to be few."""
+        views = {n: v for n, v in self._views.items() if not (isinstance(v, StaticView) or v.method or v.counted)}
+        sizes = {name: self._inputs.sources[view.source].bytes for name, view in views.items()}
+        return [name for name, size in sizes.items() if size is not None and size <= self._limits.broadcast_bytes]
+
+    def _facts(self, name: str, size: ViewSize | None) -> ViewFacts:
         view, declared = self._views[name], _declared(self._inputs.config, name)
         if view.counted is not None:
             return declared
-        files = self._inputs.sources[view.source].bytes
-        facts = replace(declared, bytes=files)
-        if files is None or files > self._limits.broadcast_bytes or isinstance(view, StaticView) or view.method:
+        facts = replace(declared, bytes=self._inputs.sources[view.source].bytes)
+        if size is None:
             return facts
-        size = size_of_view(self._join(name, self._needed[name], watched=False).features)
         return replace(facts, bytes_in_memory=size.bytes_in_memory, rows_of_a_key=size.rows_of_a_key)
 
     def _hot_keys(self, step: JoinStep) -> HotKeys | None:

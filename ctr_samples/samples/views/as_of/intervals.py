@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -51,12 +53,16 @@ class ViewSize:
     bytes_in_memory: int
 
 
-def size_of_view(features: DataFrame) -> ViewSize:
-    """The size of a view, whose payload has the columns that are joined. Runs a Spark job."""
+def sizes_of_views(views: Mapping[str, DataFrame]) -> dict[str, ViewSize]:
+    """The sizes of views, at least one, whose payloads have the columns that are joined. Runs one Spark job."""
+    rows = reduce(DataFrame.unionAll, [_size(name, features) for name, features in views.items()]).collect()
+    return {name: ViewSize(most or 0, size or 0) for name, most, size in rows}
+
+
+def _size(name: str, features: DataFrame) -> DataFrame:
     payload = F.lit(_BYTES_OF_A_ROW) + bytes_of(F.col(PAYLOAD), features.schema[PAYLOAD].dataType)
     keys = features.groupBy(KEY).agg(F.count(F.lit(1)).alias("rows"), F.sum(payload).alias("bytes"))
-    most = keys.agg(F.max("rows"), F.sum("bytes")).first()
-    return ViewSize(most[0] or 0, most[1] or 0) if most else ViewSize(0, 0)
+    return keys.agg(F.max("rows"), F.sum("bytes")).select(F.lit(name), "*")
 
 
 def _intervals(rows: DataFrame, in_order: bool) -> DataFrame:

@@ -19,6 +19,13 @@ except ModuleNotFoundError:  # Windows, which has no descriptors of directories 
     fcntl = None  # type: ignore[assignment]
 
 
+def user_cache() -> Path:
+    """Where this user keeps what can be made again: ``$CTR_SAMPLES_CACHE_DIR``, or ours among the caches of the home."""
+    if chosen := os.environ.get("CTR_SAMPLES_CACHE_DIR"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "ctr-samples"
+
+
 class NotPrivate(Exception):
     """Others may have written to the directory; the message says how."""
 
