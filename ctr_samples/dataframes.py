@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from ctr_samples.config import ActionLabel, EventView, History, View, WindowView
 from ctr_samples.errors import InputError
 from ctr_samples.samples.histories import join as histories
-from ctr_samples.samples.histories.chunks import HistoryPlan
+from ctr_samples.samples.histories.lists import HistoryPlan
 from ctr_samples.samples.labels import IS_ACTION, LabelPlan, actions_of, attribute, label_columns
 from ctr_samples.samples.period import EVER
 from ctr_samples.samples.views.aggregates import filled
@@ -209,7 +209,7 @@ def join_history(
     keys = _names(on)
     known = histories.actions_of_history(_keyed(actions, keys), name, history, EVER)
     plan = HistoryPlan(name, last, history.within, history.delay, columns=tuple(history.columns))
-    joined = histories.join_history(_packed(impressions, keys, time, name), known, plan, known)
+    joined = histories.join_history(_packed(impressions, keys, time, name), known, plan)
     return joined.select(f"{_SHOWN}.*", name)
 
 

@@ -94,3 +94,6 @@ REASON, COLUMN, DETAIL, OPEN_GROUPS = range(4)
 DEEPEST_GROUP = 64
 STATUS_SIZE = OPEN_GROUPS + DEEPEST_GROUP
 """The decoder's status: reason, column, a number that goes with the reason, and scratch space for protobuf groups."""
+
+FIRST_OF_KEY, ACTION = 1, 2
+"""What is said of a row with an action or an impression: that it is the first of its key; that it is an action."""

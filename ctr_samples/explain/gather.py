@@ -32,9 +32,9 @@ from ctr_samples.job.run import read_inputs
 from ctr_samples.periods import WHOLE, Period
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features import IMPRESSION, view_columns
-from ctr_samples.samples.histories.chunks import ITEM, REQUEST, TIE, TIME
-from ctr_samples.samples.histories.chunks import KEY as OF
 from ctr_samples.samples.histories.join import actions_of_history
+from ctr_samples.samples.histories.lists import ITEM, REQUEST, TIE, TIME
+from ctr_samples.samples.histories.lists import KEY as OF
 from ctr_samples.samples.impressions import DROPPED, SKIP_ABOVE, cut_impressions, on_day, row_label
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs

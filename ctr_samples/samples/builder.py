@@ -14,8 +14,8 @@ from ctr_samples.config import RowLabel
 from ctr_samples.config.references import inherited, measured_key
 from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.features import IMPRESSION, SampleColumns, in_final_order, with_place
-from ctr_samples.samples.histories.chunks import KEY, HistoryPlan
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
+from ctr_samples.samples.histories.lists import KEY, HistoryPlan
 from ctr_samples.samples.impressions import DROPPED, cut_impressions, is_below, row_label
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels import (
@@ -215,16 +215,15 @@ class SampleBuilder:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """A history that is ready to be joined: its actions, and the same actions from a source whose rows are not counted."""
+    """A history that is ready to be joined."""
 
     plan: HistoryPlan
     actions: DataFrame
-    again: DataFrame
 
 
 @dataclass(frozen=True, slots=True)
 class _Joins:
-    """All that is joined to the impressions of a day: first the views, then the histories."""
+    """All that is joined to the impressions of a day: first the histories, then the views."""
 
     views: ViewJoiner
     histories: Sequence[_History]
@@ -236,10 +235,10 @@ class _Joins:
         return cls(ViewJoiner(inputs, rows.sparkSession, few), histories)
 
     def join(self, rows: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
-        rows = self.views.join(rows, steps)
+        # A history hands all columns over to Python and back, so they must be few: views, which may have wide rows, come later.
         for history in self.histories:
-            rows = join_history(rows, history.actions, history.plan, history.again)
-        return rows
+            rows = join_history(rows, history.actions, history.plan)
+        return self.views.join(rows, steps)
 
     def blank(self, rows: DataFrame) -> DataFrame:
         """The columns that :meth:`join` returns, without labels and rows: Spark analyses an empty table faster than joins."""
@@ -276,9 +275,6 @@ def _history(inputs: Inputs, name: str, few: DataFrame | None) -> _History:
     config = inputs.config
     history = inherited(config.histories[name], config.impressions)
     cut = partial(actions_of_history, name=name, history=history, day=inputs.day)
-    actions, again = (
-        with_keys_of(few, [history.on], inputs.with_kept(name, history.source, "histories", cut, watched=watched), KEY)
-        for watched in (True, False)
-    )
+    actions = inputs.with_kept(name, history.source, "histories", cut)
     plan = history_plan(name, history, config.impressions)
-    return _History(plan, actions, again)
+    return _History(plan, with_keys_of(few, [history.on], actions, KEY))

@@ -20,8 +20,8 @@ from figures import Figures, at_least, at_most, in_turns, size
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from ctr_samples.samples.histories.chunks import KEY, HistoryPlan
 from ctr_samples.samples.histories.join import join_history
+from ctr_samples.samples.histories.lists import KEY, HistoryPlan
 from ctr_samples.samples.views.as_of import AsOf, Join
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys
 from ctr_samples.samples.views.as_of.intervals import join_by_intervals
@@ -276,7 +276,7 @@ def test_histories(figures: Figures, spark: SparkSession, hot_share: float) -> N
     left = cached(shown(spark, rows, users, hot_share))
     plan = HistoryPlan("clicks", 20, timedelta(days=7))
     ways = {
-        "history": lambda: noop(join_history(left, actions, plan, actions)),
+        "history": lambda: noop(join_history(left, actions, plan)),
         "one shuffle and sort of both": lambda: noop(
             left.select(
                 F.col("impression.user").alias(KEY),

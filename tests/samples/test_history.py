@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -17,8 +18,8 @@ from ctr_samples.config.references import check_references, inherited
 from ctr_samples.errors import InputError
 from ctr_samples.explain.rules import HistoryRules, PastAction, judge_history
 from ctr_samples.samples.features import feature_column
-from ctr_samples.samples.histories.chunks import HistoryPlan
 from ctr_samples.samples.histories.join import actions_of_history, history_type, join_history
+from ctr_samples.samples.histories.lists import HistoryPlan, with_lists
 from ctr_samples.samples.period import Day
 
 Frame = Callable[..., DataFrame]
@@ -101,8 +102,8 @@ CASES = {
     "exact duplicates are one": Case([Action("09:00:00", 7)] * 3, {alone("10:00:00"): [(7, 3600.0)]}),
     "an action without an item is none": Case([Action("09:00:00", None)], {alone("10:00:00"): []}),
 }
-CHUNKS = [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow), 128]
-"""Chunks so small that each level of the carry is needed, and the usual one."""
+ROOMS = [1, 0]
+"""The least room for actions, which makes what is needed of them looked for all the time, and the usual one."""
 
 
 def moment(text: str) -> str:
@@ -126,7 +127,7 @@ def joined(
 ) -> dict[int, Any]:
     """Impression id -> its history; no impression may come out twice."""
     actions = actions_of_history(log(frame, rows), "clicks", CONFIGURED, DAY)
-    result = join_history(shown, actions, plan, actions)
+    result = join_history(shown, actions, plan)
     assert result.columns == ["impression", "label", "clicks"]
     assert result.schema["clicks"].dataType.simpleString() == history_type(actions, plan).simpleString()
     found = result.collect()
@@ -135,8 +136,8 @@ def joined(
     return histories
 
 
-@pytest.mark.parametrize("chunk", CHUNKS)
-def test_an_impression_sees_the_last_actions_before_it(frame: Frame, chunk: int) -> None:
+@pytest.mark.parametrize("room", ROOMS)
+def test_an_impression_sees_the_last_actions_before_it(frame: Frame, room: int) -> None:
     shown, rows, expected = [], [], {}
     for number, (name, one) in enumerate(CASES.items()):
         user = f"user{number:02}"
@@ -144,7 +145,7 @@ def test_an_impression_sees_the_last_actions_before_it(frame: Frame, chunk: int)
         for (time, request), found in one.found.items():
             expected[len(shown)] = (name, time, found)
             shown.append((len(shown), moment(time), user, request))
-    result = joined(frame, impressions(frame, shown), rows, replace(PLAN, chunk=chunk))
+    result = joined(frame, impressions(frame, shown), rows, replace(PLAN, room=room))
     assert {
         i: (name, time, list(zip(result[i]["items"], result[i].ages_s, strict=True)))
         for i, (name, time, _) in expected.items()
@@ -174,7 +175,7 @@ def test_a_number_and_its_text_are_one_user(frame: Frame) -> None:
     actions = actions_of_history(log(frame, [("7", Action("09:00:00", 1))]), "clicks", CONFIGURED, DAY)
     numbers = actions.withColumn("_key", F.col("_key").cast("bigint"))
     shown = impressions(frame, [(1, "2019-06-05 10:00:00", "7", None)])
-    (row,) = join_history(shown, numbers, PLAN, numbers).collect()
+    (row,) = join_history(shown, numbers, PLAN).collect()
     assert row.clicks["items"] == [1]
 
 
@@ -230,9 +231,9 @@ def explained(
     return result
 
 
-@pytest.mark.parametrize("chunk", [2, *(pytest.param(chunk, marks=pytest.mark.slow) for chunk in (1, 3, 128))])
+@pytest.mark.parametrize("room", [2, *(pytest.param(room, marks=pytest.mark.slow) for room in (1, 9, 0))])
 @pytest.mark.parametrize("by_request", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_random_logs_agree_with_the_definition(frame: Frame, chunk: int, by_request: bool) -> None:
+def test_random_logs_agree_with_the_definition(frame: Frame, room: int, by_request: bool) -> None:
     rng = random.Random(20190605)
     start = datetime(2019, 6, 5, tzinfo=UTC)
 
@@ -249,10 +250,53 @@ def test_random_logs_agree_with_the_definition(frame: Frame, chunk: int, by_requ
         for _ in range(400)
     ]
     shown = [(n, stamp(rng.randrange(120)), rng.choice([*users, "nobody", None]), request()) for n in range(300)]
-    plan = replace(PLAN, within=timedelta(minutes=45), delay=timedelta(minutes=3), by_request=by_request, chunk=chunk)
+    plan = replace(PLAN, within=timedelta(minutes=45), delay=timedelta(minutes=3), by_request=by_request, room=room)
     result = joined(frame, impressions(frame, shown), rows, plan)
     found = {i: list(zip(row["items"], row.ages_s, strict=True)) for i, row in result.items()}
     assert found == oracle(shown, rows, plan) == explained(shown, rows, plan)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+@pytest.mark.parametrize("room", [1, 9, 0])
+@pytest.mark.parametrize("last", [1, 3, 20])
+def test_lists_do_not_depend_on_how_rows_are_cut_into_batches(size: int, room: int, last: int) -> None:
+    rng = random.Random(f"{room} {last}")
+
+    def number(most: int) -> int | None:
+        return rng.choice([None, *range(most)])
+
+    actions = [
+        (user, at, rng.randrange(12), number(4)) for at in range(400) for user in (number(3),) if user is not None
+    ]
+    shown = [(rng.choice([None, 0, 0, 1, 3]), at, None, number(4)) for at in range(0, 400, 3)]
+    # Sorted as Spark would: rows without a key are apart, and an impression comes before the action of its moment.
+    rows = sorted([*shown, *actions], key=lambda row: (row[0] is not None, row[0] or 0, row[1], row[2] is not None))
+    table = pa.table(
+        {
+            "_key": pa.array([row[0] for row in rows], pa.int64()),
+            "time": pa.array([row[1] for row in rows], pa.timestamp("us", "UTC")),
+            "item": pa.array([row[2] for row in rows], pa.int64()),
+            "request": pa.array([None if row[3] is None else f"r{row[3]}" for row in rows], pa.string()),
+            "shown": pa.array([None if row[2] is not None else {"row": at} for at, row in enumerate(rows)]),
+        }
+    )
+    plan = HistoryPlan("clicks", last, within=timedelta(microseconds=150), by_request=True, room=room)
+    batches = [batch for start in range(0, len(rows), size) for batch in table.slice(start, size).to_batches()]
+    found = [row for batch in with_lists(batches, plan) for row in batch.to_pylist()]
+    assert [row["row"] for row in found] == [at for at, row in enumerate(rows) if row[2] is None]
+    for row in found:
+        user, time, _, request = rows[row["row"]]
+        mine = [action for action in actions if action[0] == user and action[1] < time]
+        newest = {item: at for _, at, item, of in mine if of is None or of != request}
+        order = sorted(newest.items(), key=lambda one: -one[1])[:last]
+        expected = [(item, (time - at) / 1e6) for item, at in order if time - at <= 150]
+        assert list(zip(row["clicks"]["items"], row["clicks"]["ages_s"], strict=True)) == expected
+
+
+def test_a_column_that_python_cannot_have_is_named(frame: Frame) -> None:
+    shown = impressions(frame, [(1, "2019-06-05 10:00:00", "u", None)]).withColumn("spare", F.expr("interval 1 month"))
+    with pytest.raises(InputError, match="histories.clicks: the impressions' column spare is interval"):
+        join_history(shown, actions_of_history(log(frame, []), "clicks", CONFIGURED, DAY), PLAN)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
-from ctr_samples.samples.histories.chunks import HistoryPlan
+from ctr_samples.samples.histories.lists import HistoryPlan
 from ctr_samples.samples.histories.needed import Seen, needed_of
 
 Action = tuple[str, str | None]

@@ -9,6 +9,7 @@ frames.py, checksums.py        the frames of TFRecord
 expected.py                    records that look as the contract expects, to columns
 decode.py, lists.py, utf8.py   any records to columns
 survey.py                      which keys records have, and of what kinds
+histories.py                   the last actions before each impression
 measure.py                     moments and distinct values of a column
 wire.py, varint.py             protobuf's wire format
 memory.py                      loads and stores at addresses

@@ -30,6 +30,7 @@ class Kernels:
     measure_float64: Annotated[Kernel, Entry("measure", 4)]
     measure_int64: Annotated[Kernel, Entry("measure", 4)]
     count_distinct: Annotated[Kernel, Entry("measure", 4)]
+    last_actions: Annotated[Kernel, Entry("histories", 13)]
 
 
 TABLE: dict[str, Entry] = {

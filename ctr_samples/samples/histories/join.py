@@ -4,15 +4,17 @@ An action is visible to an impression iff ``time < impression_time``, ``time + a
 ``time >= impression_time - within``, and if it is not of the impression's own request. Of the actions on one item only the
 newest counts; the ``last`` newest of these remain. One row out for each impression in, always.
 
-No list of all actions of a key is ever made. They are cut into chunks by number; an impression looks at the actions of its
-chunk and at what is carried from the chunks before (``chunks.py``), however many there are.
+Impressions and actions are shuffled by key and sorted by time, once; the lists are found on the way (``lists.py``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
+from functools import partial
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.errors import PySparkTypeError
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
@@ -27,24 +29,15 @@ from pyspark.sql.types import (
 
 from ctr_samples.config import History, Impressions
 from ctr_samples.errors import InputError
-from ctr_samples.samples.histories.chunks import (
-    ALONE,
-    CHUNK,
-    ITEM,
-    KEY,
-    REQUEST,
-    TIE,
-    TIME,
-    HistoryPlan,
-    carries,
-    newest,
-)
+from ctr_samples.samples.histories.lists import ALONE, ITEM, KEY, REQUEST, SHOWN, TIE, TIME, HistoryPlan, with_lists
 from ctr_samples.samples.impressions import matching_rows
 from ctr_samples.samples.period import Day
 from ctr_samples.sparksql.columns import content_hash, key_column, later, same_key_type, time_column
 from ctr_samples.sparksql.expressions import typed_expression
+from ctr_samples.sparksql.releases import arrow_schema
 
-_CARRY, _ACTION, _IMPRESSION = -1, 0, 1
+_ACTION, _IMPRESSION = 0, 1
+_ORDER = ("moment", "kind", ITEM, TIE)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -85,40 +78,31 @@ def moment(plan: HistoryPlan) -> Column:
     return later(F.col(TIME), max(plan.delay, _MICROSECOND))
 
 
-def join_history(impressions: DataFrame, actions: DataFrame, plan: HistoryPlan, again: DataFrame) -> DataFrame:
+def join_history(impressions: DataFrame, actions: DataFrame, plan: HistoryPlan) -> DataFrame:
     """Impressions with a struct of lists: ``items``, ``ages_s`` and the further columns; and ``length`` and ``matched``.
 
-    ``impressions`` has a struct ``impression``; ``actions`` are those of :func:`actions_of_history`, and ``again`` the same
-    once more, from a source that nobody counts. The impressions are shuffled once.
+    ``impressions`` has a struct ``impression``; ``actions`` are those of :func:`actions_of_history`. Both are shuffled once.
     """
+    _refuse_intervals(impressions, plan.name)
     own_key, action_key = same_key_type(impressions, f"impression.{plan.on}", actions, KEY)
-    first, second = (_entries(frame.withColumn(KEY, action_key), plan) for frame in (actions, again))
-    rows = _stacked(impressions, own_key, first, carries(second, plan))
-    of_key = Window.partitionBy(KEY, ALONE).orderBy("moment", "kind", ITEM, TIE)
-    number = F.count("entry").over(of_key.rowsBetween(Window.unboundedPreceding, 0))
-    chunk = F.coalesce(CHUNK, F.greatest(F.lit(0), F.floor((number - 1) / plan.chunk)))
-    so_far = (
-        Window.partitionBy(KEY, ALONE, "in_chunk")
-        .orderBy("moment", "kind", ITEM, TIE)
-        .rowsBetween(Window.unboundedPreceding, 0)
-    )
-    seen = (
-        rows.withColumn("in_chunk", chunk)
-        .withColumns(
-            {
-                "recent": F.collect_list("entry").over(so_far),
-                "older": F.first("carry", ignorenulls=True).over(so_far),
-            }
-        )
-        .where(F.col("kind") == _IMPRESSION)
-    )
-    known = F.concat(F.reverse("recent"), F.coalesce("older", F.array().cast(rows.schema["carry"].dataType)))
-    request = F.col("shown.impression.request").cast("string") if plan.by_request else None
-    listed = seen.select("shown", known.alias("known")).withColumn("listed", newest("known", plan, request))
-    return listed.select(
-        *[F.col(f"shown.`{c}`") for c in impressions.columns],
-        _history_struct(F.col("listed"), F.col("shown.impression.impression_time"), plan),
-    )
+    rows = _stacked(impressions, own_key, actions.withColumn(KEY, action_key), plan)
+    in_order = rows.repartition(KEY, ALONE).sortWithinPartitions(KEY, ALONE, *_ORDER).drop(ALONE, *_ORDER[:2], TIE)
+    kind = StructType([*impressions.schema, StructField(plan.name, history_type(actions, plan))])
+    return in_order.mapInArrow(partial(with_lists, plan=plan), kind)
+
+
+def _refuse_intervals(impressions: DataFrame, name: str) -> None:
+    """InputError for a column, or a field of one, that Spark cannot hand over to Python."""
+    for column in impressions.schema:
+        for field in column.dataType if isinstance(column.dataType, StructType) else [column]:
+            try:
+                arrow_schema(StructType([field]))
+            except PySparkTypeError:
+                kind = field.dataType.simpleString()
+                raise InputError(
+                    f"histories.{name}: the impressions' column {field.name} is {kind}, which Spark cannot hand over to "
+                    "Python; leave it out, or cast it, for example to text."
+                ) from None
 
 
 def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:
@@ -129,58 +113,33 @@ def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:
     return kind.add("length", IntegerType()).add("matched", BooleanType())
 
 
-def _entries(actions: DataFrame, plan: HistoryPlan) -> DataFrame:
-    """Actions with the columns that order them (``_key``, ``moment``, ``item``, ``tie``), and the rest of each as a struct."""
-    kept = [ITEM, TIME, *([REQUEST] if plan.by_request else []), *plan.columns]
-    return actions.select(
-        KEY, moment(plan).alias("moment"), ITEM, content_hash(actions).alias(TIE), F.struct(*kept).alias("entry")
-    )
-
-
-def _stacked(impressions: DataFrame, key: Column, entries: DataFrame, carried: DataFrame) -> DataFrame:
-    """Impressions, actions and carries of chunks, stacked in one frame; the columns of the other kinds are null."""
+def _stacked(impressions: DataFrame, key: Column, actions: DataFrame, plan: HistoryPlan) -> DataFrame:
+    """Impressions and actions in one frame; the columns of the other kind are null."""
     shown = F.struct(*[F.col(f"`{c}`") for c in impressions.columns])
     kinds: dict[str, DataType | str] = {
-        KEY: entries.schema[KEY].dataType,
+        KEY: actions.schema[KEY].dataType,
         ALONE: "bigint",
         "moment": "timestamp",
-        ITEM: entries.schema[ITEM].dataType,
+        "kind": "int",
         TIE: "bigint",
-        "entry": entries.schema["entry"].dataType,
-        CHUNK: "bigint",
-        "carry": ArrayType(entries.schema["entry"].dataType),
-        "shown": impressions.select(shown.alias("shown")).schema["shown"].dataType,
+        TIME: "timestamp",
+        ITEM: actions.schema[ITEM].dataType,
+        REQUEST: "string",
+        **{column: actions.schema[column].dataType for column in plan.columns},
+        SHOWN: impressions.select(shown.alias(SHOWN)).schema[SHOWN].dataType,
     }
 
-    def rows(frame: DataFrame, kind: int, **own: Column) -> DataFrame:
-        columns = [own.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in kinds.items()]
-        return frame.select(F.lit(kind).alias("kind"), *columns)
+    def rows(frame: DataFrame, own: Mapping[str, Column]) -> DataFrame:
+        return frame.select([own.get(name, F.lit(None)).cast(type_).alias(name) for name, type_ in kinds.items()])
 
     time, number = F.col("impression.impression_time"), F.col("impression.impression_id")
+    request = {REQUEST: F.col("impression.request")} if plan.by_request else {}
     # An impression without the key has no history; alone, it does not gather with the others on one task.
     alone = F.when(key.isNull(), number)
-    entry = {name: F.col(name) for name in (KEY, "moment", ITEM, TIE, "entry")}
-    return (
-        rows(impressions, _IMPRESSION, _key=key, alone=alone, moment=time, tie=number, shown=shown)
-        .unionByName(rows(entries, _ACTION, **entry))
-        .unionByName(rows(carried, _CARRY, _key=F.col(KEY), chunk=F.col(CHUNK), carry=F.col("carry")))
-    )
-
-
-def _history_struct(listed: Column, time: Column, plan: HistoryPlan) -> Column:
-    """The lists of one impression. Newest first, those too old are at the end, so none that is young enough is missing."""
-    fresh = listed
-    if plan.within is not None:
-        oldest = later(time, -plan.within)
-        fresh = F.filter(listed, lambda action: action[TIME] >= oldest)
-    ages = F.transform(fresh, lambda action: (F.unix_micros(time) - F.unix_micros(action[TIME])) / F.lit(1e6))
-    return F.struct(
-        fresh[ITEM].alias("items"),
-        ages.alias("ages_s"),
-        *[fresh[column].alias(column) for column in plan.columns],
-        F.size(fresh).alias("length"),
-        (F.size(fresh) > 0).alias("matched"),
-    ).alias(plan.name)
+    placed = {KEY: key, ALONE: alone, "moment": time, "kind": F.lit(_IMPRESSION), TIE: number, TIME: time, SHOWN: shown}
+    known = {"moment": moment(plan), "kind": F.lit(_ACTION), TIE: content_hash(actions)}
+    own = {name: F.col(name) for name in (KEY, TIME, ITEM, REQUEST, *plan.columns)}
+    return rows(impressions, {**placed, **request}).unionByName(rows(actions, {**known, **own}))
 
 
 def _single(source: DataFrame, text: str, where: str) -> Column:

@@ -16,8 +16,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.samples.histories.chunks import ITEM, KEY, REQUEST, HistoryPlan
 from ctr_samples.samples.histories.join import moment
+from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, HistoryPlan
 from ctr_samples.sparksql.columns import content_hash
 
 _UNKNOWN = "not known when the day ends"

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 
 from ctr_samples.config import History, JobConfig
 from ctr_samples.config.references import inherited
-from ctr_samples.samples.histories.chunks import TIME, HistoryPlan
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, in_sight
+from ctr_samples.samples.histories.lists import TIME, HistoryPlan
 from ctr_samples.samples.histories.needed import needed_of, newest_first
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.partials.files import Place, files_since, read_files, write_files, write_timed

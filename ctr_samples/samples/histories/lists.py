@@ -1,0 +1,141 @@
+"""The lists of a history, found by a compiled kernel in one pass over sorted rows. Runs on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ctr_samples.codec.layout import ACTION, FIRST_OF_KEY
+from ctr_samples.codec.machine_code import kernels
+
+KEY, TIME, ITEM, REQUEST, TIE, ALONE = "_key", "time", "item", "request", "tie", "alone"
+SHOWN = "shown"
+"""The column that has an impression as a struct, and null for an action."""
+
+_LEAST_ROOM = 256
+"""Actions of a key that are remembered, until those that no impression can need are looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPlan:
+    """A history as it is built: of the impressions' key ``on``; ``by_request`` if actions and impressions have a request."""
+
+    name: str
+    last: int
+    within: timedelta | None = None
+    delay: timedelta = timedelta()
+    by_request: bool = False
+    columns: tuple[str, ...] = ()
+    on: str = "user"
+    room: int = 0
+    """How many actions of a key may be remembered; if too few, as many as are needed."""
+
+
+def with_lists(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator[pa.RecordBatch]:
+    """The impressions among some rows, their columns and a struct of the history's lists.
+
+    The rows are sorted by ``_key``, and for each key by the moment from which on an action is seen. They have a time, and
+    either an impression in ``shown``, or an action in the other columns. What is remembered of a key does not grow with its
+    actions. An error fails the task; Spark tries it again.
+    """
+    before = _Before()
+    for batch in batches:
+        if batch.num_rows:
+            yield before.lists_of(batch, plan)
+
+
+@dataclass(slots=True)
+class _Before:
+    """What is remembered of the batches before: the last key, and those of its actions that an impression may need."""
+
+    key: Any = None
+    actions: pa.RecordBatch | None = None
+
+    def lists_of(self, batch: pa.RecordBatch, plan: HistoryPlan) -> pa.RecordBatch:
+        keys = batch.column(KEY)
+        first = _first_of_keys(keys, self.key)
+        rows = batch.select([TIME, ITEM, REQUEST, *plan.columns])
+        remembered = 0 if self.actions is None or first[0] else self.actions.num_rows
+        if remembered:
+            (rows,) = pa.Table.from_batches([self.actions, rows]).combine_chunks().to_batches()
+            first = np.concatenate([np.zeros(remembered, bool), first])
+        shown = batch.column(SHOWN).is_valid()
+        is_action = np.concatenate([np.ones(remembered, bool), ~_array(shown)])
+        lengths, found, needed = _last_actions(rows, first, is_action, plan)
+        self.key, self.actions = keys[-1], rows.take(needed)
+        impressions = batch.column(SHOWN).filter(shown)
+        lists = _lists(rows, np.flatnonzero(~is_action), lengths, found, plan)
+        names = [*(impressions.type.field(i).name for i in range(impressions.type.num_fields)), plan.name]
+        return pa.RecordBatch.from_arrays([*impressions.flatten(), lists], names)
+
+
+def _first_of_keys(keys: pa.Array, before: Any) -> npt.NDArray[np.bool_]:
+    """Whether a row is the first of its key; a row without one has a key of its own."""
+    codes = _codes(keys)
+    first = np.ones(len(codes), bool)
+    first[1:] = (codes[1:] != codes[:-1]) | (codes[1:] < 0)
+    first[0] = before is None or codes[0] < 0 or not keys[0].equals(before)
+    return first
+
+
+def _codes(values: pa.Array) -> npt.NDArray[np.int64]:
+    """Equal numbers for equal values, -1 for null."""
+    return _array(pc.fill_null(values.dictionary_encode().indices, -1)).astype(np.int64)
+
+
+def _last_actions(
+    rows: pa.RecordBatch, first: npt.NDArray[np.bool_], is_action: npt.NDArray[np.bool_], plan: HistoryPlan
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """How many actions each impression has, their rows, and the rows of the last key that later rows may need."""
+    count, impressions = len(first), len(first) - int(is_action.sum())
+    room = max(_LEAST_ROOM if plan.room == 0 else plan.room, 2 * plan.last + 1)
+    flags = np.where(is_action, np.uint8(ACTION), np.uint8(0)) | np.where(first, np.uint8(FIRST_OF_KEY), np.uint8(0))
+    items = _codes(rows.column(ITEM))
+    requests = _codes(rows.column(REQUEST)) if plan.by_request else np.full(count, -1, np.int64)
+    times = _array(rows.column(TIME).cast(pa.int64()))
+    kept, marks, stamps, lengths, found = (
+        np.zeros(size, np.int64)
+        for size in (room + plan.last, room + 1, items.max(initial=0) + 1, impressions, impressions * plan.last)
+    )
+    within = -1 if plan.within is None else plan.within // timedelta(microseconds=1)
+    addresses = [array.ctypes.data for array in (flags, items, requests, times)]
+    work = [array.ctypes.data for array in (kept, marks, stamps, lengths, found)]
+    total = kernels().last_actions(count, *addresses, plan.last, within, room, *work)
+    return lengths, found[:total], kept[: marks[0]]
+
+
+def _lists(
+    rows: pa.RecordBatch,
+    impressions: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    found: npt.NDArray[np.int64],
+    plan: HistoryPlan,
+) -> pa.Array:
+    ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+
+    def listed(values: pa.Array) -> pa.Array:
+        return pa.ListArray.from_arrays(ends, values)
+
+    times = _array(rows.column(TIME).cast(pa.int64()))
+    ages = (times[np.repeat(impressions, lengths)] - times[found]) / 1e6
+    taken = {name: rows.column(name).take(pa.array(found)) for name in (ITEM, *plan.columns)}
+    columns = {
+        "items": listed(taken[ITEM]),
+        "ages_s": listed(pa.array(ages)),
+        **{name: listed(taken[name]) for name in plan.columns},
+        "length": pa.array(lengths, pa.int32()),
+        "matched": pa.array(lengths > 0),
+    }
+    return pa.StructArray.from_arrays(list(columns.values()), list(columns))
+
+
+def _array(values: pa.Array) -> npt.NDArray[Any]:
+    array: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
+    return array
