@@ -176,7 +176,7 @@ def test_a_report_has_the_features_with_what_is_missing_and_the_files(tmp_path: 
     assert "Intact The checksums of 2 records were compared." in said
     assert "Measured of 2 records in sound files." in said
     assert re.search(r" x id, int64, 2 .* nulls 0% zeros 0% distinct 4 y ", said)
-    assert re.search(r" y text, bytes Most frequent values value share relative to the most frequent a 100% .* nulls 50.0% ", said)
+    assert re.search(r" y text, bytes .* a 100% .* nulls 50.0% ", said)
     assert f"file records size part-0 2 {(tmp_path / 'part-0').stat().st_size} B" in said
 
 
