@@ -21,7 +21,9 @@ FILES = "files"
 
 def infer(
     path: Annotated[str, typer.Argument(help="A TFRecord file, a directory of such files, or a glob.")],
-    every: Annotated[bool, typer.Option("--all", help="Read all records, not the first 10,000 of each of ten files.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Read all records, not the first 10,000 of each of ten files.")
+    ] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print a schema of TensorFlow Metadata instead.")] = False,
     statistics: Annotated[
         bool, typer.Option("--statistics", help="Print statistics for TensorFlow Data Validation instead.")

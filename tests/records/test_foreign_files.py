@@ -9,6 +9,7 @@ import struct
 import zlib
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -223,3 +224,21 @@ def test_the_distribution_is_of_the_beginnings_of_several_files(tmp_path: Path) 
     sevens = re.search(r"high_value: 7.0 sample_count: ([0-9.]+)", statistics)
     assert sevens
     assert 4500 < float(sevens[1]) < 5500
+
+
+def test_records_in_a_bucket_are_read_as_on_a_disk(s3: Any, tmp_path: Path) -> None:
+    s3.put_object(Bucket="lake", Key="old/a.tfrecord", Body=framed(PACKED))
+    s3.put_object(Bucket="lake", Key="old/k=1/b.gz", Body=gzip.compress(framed(PACKED, UNPACKED)))
+    assert "2 file(s), 3 records" in words(run("verify", "s3://lake/old"))
+    assert "1 file(s), 2 records" in words(run("verify", "s3://lake/old/*/*.gz"))
+    assert run("paths", "s3://lake/old").stdout.split() == ["s3://lake/old/a.tfrecord", "s3://lake/old/k=1/b.gz"]
+    assert " 8 " in run("show", "s3://lake/old/k=1/b.gz").stdout
+    assert json.loads(run("infer", "s3://lake/old").stdout)["parse"]["x"]["shape"] == []
+    run("report", "s3://lake/old", "--output", tmp_path / "page.html")
+    assert "Measured of 3 records in sound files." in text_of(tmp_path / "page.html")
+
+
+def test_a_url_of_a_file_is_read_as_its_path(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(framed(PACKED))
+    assert "1 file(s), 1 records" in words(run("verify", tmp_path.as_uri()))
+    assert "1 file(s), 1 records" in words(run("verify", (tmp_path / "part-0").as_uri()))
