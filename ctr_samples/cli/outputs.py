@@ -89,7 +89,8 @@ def show(
     debug: Debug = False,
 ) -> None:
     """Show the first examples: as a table with a column for each, or one below the other if that is too wide."""
-    with errors_in_words(stderr_console(), debug):
+    console = stderr_console()
+    with errors_in_words(console, debug):
         storage, published = open_records(output, date)
         from ctr_samples.contract import ExampleContract
         from ctr_samples.records.foreign import ForeignRecords
@@ -97,10 +98,15 @@ def show(
 
         shards = published.of_split(split)
         if isinstance(published, ForeignRecords):
-            print_examples(published.first_examples(count))
-            return
-        contract = ExampleContract.from_dict(dict(published.contract))
-        print_examples(first_examples(storage, shards, contract, count))
+            rows = published.first_examples(count)
+        else:
+            rows = first_examples(storage, shards, ExampleContract.from_dict(dict(published.contract)), count)
+        if rows:
+            print_examples(rows)
+        else:
+            console.print(
+                f"{visible(published.title)} has no records{f' of {split}' if split else ''}.", soft_wrap=True
+            )
 
 
 def print_examples(rows: list[dict[str, Any]], sources: Mapping[str, str] = MappingProxyType({})) -> None:

@@ -61,6 +61,8 @@ def test_examples_are_parsed_by_their_inferred_contract(tmp_path: Path, compress
         "country": [b"DE", b"", b"FR"],
         "label": [1, 0, 0],
     }
+    assert isinstance(batch["tags"], tf.RaggedTensor)
+    assert batch["vector"].shape == (3, 2)
 
 
 def test_sequence_examples_are_parsed_by_their_inferred_contract(tmp_path: Path) -> None:

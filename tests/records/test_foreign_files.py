@@ -242,3 +242,10 @@ def test_a_url_of_a_file_is_read_as_its_path(tmp_path: Path) -> None:
     (tmp_path / "part-0").write_bytes(framed(PACKED))
     assert "1 file(s), 1 records" in words(run("verify", tmp_path.as_uri()))
     assert "1 file(s), 1 records" in words(run("verify", (tmp_path / "part-0").as_uri()))
+
+
+def test_files_without_records_are_told_instead_of_shown(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(b"")
+    result = run("show", tmp_path)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert words(result) == f"{tmp_path} has no records."
