@@ -85,7 +85,7 @@ def _unpacked(file: Path) -> IO[bytes] | None:
             found = f"{kind}, but its name does not end" if packed else f"no {kind}, but its name ends"
             raise InputError(f"{file} is {found} in {suffix}, by which Spark tells; rename it.")
         if packed:
-            return opened(file)
+            return cast("IO[bytes]", opened(file))
     return None
 
 
