@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
 
+import pyarrow as pa
+
 from ctr_samples.errors import InputError
 from ctr_samples.starter.places import Place, some_of
 from ctr_samples.starter.tables import Column, Table, name_of, quoted
@@ -23,9 +25,9 @@ _BYTES = 9 << 20
 _PACKED: Mapping[str, tuple[bytes, str, Callable[[Path], Any]]] = {
     "gzip": (b"\x1f\x8b", ".gz", gzip.open),
     "bzip2": (b"BZh", ".bz2", bz2.open),
+    "Zstandard": (b"\x28\xb5\x2f\xfd", ".zst", lambda file: pa.input_stream(file, compression="zstd")),
 }
 """How a file begins, how its name ends, and what opens it."""
-_ZSTANDARD = b"\x28\xb5\x2f\xfd"
 _MOST_ROWS = 60_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|NaN")
 _INTEGER = re.compile(r"[+-]?(0|[1-9]\d*)")
@@ -73,10 +75,6 @@ def _unpacked(file: Path) -> IO[bytes] | None:
     """What is inside a compressed file; None for a plain one. InputError for what the job could not read."""
     with file.open("rb") as raw:
         magic = raw.read(4)
-    if magic == _ZSTANDARD or file.suffix in (".zst", ".zstd"):
-        raise InputError(
-            f"{file} is Zstandard, which not every Spark reads as text; pack it with gzip or bzip2 instead."
-        )
     if magic[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputError(f"{file} is UTF-16; expected UTF-8. Convert it: `iconv -f UTF-16 -t UTF-8`.")
     for kind, (start, suffix, opened) in _PACKED.items():
