@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,7 +21,9 @@ FILES = "files"
 
 def infer(
     path: Annotated[str, typer.Argument(help="A TFRecord file, a directory of such files, or a glob.")],
-    every: Annotated[bool, typer.Option("--all", help="Read all records, not the first 10,000 of ten files.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="Read all records, not the first 10,000 of each of ten files.")
+    ] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print a schema of TensorFlow Metadata instead.")] = False,
     statistics: Annotated[
         bool, typer.Option("--statistics", help="Print statistics for TensorFlow Data Validation instead.")
@@ -56,12 +59,29 @@ def infer(
 
 def measured(records: ForeignRecords, limit: int | None) -> tuple[int, dict[str, Feature]]:
     """How many records were read, and the facts of each feature."""
-    from ctr_samples.quality.measure.collecting import Collector, Wanted
+    from ctr_samples.quality.measure.collecting import LOOKING, Collector, Wanted
     from ctr_samples.quality.measure.merging import Measures
 
-    contract = records.contract(limit)
-    collector = Collector(Wanted(contract), partition=0)
-    for batch in records.batches(contract, limit):
-        collector.observe(batch, FILES)
-    measures = Measures.of([collector.close()])
+    contract = records.layout(limit)
+    together = ceil(len(records.shards) / LOOKING)  # a collector sketches its first records, and files may differ
+    collectors = [Collector(Wanted(contract), number) for number in range(LOOKING)]
+    for number, batches in enumerate(records.batches(contract, limit)):
+        for batch in batches:
+            collectors[number // together].observe(batch, FILES)
+    measures = Measures.of(collector.close() for collector in collectors)
     return measures.splits[FILES].rows, measures.columns(contract, "feature")
+
+
+def page_about(checked: ForeignRecords, limit: int | None) -> str:
+    """The page about files whose bytes were all read."""
+    from ctr_samples.errors import ContractError
+    from ctr_samples.quality.report import Contents, render_files
+
+    sound = checked.sound()
+    contents = Contents()
+    if any(file.records for file in sound.shards):
+        try:
+            contents = Contents(*measured(sound, limit))
+        except ContractError as error:
+            contents = Contents(unknown=str(error))
+    return render_files(checked.title, checked.shards, contents)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from rich import box
@@ -20,6 +20,11 @@ from ctr_samples.config.units import format_size, parse_duration
 from ctr_samples.errors import DamagedFile, InputError, UsageError
 from ctr_samples.job.progress import bytes_progress
 from ctr_samples.terminal import say, stderr_console, stdout_console, visible
+
+if TYPE_CHECKING:
+    from ctr_samples.records.foreign import ForeignRecords
+
+T = TypeVar("T")
 
 OutputPath = Annotated[str, typer.Argument(help="The output directory of a sample set, or a table.")]
 RecordsPath = Annotated[
@@ -54,7 +59,8 @@ def verify(output: RecordsPath, date: LatestDay = None, debug: Debug = False) ->
         foreign = isinstance(published, ForeignRecords)
         with bytes_progress(console, "verifying", size) as advance:
             if foreign:
-                published, damage = published.verified(advance)
+                published = published.verified(advance)
+                damage = published.damage
             else:
                 damage = list(damage_of(storage, published.shards, advance))
         if damage:
@@ -83,7 +89,8 @@ def show(
     debug: Debug = False,
 ) -> None:
     """Show the first examples: as a table with a column for each, or one below the other if that is too wide."""
-    with errors_in_words(stderr_console(), debug):
+    console = stderr_console()
+    with errors_in_words(console, debug):
         storage, published = open_records(output, date)
         from ctr_samples.contract import ExampleContract
         from ctr_samples.records.foreign import ForeignRecords
@@ -91,10 +98,15 @@ def show(
 
         shards = published.of_split(split)
         if isinstance(published, ForeignRecords):
-            print_examples(published.first_examples(count))
-            return
-        contract = ExampleContract.from_dict(dict(published.contract))
-        print_examples(first_examples(storage, shards, contract, count))
+            rows = published.first_examples(count)
+        else:
+            rows = first_examples(storage, shards, ExampleContract.from_dict(dict(published.contract)), count)
+        if rows:
+            print_examples(rows)
+        else:
+            console.print(
+                f"{visible(published.title)} has no records{f' of {split}' if split else ''}.", soft_wrap=True
+            )
 
 
 def print_examples(rows: list[dict[str, Any]], sources: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -237,21 +249,32 @@ def _lines_of(file: Path) -> list[str]:
 
 def open_records(path: str, date: str | None) -> tuple[Any, Any]:
     """What is published at a path, else the files there that no manifest lists; InputError if there is neither."""
-    from ctr_samples.records.foreign import find_foreign
-    from ctr_samples.records.paths import place_of
+    from ctr_samples.records.foreign import ForeignRecords
     from ctr_samples.shards import open_storage
     from ctr_samples.shards.published import find
 
-    if place_of(path).pattern is None:
+    def published() -> tuple[Any, Any]:
         storage = open_storage(path)
+        return storage, find(storage, _day(date))
+
+    found = published() if date is not None else published_or_foreign(path, published)
+    return (found.storage, found) if isinstance(found, ForeignRecords) else found
+
+
+def published_or_foreign(path: str, published: Callable[[], T]) -> T | ForeignRecords:
+    """What is ``published`` at a path, else the files there that no manifest lists; InputError if there is neither."""
+    from ctr_samples.records.foreign import find_foreign
+    from ctr_samples.records.paths import place_of
+
+    if place_of(path).pattern is None:
         try:
-            return storage, find(storage, _day(date))
+            return published()
         except InputError:
-            if date is not None or (foreign := find_foreign(path)) is None:
+            if (foreign := find_foreign(path)) is None:
                 raise
     elif (foreign := find_foreign(path)) is None:
         raise InputError(f"{path} matches no file; expected TFRecord files.")
-    return foreign.storage, foreign
+    return foreign
 
 
 def _day(text: str | None) -> Any:

@@ -12,51 +12,72 @@ import typer
 from rich.console import Console
 
 from ctr_samples.cli.messages import Debug, errors_in_words
-from ctr_samples.cli.outputs import LatestDay
+from ctr_samples.cli.outputs import LatestDay, RecordsPath, published_or_foreign
 from ctr_samples.errors import DamagedFile, InputError, UsageError
 from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
     from ctr_samples.periods import Period
     from ctr_samples.quality.metrics import Metrics
+    from ctr_samples.records.foreign import ForeignRecords
     from ctr_samples.shards import Manifest, Storage
 
 SampleSet = Annotated[str, typer.Argument(help="The output directory of a sample set.")]
+PageFile = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Write the report to this file; of a day, a copy.")
+]
 GenerationNumber = Annotated[int | None, typer.Option("--generation", min=1, help="Default: the one that readers see.")]
 
 
 def report(
-    output: SampleSet,
+    output: RecordsPath,
     date: LatestDay = None,
     generation: GenerationNumber = None,
+    file: PageFile = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Of files without a manifest, measure all records, not a sample.")
+    ] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
     metrics: Annotated[bool, typer.Option("--metrics", help="Print metrics.json instead.")] = False,
     prometheus: Annotated[bool, typer.Option("--prometheus", help="Print the metrics for Prometheus.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Print the path of a day's report, by default of the last published day. Also names later runs that were refused."""
+    """Print the path of a day's report, by default of the last published day. Also names later runs that were refused.
+
+    Of TFRecord files without a manifest, write a report to --output: their damage, their sizes, and their features, which
+    are measured of a sample of the records.
+    """
     console = stderr_console()
     with errors_in_words(console, debug):
         if open_ + metrics + prometheus > 1:
             raise UsageError("--open, --metrics and --prometheus are mutually exclusive; give only one.")
-        from ctr_samples.shards.naming import REPORT
+        from ctr_samples.records.foreign import ForeignRecords
 
-        if prometheus and date is None and generation is None:
+        of_a_day = date is not None or generation is not None
+        if prometheus and not of_a_day:
             typer.echo(for_prometheus(output), nl=False)
             return
-        storage, manifest = _manifest(output, date, generation)
-        if metrics:
-            say(_metrics_text(storage, manifest), end="")
-            return
-        if prometheus:
+        if metrics or prometheus:
             from ctr_samples.quality.prometheus import prometheus_text
 
-            say(prometheus_text(_metrics(storage, manifest)), end="")
+            day = _manifest(output, date, generation)
+            say(_metrics_text(*day) if metrics else prometheus_text(_metrics(*day)), end="")
             return
-        page = _address_of(storage, manifest, REPORT)
-        say(page)
-        for day, refused in () if generation is not None else _later(storage, manifest, of_its_day=date is not None):
-            console.print(f"A later run of {day} was not published; its report is {refused}", soft_wrap=True)
+        found: tuple[Storage, Manifest] | ForeignRecords = (
+            _manifest(output, date, generation)
+            if of_a_day
+            else published_or_foreign(output, lambda: _manifest(output, None, None))
+        )
+        if isinstance(found, ForeignRecords):
+            page = _write_page_about(found, file, console, every=every)
+            say(page)
+        elif every:
+            raise UsageError(f"--all is for files without a manifest; the report of {output} is of all samples.")
+        else:
+            page = _page_of_day(*found, file)
+            say(page)
+            for later, refused in () if generation is not None else _later(*found, of_its_day=date is not None):
+                console.print(f"A later run of {later} was not published; its report is {refused}", soft_wrap=True)
         if open_:
             open_page(console, page)
 
@@ -89,6 +110,34 @@ def compare(
         page = _compared(_metrics(storage, a), storage, b)
         name = f"_compare-{a.run_date}-g{a.generation}-{b.run_date}-g{b.generation}.html"
         say(write_page(storage, page, name) if file is None else written(file, page))
+
+
+def _page_of_day(storage: Storage, manifest: Manifest, file: Path | None) -> str:
+    """The address of the report that a run wrote, or of a copy in a file."""
+    from ctr_samples.shards.naming import REPORT
+
+    page = _address_of(storage, manifest, REPORT)
+    if file is None:
+        return page
+    return written(file, storage.read(_path(manifest.day, manifest.made_by, REPORT)).decode())
+
+
+def _write_page_about(foreign: ForeignRecords, file: Path | None, console: Console, *, every: bool) -> str:
+    """Write the report of files without a manifest, and return its path. Every byte is read."""
+    from ctr_samples.cli.infer import page_about
+    from ctr_samples.job.progress import bytes_progress
+    from ctr_samples.records.foreign import SAMPLE
+
+    if file is None:
+        raise InputError(
+            f"{foreign.title} holds no published day; expected an output directory of `ctr-samples generate`, or TFRecord "
+            "files and where to write a report of them, as in --output report.html."
+        )
+    with bytes_progress(console, "verifying", sum(shard.bytes for shard in foreign.shards)) as advance:
+        checked = foreign.verified(advance)
+    if checked.damage:
+        console.print(f"{len(checked.damage):,} of {len(checked.shards):,} file(s) are damaged; the report names them.")
+    return written(file, page_about(checked, None if every else SAMPLE))
 
 
 def written(file: Path, page: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from statistics import median
 from typing import Any
 
 from ctr_samples.config import JobConfig, Quality
@@ -123,8 +122,8 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
         accounting=dict(manifest.accounting),
         shards=Shards(
             len(manifest.shards),
-            _spread([shard.bytes for shard in manifest.shards]),
-            _spread([shard.records for shard in manifest.shards]),
+            Spread.of([shard.bytes for shard in manifest.shards]),
+            Spread.of([shard.records for shard in manifest.shards]),
         ),
         labels=measures.labels(wanted.contract),
         actions={name: _actions(counts) for name, counts in manifest.labels.items() if "actions" in counts},
@@ -154,10 +153,6 @@ def _with_facts_of(earlier: Metrics, measured: Measured) -> Measured:
 
 def _actions(counts: Mapping[str, Any]) -> Actions:
     return Actions(counts.get("actions", 0), counts.get("orphans", 0), counts.get("without_value", 0))
-
-
-def _spread(sizes: Sequence[int]) -> Spread:
-    return Spread(sum(sizes), min(sizes), median(sizes), max(sizes)) if sizes else Spread(0, 0, 0, 0)
 
 
 def _judged(days: Days, quality: Quality, accepted: Collection[str]) -> Metrics:

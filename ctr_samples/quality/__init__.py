@@ -4,7 +4,7 @@ measure/            measures of Arrow batches, taken by the tasks that write the
 metrics.py          the metrics document, with feature_facts.py for its features
 drift.py            how far two distributions lie apart
 checks/             scores of a day, compared with their limits
-report/             the page about a day
+report/             the page about a day, and the one about files of other programs
 trends/             the page about many days
 html.py             fills the templates of both
 prometheus.py       gauges

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
+from statistics import median
 from typing import Annotated, Any, Final, Literal, Required, Self, TypedDict
 
 from ctr_samples.errors import DamagedFile
@@ -61,6 +62,11 @@ class Spread:
     min: Finite
     median: Finite
     max: Finite
+
+    @classmethod
+    def of(cls, sizes: Sequence[int]) -> Self:
+        """The spread of some sizes."""
+        return cls(sum(sizes), min(sizes), median(sizes), max(sizes)) if sizes else cls(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)

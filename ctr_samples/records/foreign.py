@@ -35,12 +35,16 @@ _OURS = re.compile(rf"(.*/)?(_?manifests/[0-9]{{8}}\.json|data/{RUN_ID.pattern}/
 
 @dataclass(frozen=True, slots=True)
 class ForeignFile:
-    """A file as it is listed; ``split`` is empty: nobody says what the records are for."""
+    """A file as it is listed; ``split`` is empty: nobody says what the records are for.
+
+    Once it was checked, it has its records, up to the damage that a sentence tells of.
+    """
 
     path: str
     bytes: int
     records: int = 0
     split: str = ""
+    damage: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +61,19 @@ class ForeignRecords:
             raise InputError(f"{self.title} has no split {split!r}, as no manifest lists its files; leave out --split.")
         return self.shards
 
-    def verified(self, on_bytes: Callable[[int], None] = lambda _: None) -> tuple[ForeignRecords, list[str]]:
-        """The same with the records of each file counted, and a sentence on the first damage of each damaged file."""
+    def verified(self, on_bytes: Callable[[int], None] = lambda _: None) -> ForeignRecords:
+        """The same with the records of each file counted, and the first damage of each damaged file."""
         with ThreadPoolExecutor(_THREADS) as threads:
-            checked = list(threads.map(partial(_checked, self.storage, on_bytes), self.shards))
-        return replace(self, shards=tuple(file for file, _ in checked)), [wrong for _, wrong in checked if wrong]
+            return replace(self, shards=tuple(threads.map(partial(_checked, self.storage, on_bytes), self.shards)))
+
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """A sentence for each damaged file; empty before :meth:`verified`."""
+        return tuple(file.damage for file in self.shards if file.damage)
+
+    def sound(self) -> ForeignRecords:
+        """The files without damage."""
+        return replace(self, shards=tuple(file for file in self.shards if not file.damage))
 
     def chunks(self, limit: int | None = SAMPLE) -> Iterator[Located]:
         """Records with the place of their file: all, or the first ``limit`` of some files that are spread over all."""
@@ -69,19 +81,28 @@ class ForeignRecords:
             yield from _first_of(self.storage, [file], limit)
 
     def contract(self, limit: int | None = SAMPLE) -> ExampleContract:
-        """The features of the records that :meth:`chunks` gives. ContractError where they have none, or of several types."""
-        return _contract_of(lambda: self.chunks(limit), self.title)
+        """The features of the records that :meth:`chunks` gives. ContractError where they have none, or of several types.
 
-    def batches(self, contract: ExampleContract, limit: int | None = SAMPLE) -> Iterator[pa.RecordBatch]:
-        """The same records as Arrow batches."""
-        return _decoded(self.chunks(limit), contract)
+        They are read twice: ``nulls`` is ``fail`` for a feature that all have, else ``omit``.
+        """
+        shaped = self.layout(limit)
+        return _with_missing(shaped, _decoded(self.chunks(limit), shaped))
+
+    def layout(self, limit: int | None = SAMPLE) -> ExampleContract:
+        """The contract of records that are read once: any feature may be missing."""
+        return _layout_of(self.chunks(limit), self.title)
+
+    def batches(self, contract: ExampleContract, limit: int | None = SAMPLE) -> Iterator[Iterator[pa.RecordBatch]]:
+        """The same records as Arrow batches, file by file."""
+        for _, chunks in groupby(self.chunks(limit), key=itemgetter(0)):
+            yield _decoded(chunks, contract)
 
     def first_examples(self, count: int) -> list[dict[str, Any]]:
         """The first examples, as name -> value or list of values."""
         chunks = list(_first_of(self.storage, self.shards, count))
         if not chunks:
             return []
-        contract = _contract_of(lambda: chunks, self.title)
+        contract = _layout_of(chunks, self.title)
         return [row for batch in _decoded(chunks, contract) for row in batch.to_pylist()]
 
 
@@ -96,24 +117,25 @@ def _first_of(storage: Storage, files: Sequence[ForeignFile], count: int | None)
                 return
 
 
-def _contract_of(chunks: Callable[[], Iterable[Located]], title: str) -> ExampleContract:
-    """What records hold; they are gone through twice.
+def _layout_of(chunks: Iterable[Located], title: str) -> ExampleContract:
+    """A feature has a fixed shape if all records that have it have equally many values.
 
-    A feature has a fixed shape if all records that have it have equally many values. ``nulls`` is ``fail`` if all records
-    have it, else ``omit``. They are SequenceExamples if one of them has feature lists.
+    They are SequenceExamples if one of them has feature lists.
     """
-    survey = _surveyed(chunks())
+    survey = _surveyed(chunks)
     sequences = any(survey.seen[name].sequence for name in survey.names())
     shaped = [_shaped(spec, survey) for spec in survey.contract().features]
     if not shaped:
         raise ContractError(f"{title} has no record with a feature; expected Examples or SequenceExamples.")
-    contract = ExampleContract(tuple(shaped), "sequence_example" if sequences else "example")
+    return ExampleContract(tuple(shaped), "sequence_example" if sequences else "example")
+
+
+def _with_missing(contract: ExampleContract, batches: Iterable[pa.RecordBatch]) -> ExampleContract:
     missing: set[str] = set()
-    for batch in _decoded(chunks(), contract):
+    for batch in batches:
         missing |= {name for name, column in zip(batch.schema.names, batch.columns, strict=True) if column.null_count}
-    return replace(
-        contract, features=tuple(spec if spec.name in missing else replace(spec, nulls="fail") for spec in shaped)
-    )
+    features = (spec if spec.name in missing else replace(spec, nulls="fail") for spec in contract.features)
+    return replace(contract, features=tuple(features))
 
 
 def _surveyed(chunks: Iterable[Located]) -> SchemaSurvey:
@@ -184,7 +206,7 @@ def _chunks_of(storage: Storage, file: ForeignFile) -> Iterator[EncodedBatch]:
         raise DamagedFile(f"{location}: {error}") from error
 
 
-def _checked(storage: Storage, on_bytes: Callable[[int], None], file: ForeignFile) -> tuple[ForeignFile, str | None]:
+def _checked(storage: Storage, on_bytes: Callable[[int], None], file: ForeignFile) -> ForeignFile:
     location = storage.locate(file.path)
     records = 0
     try:
@@ -194,12 +216,12 @@ def _checked(storage: Storage, on_bytes: Callable[[int], None], file: ForeignFil
             for chunk in RecordReader(checked, compression, reopen=lambda: storage.open(file.path)):
                 records += len(chunk)
     except FileNotFoundError:
-        return file, f"{location} is gone; list the files again."
+        return replace(file, damage=f"{location} is gone; list the files again.")
     except DamagedFile as error:
-        return replace(file, records=records), f"{location}: {error}"
+        return replace(file, records=records, damage=f"{location}: {error}")
     except StorageError as error:  # the other files are still worth a look
-        return file, str(error)
-    return replace(file, records=records), None
+        return replace(file, damage=str(error))
+    return replace(file, records=records)
 
 
 def _compression(storage: Storage, path: str) -> Compression:

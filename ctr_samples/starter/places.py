@@ -11,7 +11,7 @@ from pathlib import Path
 from ctr_samples.errors import InputError, UsageError
 
 _DAY = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
-ENDINGS = re.compile(r"(\.(csv|tsv|txt|json|jsonl|ndjson|log|parquet|orc|snappy|zstd|gz|bz2))+$", re.IGNORECASE)
+ENDINGS = re.compile(r"(\.(csv|tsv|txt|json|jsonl|ndjson|log|parquet|orc|snappy|zstd|zst|gz|bz2))+$", re.IGNORECASE)
 _DOCUMENTS = {".md", ".yaml", ".yml", ".py", ".html", ".pdf", ".rst"}
 
 
@@ -46,8 +46,14 @@ class Place:
 def find_places(path: str) -> list[Place]:
     """The inputs under a path: one, or each file and directory below it where these are of several kinds.
 
-    UsageError for a path that does not exist, InputError for one without any file that has bytes.
+    UsageError for a path that does not exist or names hours, InputError for one without any file that has bytes.
     """
+    if "{hour}" in path:
+        days = path[: path.index("{hour}")].rpartition("/")[0]
+        raise UsageError(
+            f"{path} names hours; name the days, as in {days}: what lies below a day is read with it. A run makes an hour "
+            "with `grain: hour` in the configuration, whose paths may name hours."
+        )
     if "{date}" in path:
         return [_dated(path)]
     root = Path(path).expanduser()

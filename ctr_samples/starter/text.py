@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import io
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
+
+import pyarrow as pa
 
 from ctr_samples.errors import InputError
 from ctr_samples.starter.places import Place, some_of
@@ -19,6 +22,12 @@ from ctr_samples.starter.tables import Column, Table, name_of, quoted
 _BYTES = 9 << 20
 """About how much of an input is read."""
 
+_PACKED: Mapping[str, tuple[bytes, str, Callable[[Path], Any]]] = {
+    "gzip": (b"\x1f\x8b", ".gz", gzip.open),
+    "bzip2": (b"BZh", ".bz2", bz2.open),
+    "Zstandard": (b"\x28\xb5\x2f\xfd", ".zst", lambda file: pa.input_stream(file, compression="zstd")),
+}
+"""How a file begins, how its name ends, and what opens it."""
 _MOST_ROWS = 60_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|NaN")
 _INTEGER = re.compile(r"[+-]?(0|[1-9]\d*)")
@@ -46,16 +55,9 @@ def chunks_of(place: Place) -> list[Chunk]:
 
 
 def _chunks_of(file: Path, most: int) -> list[Chunk]:
-    with file.open("rb") as raw:
-        magic = raw.read(3)
-    packed = magic.startswith(b"\x1f\x8b")
-    if packed != (file.suffix == ".gz"):
-        found = "gzip, but its name does not end" if packed else "no gzip, but its name ends"
-        raise InputError(f"{file} is {found} in .gz, by which Spark tells; rename it.")
-    if magic[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise InputError(f"{file} is UTF-16; expected UTF-8. Convert it: `iconv -f UTF-16 -t UTF-8`.")
-    with gzip.open(file) if packed else file.open("rb") as opened:
-        size = None if packed else file.stat().st_size
+    unpacked = _unpacked(file)
+    with unpacked or file.open("rb") as opened:
+        size = None if unpacked else file.stat().st_size
         if size is None or size <= most:
             head = opened.read(most + 1)
             cut = len(head) > most
@@ -67,6 +69,22 @@ def _chunks_of(file: Path, most: int) -> list[Chunk]:
         Chunk(_lines(head, cut_end=True), is_start=True),
         Chunk(_lines(tail.partition(b"\n")[2], cut_end=False), is_start=False),
     ]
+
+
+def _unpacked(file: Path) -> IO[bytes] | None:
+    """What is inside a compressed file; None for a plain one. InputError for what the job could not read."""
+    with file.open("rb") as raw:
+        magic = raw.read(4)
+    if magic[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise InputError(f"{file} is UTF-16; expected UTF-8. Convert it: `iconv -f UTF-16 -t UTF-8`.")
+    for kind, (start, suffix, opened) in _PACKED.items():
+        packed = magic.startswith(start)
+        if packed != (file.suffix == suffix):
+            found = f"{kind}, but its name does not end" if packed else f"no {kind}, but its name ends"
+            raise InputError(f"{file} is {found} in {suffix}, by which Spark tells; rename it.")
+        if packed:
+            return cast("IO[bytes]", opened(file))
+    return None
 
 
 def _lines(data: bytes, *, cut_end: bool) -> str:

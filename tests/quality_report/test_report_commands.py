@@ -321,3 +321,15 @@ def test_an_earlier_generation_has_its_report_though_the_newest_manifest_is_dama
     (root / "dt=2019-06-05/manifests/00000002.json").write_text("{")
     assert call("report", root, "--date", "2019-06-05").exit_code == 3
     assert call("report", root, "--date", "2019-06-05", "--generation", "1").exit_code == 0
+
+
+def test_a_report_is_copied_to_a_file(root: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.html"
+    assert call("report", root, "--date", "2019-06-05", "--output", copy).stdout.strip() == str(copy)
+    assert copy.read_bytes() == (run_directory(root, "2019-06-05", 2) / "report.html").read_bytes()
+
+
+def test_measuring_all_records_is_for_files_without_a_manifest(root: Path) -> None:
+    result = call("report", root, "--all")
+    assert result.exit_code == 2
+    assert "--all is for files without a manifest" in sentence(result)

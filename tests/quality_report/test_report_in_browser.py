@@ -9,7 +9,8 @@ import pytest
 from day_documents import manifest, metrics
 from headless_browser import LOW_CONTRAST, Browser
 
-from ctr_samples.quality.report import render
+from ctr_samples.quality.report import Contents, render, render_files
+from ctr_samples.records.foreign import ForeignFile
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +64,18 @@ def test_without_script_all_is_there_but_the_filter(tab: Browser, page: Path) ->
     tab.open(page, 1440, script=False)
     assert tab.value("document.querySelectorAll('[data-feature]').length") == 26
     assert tab.value("document.querySelector('.filter').offsetHeight") == 0
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_page_about_files_is_alone_and_fits(tab: Browser, tmp_path: Path, width: int) -> None:
+    page = tmp_path / "files.html"
+    files = [ForeignFile(f"train/part-{number}", 100 + number, 7) for number in range(3)]
+    damaged = ForeignFile(
+        "a-long-name-of-a-directory/part-0", 9, 0, damage="/x/part-0: After 0 records, at byte 0, damage."
+    )
+    page.write_text(render_files("/x", [*files, damaged], Contents(21, metrics().features)), "utf-8")
+    tab.open(page, width)
+    assert tab.requests == [page.as_uri()]
+    assert tab.complaints == []
+    assert tab.value("document.documentElement.scrollWidth") <= width
+    assert tab.value(LOW_CONTRAST) == ""

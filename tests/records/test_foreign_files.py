@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import struct
 import zlib
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -42,6 +45,12 @@ def run(*arguments: object) -> Result:
 
 def words(result: Result) -> str:
     return " ".join(result.stderr.split())
+
+
+def text_of(page: Path) -> str:
+    """What a page says, without its style and script."""
+    html = re.sub(r"<(style|script)>.*?</\1>", "", page.read_text(), flags=re.S)
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", html)))
 
 
 def test_files_of_any_name_and_compression_are_verified_as_one(tmp_path: Path) -> None:
@@ -148,3 +157,95 @@ def test_files_of_a_run_that_was_not_published_are_not_read(tmp_path: Path) -> N
     result = run("verify", tmp_path)
     assert result.exit_code == 3
     assert "holds no published samples" in words(result)
+
+
+def test_a_report_is_written_only_where_it_is_asked_for(tmp_path: Path) -> None:
+    data, page = tmp_path / "data", tmp_path / "page.html"
+    data.mkdir()
+    (data / "part-0").write_bytes(framed(BOTH, X_ALONE))
+    refused = run("report", data)
+    assert refused.exit_code == 3
+    assert "where to write a report of them, as in --output report.html" in words(refused)
+    assert run("report", data, "--output", page).stdout.strip() == str(page)
+    assert [file.name for file in data.iterdir()] == ["part-0"]
+
+
+def test_a_report_has_the_features_with_what_is_missing_and_the_files(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(framed(BOTH, X_ALONE))
+    run("report", tmp_path / "part-0", "--output", tmp_path / "page.html")
+    said = text_of(tmp_path / "page.html")
+    assert "Intact The checksums of 2 records were compared." in said
+    assert "Measured of 2 records in sound files." in said
+    assert re.search(r" x id, int64, 2 .* nulls 0% zeros 0% distinct 4 y ", said)
+    assert re.search(r" y text, bytes .* a 100% .* nulls 50.0% ", said)
+    assert f"file records size part-0 2 {(tmp_path / 'part-0').stat().st_size} B" in said
+
+
+def test_a_report_names_damage_and_measures_the_sound_files(tmp_path: Path) -> None:
+    (tmp_path / "cut").write_bytes(framed(X_ALONE, X_ALONE)[:-1])
+    (tmp_path / "sound").write_bytes(framed(PACKED))
+    result = run("report", tmp_path, "--output", tmp_path.parent / "page.html")
+    assert result.exit_code == 0
+    assert "1 of 2 file(s) are damaged; the report names them." in words(result)
+    said = text_of(tmp_path.parent / "page.html")
+    assert (
+        f"Damaged 1 of 2 files cannot be read to the end. The checksums of 2 records were compared. {tmp_path}/cut:"
+        in said
+    )
+    assert "cut 1 before the damage" in said
+    assert "Measured of 1 record in sound files." in said
+
+
+def test_a_report_says_why_records_have_no_features(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(framed(PACKED, FLOAT))
+    run("report", tmp_path / "part-0", "--output", tmp_path / "page.html")
+    assert "Values of several kinds are stored under 'x' (float32 and int64)" in text_of(tmp_path / "page.html")
+
+
+def test_a_report_of_empty_files_has_no_features(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(b"")
+    run("report", tmp_path / "part-0", "--output", tmp_path / "page.html")
+    assert "There are no features." in text_of(tmp_path / "page.html")
+
+
+def test_a_report_says_of_how_many_records_it_is(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(framed(*[PACKED] * 10_001))
+    arguments = ["report", tmp_path / "part-0", "--output", tmp_path / "page.html"]
+    run(*arguments)
+    assert "Measured of 10,000 of 10,001 records in sound files: the first ones" in text_of(tmp_path / "page.html")
+    run(*arguments, "--all")
+    assert "Measured of 10,001 records in sound files." in text_of(tmp_path / "page.html")
+
+
+def test_the_distribution_is_of_the_beginnings_of_several_files(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(framed(*[PACKED] * 5000))
+    (tmp_path / "b").write_bytes(framed(*[UNPACKED] * 5000))
+    statistics = run("infer", tmp_path, "--statistics").stdout
+    sevens = re.search(r"high_value: 7.0 sample_count: ([0-9.]+)", statistics)
+    assert sevens
+    assert 4500 < float(sevens[1]) < 5500
+
+
+def test_records_in_a_bucket_are_read_as_on_a_disk(s3: Any, tmp_path: Path) -> None:
+    s3.put_object(Bucket="lake", Key="old/a.tfrecord", Body=framed(PACKED))
+    s3.put_object(Bucket="lake", Key="old/k=1/b.gz", Body=gzip.compress(framed(PACKED, UNPACKED)))
+    assert "2 file(s), 3 records" in words(run("verify", "s3://lake/old"))
+    assert "1 file(s), 2 records" in words(run("verify", "s3://lake/old/*/*.gz"))
+    assert run("paths", "s3://lake/old").stdout.split() == ["s3://lake/old/a.tfrecord", "s3://lake/old/k=1/b.gz"]
+    assert " 8 " in run("show", "s3://lake/old/k=1/b.gz").stdout
+    assert json.loads(run("infer", "s3://lake/old").stdout)["parse"]["x"]["shape"] == []
+    run("report", "s3://lake/old", "--output", tmp_path / "page.html")
+    assert "Measured of 3 records in sound files." in text_of(tmp_path / "page.html")
+
+
+def test_a_url_of_a_file_is_read_as_its_path(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(framed(PACKED))
+    assert "1 file(s), 1 records" in words(run("verify", tmp_path.as_uri()))
+    assert "1 file(s), 1 records" in words(run("verify", (tmp_path / "part-0").as_uri()))
+
+
+def test_files_without_records_are_told_instead_of_shown(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(b"")
+    result = run("show", tmp_path)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert words(result) == f"{tmp_path} has no records."

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -277,6 +279,9 @@ def test_lines_that_do_not_fit_the_others_are_allowed_for(tmp_path: Path) -> Non
         ("wide.csv", LOG.encode("utf-16"), "is UTF-16; expected UTF-8"),
         ("packed.csv", gzip.compress(LOG.encode()), "is gzip, but its name does not end in .gz"),
         ("plain.csv.gz", LOG.encode(), "is no gzip, but its name ends in .gz"),
+        ("packed.csv", bz2.compress(LOG.encode()), "is bzip2, but its name does not end in .bz2"),
+        ("plain.csv.bz2", LOG.encode(), "is no bzip2, but its name ends in .bz2"),
+        ("plain.csv.zst", LOG.encode(), "is no Zstandard, but its name ends in .zst"),
         ("breaks.csv", b'user_id,note,click\n1,"a\nb",0\n', "has line breaks inside quotes"),
         ("list.json", b'[{"a": 1},\n{"a": 2}]', "is one JSON list; expected an object on each line"),
         ("broken.json", b'{"a": 1\n' * 20, "holds no JSON lines: 20 of 20 lines are no object"),
@@ -290,6 +295,35 @@ def test_an_input_that_cannot_be_used_is_refused_in_a_sentence(
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=sentence):
         draft(look_at([str(tmp_path / name)], no_catalog))
+
+
+def zstd(content: bytes) -> bytes:
+    return bytes(pa.Codec("zstd").compress(content))
+
+
+@pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".zst", zstd)])
+def test_a_compressed_log_is_looked_at_as_a_plain_one(
+    ending: str, pack: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    for name, content in (("log.csv", LOG.encode()), (f"log.csv{ending}", pack(LOG.encode()))):
+        (tmp_path / name).write_bytes(content)
+    plain, packed = (look_at([str(tmp_path / name)], no_catalog) for name in ("log.csv", f"log.csv{ending}"))
+    assert plain[0].columns == packed[0].columns
+    assert plain[0].rows == packed[0].rows > 0
+
+
+def test_a_path_that_names_hours_is_refused_with_the_days_to_name(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"names hours; name the days, as in logs/dt=\{date\}: what lies below"):
+        look_at(["logs/dt={date}/hour={hour}"], no_catalog)
+
+
+def test_the_hours_below_a_day_are_looked_at_with_it(tmp_path: Path) -> None:
+    for hour in ("00", "23"):
+        (tmp_path / f"dt=2019-06-05/hour={hour}").mkdir(parents=True)
+        (tmp_path / f"dt=2019-06-05/hour={hour}/part-0.csv").write_text(LOG)
+    (table,) = look_at([str(tmp_path / "dt={date}")], no_catalog)
+    assert table.options["path"] == (f"{tmp_path}/dt={{date}}", "1 day(s) are there, 2019-06-05 to 2019-06-05")
+    assert table.rows == 2 * LOG.count("\n") - 2
 
 
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -9,8 +9,10 @@
     tables.py      tables as values
     verdict.py, flow.py, clicks.py, features.py, labels.py, shards.py, origin.py   the parts of the page, as values
     page.py        puts them into templates/, with a bound on the size
+    files.py       another page: about files that no manifest lists
 """
 
+from ctr_samples.quality.report.files import Contents, render_files
 from ctr_samples.quality.report.page import render
 
-__all__ = ["render"]
+__all__ = ["Contents", "render", "render_files"]

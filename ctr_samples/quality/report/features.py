@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ctr_samples.quality.feature_facts import Facts, Feature, TopValue
-from ctr_samples.quality.metrics import Metrics, Standing
+from ctr_samples.quality.metrics import Standing
 from ctr_samples.quality.report.charts import bar, columns
 from ctr_samples.quality.report.histograms import Histogram, histogram_of
 from ctr_samples.quality.report.tables import Column, Table, table
@@ -48,24 +48,25 @@ class Features:
 
 
 def features_of(
-    metrics: Metrics,
+    features: Mapping[str, Feature],
+    drift: Mapping[str, float],
     before: Mapping[str, Feature],
     standings: Mapping[str, Standing],
     *,
+    positives: bool,
     drawn: int,
     rows: int,
 ) -> Features:
     """All features of a run; the first ``drawn`` of the ranking with a drawing, the next ``rows`` in the table.
 
-    ``before`` are those of the reference.
+    ``before`` are those of the reference. Without ``positives``, as there is no 0/1 label, values have no share of them.
     """
-    features, drift = metrics.features, metrics.drift
     ranked = sorted(features, key=lambda name: (-drift.get(name, -1.0), name))
     return Features(
         len(features),
         table("Largest drift", "<feature | drift | =on a scale from 0 to 1", _moved(ranked[:drawn], drift), 10),
         tuple(
-            _card(at, name, features[name], before.get(name), drift.get(name), standings.get(name))
+            _card(at, name, features[name], before.get(name), drift.get(name), standings.get(name), positives=positives)
             for at, name in enumerate(ranked[:drawn])
         ),
         table(
@@ -85,7 +86,14 @@ def _moved(ranked: Sequence[str], drift: Mapping[str, float]) -> Iterator[tuple[
 
 
 def _card(
-    at: int, name: str, feature: Feature, before: Feature | None, drift: float | None, standing: Standing | None
+    at: int,
+    name: str,
+    feature: Feature,
+    before: Feature | None,
+    drift: float | None,
+    standing: Standing | None,
+    *,
+    positives: bool,
 ) -> Card:
     splits = by_split(feature.splits)
     split, facts = next(iter(splits.items()), ("", None))
@@ -101,7 +109,11 @@ def _card(
         chart=_chart(name, split, histogram) if histogram else None,
         axis=_axis(histogram) if histogram else ("", "", ""),
         note=_note(histogram, facts) if facts else "",
-        tops=_tops(facts.top or (), (old.top if old else None) or ()) if facts and not histogram else _NO_TOPS,
+        tops=(
+            _tops(facts.top or (), (old.top if old else None) or (), positives=positives)
+            if facts and not histogram
+            else _NO_TOPS
+        ),
         facts=_facts(feature, splits, old),
     )
 
@@ -144,7 +156,7 @@ def _note(histogram: Histogram | None, facts: Facts) -> str:
     return "; ".join(notes)
 
 
-def _tops(tops: Sequence[TopValue], before: Sequence[TopValue]) -> Table:
+def _tops(tops: Sequence[TopValue], before: Sequence[TopValue], *, positives: bool) -> Table:
     """The most frequent values, each with its share on the day before."""
     old = {repr(top.value): top.share for top in before}
     longest = max((top.share for top in tops), default=0.0) or 1.0
@@ -152,9 +164,9 @@ def _tops(tops: Sequence[TopValue], before: Sequence[TopValue]) -> Table:
     for top in tops[:_TOPS]:
         was = old.get(repr(top.value))
         drawn = bar(top.share / longest, before=None if was is None else was / longest)
-        rows.append((shown(top.value, 40), share(top.share), drawn, share(top.positives)))
-    titles = "<value | share | =relative to the most frequent | positive"
-    return table("Most frequent values", titles, rows)
+        rows.append((shown(top.value, 40), share(top.share), drawn, *([share(top.positives)] if positives else [])))
+    titles = "<value | share | =relative to the most frequent"
+    return table("Most frequent values", f"{titles} | positive" if positives else titles, rows)
 
 
 def _facts(feature: Feature, splits: Mapping[str, Facts], before: Facts | None) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -45,9 +45,14 @@ def render(metrics: Metrics, run: Run, reference: Measured | None = None, *, tit
     ``metrics`` is the document of the run, ``run`` its manifest, and ``reference`` what it is compared with. With hundreds of
     features only those that moved most have a drawing, so that the page stays under 2 MB.
     """
+    return fitting(lambda room: _page(metrics, run, reference, title, room))
+
+
+def fitting(page_in: Callable[[Room], str]) -> str:
+    """The page with the most room that is small enough, or the smallest."""
     page = ""
     for room in _ROOMS:
-        page = _page(metrics, run, reference, title, room)
+        page = page_in(room)
         if len(page.encode()) < LARGEST:
             break
     return page
@@ -56,6 +61,7 @@ def render(metrics: Metrics, run: Run, reference: Measured | None = None, *, tit
 def _page(metrics: Metrics, run: Run, reference: Measured | None, title: str | None, room: Room) -> str:
     judged = verdict.verdict_of(metrics, room.rows)
     before = reference.features if reference else {}
+    rated = metrics.click_rate is not None
     return filled(
         "page.html.j2",
         ("page.css",),
@@ -69,7 +75,17 @@ def _page(metrics: Metrics, run: Run, reference: Measured | None, title: str | N
             "verdict": judged,
             "flow": flow.flow_of(metrics, reference, room.rows),
             "clicks": clicks.clicks_of(metrics, reference),
-            "features": features.features_of(metrics, before, judged.standings, drawn=room.drawn, rows=room.rows),
+            "features": features.features_of(
+                metrics.features,
+                metrics.drift,
+                before,
+                judged.standings,
+                positives=rated,
+                drawn=room.drawn,
+                rows=room.rows,
+            ),
+            "listed": "metrics.json",
+            "measured": "",
             "labels": labels.labels_of(metrics.labels, room.rows),
             "actions": labels.actions_of(run, room.rows),
             "immature": labels.maturity(metrics),

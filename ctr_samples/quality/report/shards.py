@@ -26,14 +26,18 @@ class Shards:
     note: str
 
 
-def shards_of(spread: document.Shards, shards: Sequence[Shard], limit: int) -> Shards:
-    """What the metrics say of all shards, and the manifest of each."""
+def shards_of(spread: document.Shards, shards: Sequence[Shard], limit: int, one: str = "shard") -> Shards:
+    """What the metrics say of all shards, and the manifest of each. ``one`` is what a shard is called."""
     sizes = sorted(shard.bytes for shard in shards)
     return Shards(
-        table("Shard sizes", "<per shard | smallest | median | largest | total", _size_rows(spread) if sizes else ()),
+        table(
+            f"{one.capitalize()} sizes",
+            f"<per {one} | smallest | median | largest | total",
+            _size_rows(spread) if sizes else (),
+        ),
         table("Shards by split", "<split | shards | records | size", _split_rows(shards), limit),
-        _chart(sizes) if sizes else None,
-        _note(len(sizes)),
+        _chart(sizes, one) if sizes else None,
+        _note(len(sizes), one),
     )
 
 
@@ -51,15 +55,15 @@ def _split_rows(shards: Sequence[Shard]) -> Iterator[tuple[str, ...]]:
         yield shown(name), count(len(some)), count(records), size(total)
 
 
-def _chart(sizes: Sequence[float]) -> Markup:
+def _chart(sizes: Sequence[float], one: str) -> Markup:
     width = min(len(sizes), _COLUMNS)
     picked = [sizes[(2 * at + 1) * len(sizes) // (2 * width)] for at in range(width)]
-    label = f"Sizes of {plural(len(sizes), 'shard')} in ascending order, from {size(sizes[0])} to {size(sizes[-1])}."
+    label = f"Sizes of {plural(len(sizes), one)} in ascending order, from {size(sizes[0])} to {size(sizes[-1])}."
     return columns(picked, (), top=sizes[-1], label=label)
 
 
-def _note(shards: int) -> str:
+def _note(shards: int, one: str) -> str:
     if not shards:
         return ""
-    each = f"; each bar stands for about {shards / _COLUMNS:.1f} shards" if shards > _COLUMNS else ""
-    return f"{plural(shards, 'shard')}, smallest first{each}."
+    each = f"; each bar stands for about {shards / _COLUMNS:.1f} {one}s" if shards > _COLUMNS else ""
+    return f"{plural(shards, one)}, smallest first{each}."
