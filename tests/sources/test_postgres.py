@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pytest
 from postgres import PASSWORD, Database, driver
+from published import samples_in
 from submitted import Ended, submitted
-
-from ctr_samples.readers import iter_batches
 
 LOG = """
     CREATE TABLE shown (
@@ -94,23 +91,6 @@ def night(config: Path, *options: str, password: str = PASSWORD) -> Ended:
     return submitted(
         config, "2019-06-05", "--jars", str(driver()), environ={"SHOP_PASSWORD": password}, options=options
     )
-
-
-def samples_in(path: Path) -> dict[int, dict[str, Any]]:
-    """The features and labels of each impression, by its number."""
-    found = {}
-    parts = [iter_batches(str(path), date="2019-06-05", split=split, batch_size=100) for split in ("train", "eval")]
-    for batch in chain(*parts):
-        columns = {**batch.features, **batch.labels}
-        for row, number in enumerate(columns.pop("id").tolist()):
-            found[number] = {name: _plain(values[row]) for name, values in columns.items()}
-    return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode()
-    return [_plain(item) for item in value.tolist()] if hasattr(value, "tolist") and value.ndim else value
 
 
 def test_types_days_and_times_are_those_of_the_database(shop: Database, tmp_path: Path) -> None:
