@@ -588,6 +588,27 @@ def test_a_time_of_a_database_is_one_of_the_configured_zone(spark: SparkSession,
     assert micros == datetime(2019, 6, 5, 2, tzinfo=UTC).timestamp() * 1_000_000
 
 
+def test_a_database_that_cannot_be_reached_is_named_with_what_its_driver_says(spark: SparkSession) -> None:
+    with pytest.raises(InputError) as caught:
+        read_source(spark, "items", jdbc(url="jdbc:derby:memory:nowhere;password=hush", table="items"), DAY)
+    place = "sources.items: the table items of jdbc:derby:memory:nowhere"
+    assert str(caught.value) == f"{place} cannot be read: Database 'memory:nowhere' not found."
+
+
+@pytest.mark.parametrize(("driver", "which"), [(None, "for its address"), ("org.nosuch.Driver", "org.nosuch.Driver")])
+def test_a_driver_that_is_not_there_is_one_sentence_with_what_to_do(
+    spark: SparkSession, driver: str | None, which: str
+) -> None:
+    source = jdbc(url="jdbc:nosuch://db:5432/shop", table="items", driver=driver)
+    with pytest.raises(InputError) as caught:
+        read_source(spark, "items", source, DAY)
+    assert str(caught.value) == (
+        f"sources.items: the table items of jdbc:nosuch://db:5432/shop cannot be read: Spark does not find the driver {which}; "
+        "give its jar to spark-submit by `--jars`, or its coordinates by `--packages`, and name its class, as in "
+        "`driver: org.postgresql.Driver`."
+    )
+
+
 def test_no_error_of_a_database_tells_a_secret(spark: SparkSession, shop: str) -> None:
     for url, more in (
         ("jdbc:nosuch://u:hush@db:5432/shop?password=hush", {"table": "items"}),

@@ -20,6 +20,11 @@ def samples_in(path: Path) -> dict[int, dict[str, Any]]:
     return found
 
 
+def manifests_in(path: Path) -> dict[str, str]:
+    """The text of each manifest."""
+    return {str(file): file.read_text() for file in path.rglob("*.json")}
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode()
