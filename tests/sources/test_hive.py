@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from daemons import free_port
 from hive import Metastore, new_metastore
 from published import samples_in
 from submitted import Ended, submitted
@@ -77,3 +78,15 @@ def test_a_partition_that_cannot_be_read_is_one_sentence(shop: Metastore, tmp_pa
     said = "sources.shown: the table shop.shown cannot be read: EOFException: Unexpected end of input stream."
     assert (ended.code, ended.error) == (3, said)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_metastore_that_does_not_answer_is_one_sentence(tmp_path: Path) -> None:
+    metastore = new_metastore(tmp_path)
+    site = tmp_path / "conf/hive-site.xml"
+    nowhere = f"<property><name>hive.metastore.uris</name><value>thrift://127.0.0.1:{free_port()}</value></property>"
+    once = "<property><name>hive.metastore.connect.retries</name><value>1</value></property>"
+    site.write_text(f"<configuration>{nowhere}{once}</configuration>")
+    ended = night(tmp_path, metastore, "2019-06-05")
+    assert ended.code == 3
+    assert ended.error.startswith("sources.shown: the table shop.shown cannot be read: ")
+    assert ended.error.endswith("Unable to instantiate org.apache.hadoop.hive.ql.metadata.SessionHiveMetaStoreClient.")
