@@ -52,7 +52,7 @@ test-storage: setup  ## real servers: S3 by Ceph's gateway, HDFS; and the kill h
 	@tools/test-servers
 	$(BIN)/python -m pytest tests/storage -rs
 
-test-sources: setup  ## real sources: PostgreSQL on loopback, read over JDBC
+test-sources: setup  ## real sources: PostgreSQL over JDBC, Hive's metastore, Iceberg, Delta, Kafka
 	@tools/source-servers
 	$(BIN)/python -m pytest tests/sources -rs
 

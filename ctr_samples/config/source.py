@@ -33,7 +33,10 @@ class JdbcPartition(Model):
     count: int = Field(ge=2, le=1000, description="How many tasks read it, each over its own connection.")
 
 
-_DATE_COLUMN = "A column that holds the day, as a date or as yyyy-MM-dd; only the days needed are read."
+_DATE_COLUMN = (
+    "A column that holds the day, as a date, as text such as 2019-06-05, or as a timestamp, whose day is that of `timezone`; "
+    "only the days needed are read."
+)
 _OPTIONAL = (
     "If nothing is there at all, read the source as empty, with the columns of `schema`, and warn: for a feature table that "
     "does not exist yet. If something is there, it is read as usual."

@@ -14,10 +14,11 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config import CatalogSource, DatabaseSource, JobConfig, LoadedConfig, Source
 from ctr_samples.config.document import filled
-from ctr_samples.errors import CtrSamplesError, InputError
+from ctr_samples.errors import CtrSamplesError
 from ctr_samples.job.run import planning
 from ctr_samples.periods import WHOLE, Period, calendar_day
 from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.inputs.day_columns import rows_of_days
 from ctr_samples.samples.inputs.listing import days_there
 from ctr_samples.samples.inputs.sources import SourceFrame, read_source
 from ctr_samples.samples.inputs.watched import Inputs
@@ -77,8 +78,8 @@ def _empty(spark: SparkSession, name: str, source: Source, run_date: Period | No
     period = run_date or WHOLE
     if isinstance(source, CatalogSource | DatabaseSource):
         read = read_source(spark, name, source.model_copy(update={"date_column": None}), period)
-        if source.date_column and source.date_column.lower() not in [column.lower() for column in read.frame.columns]:
-            raise InputError(f"sources.{name}.date_column: {source.place} has no column {source.date_column!r}.")
+        if source.date_column:
+            rows_of_days(f"sources.{name}.date_column", source.place, read.frame, source.date_column)
     else:
         path = source.path.replace("{hour}", "[0-2][0-9]")
         if source.is_dated and calendar_day(period) is None:

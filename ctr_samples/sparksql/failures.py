@@ -163,5 +163,6 @@ def _reason(error: PySparkException | Py4JJavaError) -> str:
     # A footer that a task could not read is told far below the failure of its job, before Spark 4.2.
     footer = re.search(r"\[[A-Z_.]*CANNOT_READ_FILE_FOOTER\][^\n]+", str(error))
     line = footer[0] if footer else (text.strip().splitlines() or [""])[0]
+    line = re.sub(r"^.*Job aborted due to stage failure: .*\(TID \d+\) \([^)]*\): ", "", line)
     line = re.sub(r"^\[[A-Z0-9_.]+\]\s*|^(?:[a-z]\w*\.)+(?=\w+: )", "", line)
     return re.split(r"\.\s|\s*SQLSTATE: ", line)[0].rstrip(".; ")

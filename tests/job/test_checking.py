@@ -103,6 +103,23 @@ def test_every_source_that_cannot_be_read_is_told(spark: SparkSession, tmp_path:
     assert second.startswith("checked.yaml:8: sources.items: there is no ")
 
 
+def test_a_date_column_that_is_not_there_or_names_no_day_is_told(spark: SparkSession, tmp_path: Path) -> None:
+    spark.sql("create or replace global temp view days as select 1 id, 20190605 day, 'blue' brand, '2019-06-01' since")
+    items = '{format: csv, header: true, path: ROOT/items.csv, schema: "id bigint, brand string, since string"}'
+    told = (
+        "expected a date, a timestamp, or text such as 2019-06-05. Name another column, or make a date of it in a view or a "
+        "query."
+    )
+    for column, problem in {
+        "day": f"'day' of global_temp.days is of type int; {told}",
+        "dt": "global_temp.days has no column 'dt'.",
+    }.items():
+        root = tmp_path / column
+        root.mkdir()
+        loaded = configured(root, (items, f"{{format: table, table: global_temp.days, date_column: {column}}}"))
+        assert found(spark, loaded) == [f"checked.yaml:8: sources.items.date_column: {problem}"]
+
+
 def test_a_header_without_a_column_of_the_schema_is_told(spark: SparkSession, tmp_path: Path) -> None:
     (problem,) = found(spark, configured(tmp_path, ("brand string", "label string"), ("item.brand", "item.label")))
     assert problem.startswith("checked.yaml:8: sources.items: the first line of ")

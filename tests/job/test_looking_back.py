@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -269,21 +267,3 @@ def test_tables_of_other_formats_and_views_have_no_version(spark: SparkSession) 
     finally:
         spark.sql("DROP TABLE plain")
         spark.sql("DROP VIEW looked_at")
-
-
-@pytest.mark.slow
-def test_real_iceberg_and_delta_tables_are_read_in_the_versions_that_a_manifest_names(tmp_path: Path) -> None:
-    """In a process of its own, with a release of Spark for which both formats have been published."""
-    made = subprocess.run(["tools/spark-env", "4.1.4"], cwd=PROJECT, capture_output=True, text=True, check=False)
-    if made.returncode:
-        pytest.skip(f"Spark 4.1.4 cannot be installed: {made.stderr[-200:]}")
-    python = PROJECT / made.stdout.strip()
-    program = Path(__file__).parent / "lake_tables.py"
-    environ = {**os.environ, "PYSPARK_PYTHON": str(python), "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run(
-        [python, program, tmp_path], cwd=PROJECT, capture_output=True, text=True, check=False, env=environ
-    )
-    if "unresolved dependency" in done.stderr or "UNRESOLVED DEPENDENCIES" in done.stdout:
-        pytest.skip("the jars of Iceberg and Delta cannot be downloaded")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert (tmp_path / "done").exists()

@@ -427,6 +427,52 @@ def test_a_table_is_read_by_name_and_pruned_by_its_date_column(spark: SparkSessi
     assert found.snapshot["fingerprint"] is None
 
 
+TIMES_OF_ROWS = {
+    "the last microsecond of the day before": "2019-06-04 23:59:59.999999",
+    "midnight": "2019-06-05 00:00:00",
+    "the last microsecond": "2019-06-05 23:59:59.999999",
+    "the next midnight": "2019-06-06 00:00:00",
+    "the day after the next": "2019-06-07 00:00:00",
+}
+
+
+@pytest.mark.parametrize("kind", ["timestamp_ltz", "timestamp_ntz"])
+def test_a_time_is_of_the_day_that_the_clocks_of_the_configuration_show(spark: SparkSession, kind: str) -> None:
+    session = run_session(spark, "Asia/Shanghai")
+    rows = session.createDataFrame([*TIMES_OF_ROWS.items(), ("no time", None)], "name string, time string")
+    rows.select("name", F.col("time").cast(kind).alias("at.time")).createOrReplaceTempView("times")
+    source = CatalogSource.model_validate({"format": "table", "table": "times", "date_column": "AT.time"})
+    found = read_source(session, "t", source, DAY)
+    assert sorted(r.name for r in found.frame.collect()) == ["midnight", "the last microsecond"]
+    later = read_source(session, "t", source.model_copy(update={"days_before": 1, "days_after": 3}), DAY)
+    assert sorted(r.name for r in later.frame.collect()) == sorted(TIMES_OF_ROWS)
+    assert later.missing_days == (date(2019, 6, 8),)
+    with pytest.raises(InputError, match="^sources.t: the table times has no rows with AT.time = 2019-06-08; wait for"):
+        read_source(session, "t", source, date(2019, 6, 8))
+
+
+def test_a_time_is_of_its_day_where_the_clocks_skip_midnight(spark: SparkSession) -> None:
+    session = run_session(spark, "America/Sao_Paulo")  # 2018-11-04 began at 1:00
+    session.sql(
+        "create or replace temp view skipped as select timestamp'2018-11-04 02:59:59Z' + (n * interval 1 second) as at, n "
+        "from values (0), (1), (82800), (82801) as t (n)"
+    )
+    source = CatalogSource.model_validate({"format": "table", "table": "skipped", "date_column": "at"})
+    assert sorted(r.n for r in read_source(session, "t", source, date(2018, 11, 4)).frame.collect()) == [1, 82800]
+
+
+@pytest.mark.parametrize("kind", ["int", "boolean", "array<date>"])
+def test_a_date_column_of_another_type_is_refused(spark: SparkSession, kind: str) -> None:
+    spark.sql(f"create or replace temp view typed as select cast(null as {kind}) dt")
+    source = CatalogSource.model_validate({"format": "table", "table": "typed", "date_column": "DT"})
+    with pytest.raises(InputError) as caught:
+        read_source(spark, "t", source, DAY)
+    assert str(caught.value) == (
+        f"sources.t.date_column: 'DT' of the table typed is of type {kind}; expected a date, a timestamp, or text such as "
+        "2019-06-05. Name another column, or make a date of it in a view or a query."
+    )
+
+
 @pytest.mark.parametrize("written", ["'2019-06-04'", "date'2019-06-04'"])
 def test_a_table_without_rows_of_the_run_date_is_refused(spark: SparkSession, written: str) -> None:
     spark.sql(f"create or replace temp view v3 as select 1 a, {written} dt")
@@ -522,7 +568,7 @@ def test_a_table_or_query_of_a_database_is_read_by_one_or_more_tasks(spark: Spar
     assert sorted((r.ID, r.CITY) for r in rows.collect()) == [(i, f"city {i}") for i in range(4, 10)]
 
 
-@pytest.mark.parametrize("column", ["day", "DT"])
+@pytest.mark.parametrize("column", ["day", "DT", "seen"])
 def test_only_the_days_needed_are_read_from_a_database(spark: SparkSession, shop: str, column: str) -> None:
     source = jdbc(table="items", date_column=column, days_after=1)
     found = read_source(spark, "items", source, DAY)
@@ -540,6 +586,27 @@ def test_a_time_of_a_database_is_one_of_the_configured_zone(spark: SparkSession,
     frame = read_source(session, "items", jdbc(table="items"), DAY).frame.where("id = 1")
     micros = frame.select(F.unix_micros(time_column(frame, "seen", "here"))).collect()[0][0]
     assert micros == datetime(2019, 6, 5, 2, tzinfo=UTC).timestamp() * 1_000_000
+
+
+def test_a_database_that_cannot_be_reached_is_named_with_what_its_driver_says(spark: SparkSession) -> None:
+    with pytest.raises(InputError) as caught:
+        read_source(spark, "items", jdbc(url="jdbc:derby:memory:nowhere;password=hush", table="items"), DAY)
+    place = "sources.items: the table items of jdbc:derby:memory:nowhere"
+    assert str(caught.value) == f"{place} cannot be read: Database 'memory:nowhere' not found."
+
+
+@pytest.mark.parametrize(("driver", "which"), [(None, "for its address"), ("org.nosuch.Driver", "org.nosuch.Driver")])
+def test_a_driver_that_is_not_there_is_one_sentence_with_what_to_do(
+    spark: SparkSession, driver: str | None, which: str
+) -> None:
+    source = jdbc(url="jdbc:nosuch://db:5432/shop", table="items", driver=driver)
+    with pytest.raises(InputError) as caught:
+        read_source(spark, "items", source, DAY)
+    assert str(caught.value) == (
+        f"sources.items: the table items of jdbc:nosuch://db:5432/shop cannot be read: Spark does not find the driver {which}; "
+        "give its jar to spark-submit by `--jars`, or its coordinates by `--packages`, and name its class, as in "
+        "`driver: org.postgresql.Driver`."
+    )
 
 
 def test_no_error_of_a_database_tells_a_secret(spark: SparkSession, shop: str) -> None:

@@ -19,6 +19,19 @@ from postgres import Database, running_database
 @pytest.fixture(scope="session")
 def database() -> Iterator[Database]:
     """One for all tests; each has tables of its own."""
+    with _running() as running:
+        yield running
+
+
+@pytest.fixture
+def database_to_kill() -> Iterator[Database]:
+    """One for a single test."""
+    with _running() as running:
+        yield running
+
+
+@contextmanager
+def _running() -> Iterator[Database]:
     if reason := postgres.missing():
         pytest.skip(reason)
     with open_directory() as directory, running_database(directory) as running:

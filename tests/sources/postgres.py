@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ class Database:
 
     programs: Path
     port: int
+    place: Path
 
     @property
     def url(self) -> str:
@@ -39,6 +41,11 @@ class Database:
         done = subprocess.run([*self.command(), *asked], capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
+
+    def kill(self) -> None:
+        """End the server at once, as if its machine had failed."""
+        process = int((self.place / "data/postmaster.pid").read_text().splitlines()[0])
+        os.kill(process, signal.SIGKILL)
 
 
 def driver() -> Path | None:
@@ -76,7 +83,7 @@ def running_database(directory: Path) -> Iterator[Database]:
         daemons.start("postgres", [*_as_nobody(), programs / "postgres", "-D", place / "data", *options])
         ready = [str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
         daemons.wait_until(lambda: subprocess.run(ready, check=False).returncode == 0, "PostgreSQL")
-        yield Database(programs, port)
+        yield Database(programs, port, place)
 
 
 def _programs() -> Path | None:

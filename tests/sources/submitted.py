@@ -6,7 +6,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,14 +59,34 @@ def submitted(
     options: Sequence[str] = (),
 ) -> Ended:
     """Submit a run and wait for its end. Runs in the directory of its configuration."""
-    done = subprocess.run(
+    with started(config, date, *submit, environ=environ, options=options) as run:
+        return ended(run)
+
+
+@contextmanager
+def started(
+    config: Path,
+    date: str,
+    *submit: str,
+    environ: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+) -> Iterator[subprocess.Popen[str]]:
+    """Submit a run, which ends with the block at the latest."""
+    with subprocess.Popen(
         command_of(config, date, *submit, options=options),
         cwd=config.parent,
         env=environ_of(environ),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-        timeout=300,
-    )
-    return Ended(done.returncode, done.stdout)
+    ) as run:
+        try:
+            yield run
+        finally:
+            run.kill()
+
+
+def ended(run: subprocess.Popen[str]) -> Ended:
+    """Wait for the end of a run."""
+    printed, _ = run.communicate(timeout=300)
+    return Ended(run.returncode, printed)

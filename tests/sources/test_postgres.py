@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import chain
+import re
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from postgres import PASSWORD, Database, driver
-from submitted import Ended, submitted
-
-from ctr_samples.readers import iter_batches
+from published import manifests_in, samples_in
+from submitted import Ended, ended, started, submitted
 
 LOG = """
     CREATE TABLE shown (
@@ -90,30 +90,90 @@ def configured(root: Path, shop: Database, at: str = "at", day: str = "day", cut
     return root / "shop.yaml"
 
 
-def night(config: Path, *options: str, password: str = PASSWORD) -> Ended:
-    return submitted(
-        config, "2019-06-05", "--jars", str(driver()), environ={"SHOP_PASSWORD": password}, options=options
-    )
+def night(config: Path, *submit: str, password: str = PASSWORD, options: Sequence[str] = ()) -> Ended:
+    environ = {"SHOP_PASSWORD": password}
+    return submitted(config, "2019-06-05", "--jars", str(driver()), *submit, environ=environ, options=options)
 
 
-def samples_in(path: Path) -> dict[int, dict[str, Any]]:
-    """The features and labels of each impression, by its number."""
-    found = {}
-    parts = [iter_batches(str(path), date="2019-06-05", split=split, batch_size=100) for split in ("train", "eval")]
-    for batch in chain(*parts):
-        columns = {**batch.features, **batch.labels}
-        for row, number in enumerate(columns.pop("id").tolist()):
-            found[number] = {name: _plain(values[row]) for name, values in columns.items()}
-    return found
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return value.decode()
-    return [_plain(item) for item in value.tolist()] if hasattr(value, "tolist") and value.ndim else value
-
-
-def test_types_days_and_times_are_those_of_the_database(shop: Database, tmp_path: Path) -> None:
-    ended = night(configured(tmp_path, shop))
+@pytest.mark.parametrize(
+    ("at", "day", "cut"),
+    [
+        ("at", "day", "id 0 4"),
+        ("at", "at", "day 2019-06-04 2019-06-07"),
+        ("local", "local", "at 2019-06-05T00:00:00 2019-06-06T00:00:00"),
+        ("local", "day_text", "id 0 4"),
+    ],
+)
+def test_types_days_and_times_are_those_of_the_database_however_it_is_cut(
+    shop: Database, tmp_path: Path, at: str, day: str, cut: str
+) -> None:
+    ended = night(configured(tmp_path, shop, at, day, cut))
     assert ended.code == 0, ended.error
+    assert samples_in(tmp_path / "out") == SAMPLES
+
+
+def test_a_changed_day_is_made_anew_and_the_password_is_written_nowhere(shop: Database, tmp_path: Path) -> None:
+    config = configured(tmp_path, shop)
+    (tmp_path / "events").mkdir()
+    logged = ["--conf", "spark.eventLog.enabled=true", "--conf", "spark.eventLog.compress=false"]
+    logged += ["--conf", f"spark.eventLog.dir=file:{tmp_path}/events"]
+    first = night(config, *logged)
+    shop.run("DELETE FROM shown WHERE id = 3", "UPDATE shown SET price = 99 WHERE id = 1")
+    again = night(config, *logged)
+    assert (first.code, again.code) == (0, 0), again.error
+    assert {number: sample["price"] for number, sample in samples_in(tmp_path / "out").items()} == {1: 99, 2: -1}
+    assert PASSWORD not in first.printed + again.printed
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len([path for path in files if "SparkListenerJobEnd" in path.read_text(errors="replace")]) == 2
+    assert not [path for path in files if PASSWORD.encode() in path.read_bytes()]
+
+
+def test_a_wrong_password_and_a_missing_driver_are_one_sentence(shop: Database, tmp_path: Path) -> None:
+    config = configured(tmp_path, shop)
+    wrong = night(config, password="not-the-one")
+    place = f"sources.shown: the table shown of {shop.url} cannot be read:"
+    assert (wrong.code, wrong.error) == (3, f'{place} FATAL: password authentication failed for user "shop".')
+    assert "not-the-one" not in wrong.printed
+    without = submitted(config, "2019-06-05", environ={"SHOP_PASSWORD": PASSWORD})
+    assert without.code == 3
+    assert without.error.startswith(
+        f"{place} Spark does not find the driver org.postgresql.Driver; give its jar to spark-submit"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+HELD = [
+    "ALTER TABLE clicks RENAME TO clicked",
+    "CREATE VIEW clicks AS SELECT clicked.* FROM clicked, (SELECT pg_advisory_lock_shared(1)) AS held",
+]
+"""Whoever reads the clicks waits for a lock, if somebody holds it."""
+WAITING = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+
+
+def test_a_database_that_dies_while_it_is_read_leaves_the_version_before(
+    database_to_kill: Database, tmp_path: Path
+) -> None:
+    database = database_to_kill
+    database.run(LOG, ROWS, CLICKS, CLICK, PRICES, PRICE, *HELD)
+    config = configured(tmp_path, database)
+    assert night(config).code == 0
+    published = manifests_in(tmp_path / "out")
+    jars, environ = ("--jars", str(driver())), {"SHOP_PASSWORD": PASSWORD}
+    with subprocess.Popen(database.command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        print("SELECT pg_advisory_lock(1);\n\\echo held", file=holder.stdin, flush=True)
+        assert [holder.stdout.readline(), holder.stdout.readline()] == ["\n", "held\n"]
+        with started(config, "2019-06-05", *jars, environ=environ, options=["--force"]) as run:
+            while database.run(WAITING) == "0":
+                assert run.poll() is None, "the run ended before it read the clicks"
+            database.kill()
+            done = ended(run)
+        holder.kill()
+    assert done.code == 3
+    named = {"shown": "the table shown", "clicks": "the table clicks", "prices": "the query"}
+    places = ", or ".join(f"sources.{name}: {what} of {database.url}" for name, what in named.items())
+    assert re.fullmatch(rf"{re.escape(places)} cannot be read: [^\n]+\.", done.error)
+    assert PASSWORD not in done.printed
+    assert manifests_in(tmp_path / "out") == published
     assert samples_in(tmp_path / "out") == SAMPLES

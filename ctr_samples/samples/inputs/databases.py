@@ -20,6 +20,11 @@ from ctr_samples.sparksql.failures import SPARK_FAILURES, expected_errors
 _EXCEPTION = re.compile(r"(?<![\w.$])(?P<kind>(?:[a-z]\w*\.)+[\w$]*(?:Exception|Error)): (?=(?P<said>[^\n]+))")
 """An exception of Java and what it says, which may be another one of the same line."""
 
+_NO_DRIVER = (
+    "Spark does not find the driver {driver}; give its jar to spark-submit by `--jars`, or its coordinates by `--packages`, "
+    "and name its class, as in `driver: org.postgresql.Driver`"
+)
+
 _ROWS_AT_ONCE = 10_000
 """Some drivers, PostgreSQL's among them, would otherwise read a whole table into memory."""
 
@@ -108,10 +113,14 @@ def _relation(source: DatabaseSource) -> str:
 
 
 def _reason(error: Exception, source: DatabaseSource) -> str:
-    """The first line, unless it contains a secret."""
+    """The first line, unless it contains a secret; what to do where the driver is missing."""
     java = getattr(error, "java_exception", None)
-    text = str(error) if java is None else str(java.getMessage())
-    return _redacted((text.strip().splitlines() or [""])[0], [source])
+    # Of a connection that failed, Spark says only that it did; the cause is what the driver says.
+    text = str(getattr(error, "_cause", None) or error) if java is None else str(java.getMessage())
+    if text == "No suitable driver" or (java is not None and "ClassNotFound" in java.getClass().getName()):
+        return _NO_DRIVER.format(driver=source.driver or "for its address")
+    line = (text.strip().splitlines() or [""])[0]
+    return _redacted(re.sub(r"^(?:[a-z]\w*\.)+[\w$]+: ", "", line), [source])
 
 
 def _redacted(line: str, sources: Collection[DatabaseSource]) -> str:

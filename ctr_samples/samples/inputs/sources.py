@@ -12,7 +12,7 @@ from functools import partial, reduce
 from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampType
 
@@ -31,6 +31,7 @@ from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.periods import Hour, Period, Whole, calendar_day, hours_of, local_days, overlap, span_of
 from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.samples.inputs.databases import open_database_table, place_of, without_secrets
+from ctr_samples.samples.inputs.day_columns import rows_of_days
 from ctr_samples.samples.inputs.json_lines import objects_of
 from ctr_samples.samples.inputs.lake_tables import TableVersion, current_version, rows_of_version
 from ctr_samples.samples.inputs.listing import InputFile, Listing, days_there, find_files
@@ -254,20 +255,10 @@ def _of_days(
     """The days of a table that the run needs; all of it without a ``date_column``. Looks for one row of each later day."""
     if source.date_column is None:
         return SourceFrame(name, frame, (), None)
-    kinds = {column.lower(): frame.schema[column].dataType for column in frame.columns}
-    if source.date_column.lower() not in kinds:
-        raise InputError(f"sources.{name}: {table} has no column {source.date_column!r}.")
+    on = rows_of_days(f"sources.{name}.date_column", table, frame, source.date_column)
     own = calendar_day(run_date)
     if own is None:
         return SourceFrame(name, frame, (), None)
-    column = F.col(source.date_column)
-    # A date is compared as one, so that a database can look it up; anything else by its text.
-    as_dates = isinstance(kinds[source.date_column.lower()], DateType)
-    written = column if as_dates else column.cast("string")
-
-    def on(days: list[date]) -> Column:
-        return written.isin(days if as_dates else [day.isoformat() for day in days])
-
     days = days_needed(source, run_date, _zone(frame.sparkSession), forward)
     missing = [day for day in days if day >= own and frame.where(on([day])).isEmpty()]
     if own in missing:

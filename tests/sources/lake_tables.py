@@ -1,4 +1,5 @@
-"""A program, run by Spark 4.1: a job whose sources are an Iceberg and a Delta table, which change between its runs."""
+"""A program, run by Spark 4.1: a job whose sources are an Iceberg and a Delta table of a Hive metastore, which change between
+its runs."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ CONFIG = """
 name: lake
 timezone: UTC
 sources:
-  log: {format: table, table: lake.db.log}
+  log: {format: table, table: lake.db.log, date_column: at, days_after: 1}
   prices: {format: table, table: prices}
 impressions: {source: log, time: at, user: user, article: item}
 labels: {clicked: {source: log, where: "false", window: 1m}}
@@ -37,9 +38,14 @@ def session(root: Path) -> SparkSession:
         "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "hadoop",
-        "spark.sql.catalog.lake.warehouse": f"{root}/iceberg",
-        "spark.sql.warehouse.dir": f"{root}/delta",
+        "spark.sql.catalog.lake.type": "hive",
+        "spark.sql.catalogImplementation": "hive",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={root}/metastore;create=true",
+        "spark.hadoop.hive.metastore.schema.verification": "false",
+        "spark.hadoop.datanucleus.schema.autoCreateAll": "true",
+        "spark.hadoop.datanucleus.connectionPoolingType": "none",
+        "spark.hadoop.iceberg.engine.hive.lock-enabled": "false",
+        "spark.sql.warehouse.dir": f"{root}/warehouse",
         "spark.sql.shuffle.partitions": "2",
         "spark.databricks.delta.snapshotPartitions": "2",
         "spark.ui.enabled": "false",
@@ -57,9 +63,14 @@ def session(root: Path) -> SparkSession:
 def main(root: Path) -> None:
     spark = session(root)
     spark.sql("CREATE NAMESPACE lake.db")
-    spark.sql("CREATE TABLE lake.db.log (user string, item string, at timestamp) USING iceberg")
+    spark.sql(
+        "CREATE TABLE lake.db.log (user string, item string, at timestamp) USING iceberg PARTITIONED BY (days(at))"
+    )
     spark.sql("CREATE TABLE prices (item string, since timestamp, price bigint) USING delta")
     spark.sql("INSERT INTO lake.db.log VALUES ('u', 'a', timestamp'2019-06-05 10:00:00Z')")
+    spark.sql("INSERT INTO lake.db.log VALUES ('w', 'a', timestamp'2019-06-04 23:59:59Z')")
+    (day_before,) = root.glob("warehouse/db.db/log/data/at_day=2019-06-04/*.parquet")
+    day_before.write_text("not to be opened")
     spark.sql("INSERT INTO prices VALUES ('a', timestamp'2019-06-01 00:00:00Z', 10)")
     (root / "lake.yaml").write_text(CONFIG.replace("PATH", str(root)))
     loaded = load_config(root / "lake.yaml")

@@ -1,0 +1,54 @@
+"""The column of a table that says which day a row is of: a date, text, or a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, DateType, StringType, TimestampNTZType, TimestampType
+
+from ctr_samples.errors import InputError
+from ctr_samples.periods import span_of
+from ctr_samples.sparksql.columns import quoted
+
+
+def rows_of_days(where: str, table: str, frame: DataFrame, name: str) -> Callable[[Sequence[date]], Column]:
+    """What is true of the rows of days that follow one another. A time is of the day that the clocks of the
+    session's zone show.
+
+    The column stands alone on one side, so that databases can look the rows up, and partitions be left out. InputError, which
+    begins with ``where``, for a column that the table does not have, or whose type has no days.
+    """
+    kinds = {column.lower(): frame.schema[column].dataType for column in frame.columns}
+    kind, column = kinds.get(name.lower()), F.col(quoted(name))
+    match kind:
+        case None:
+            raise InputError(f"{where}: {table} has no column {name!r}.")
+        case DateType():
+            return lambda days: column.isin(list(days))
+        case TimestampType() | TimestampNTZType():
+            has_zone, zone = (
+                isinstance(kind, TimestampType),
+                str(frame.sparkSession.conf.get("spark.sql.session.timeZone")),
+            )
+            return lambda days: (
+                (column >= _midnight(days[0], zone, has_zone))
+                & (column < _midnight(days[-1] + timedelta(days=1), zone, has_zone))
+            )
+        case StringType() | BinaryType():
+            return lambda days: column.cast("string").isin([day.isoformat() for day in days])
+    raise InputError(
+        f"{where}: {name!r} of {table} is of type {kind.simpleString()}; expected a date, a timestamp, or text such as "
+        "2019-06-05. Name another column, or make a date of it in a view or a query."
+    )
+
+
+def _midnight(day: date, zone: str, has_zone: bool) -> Column:
+    """The start of a day, as an instant or as the clocks show it."""
+    if not has_zone:
+        return F.lit(day.isoformat()).cast("timestamp_ntz")
+    span = span_of(day, zone)
+    assert span is not None
+    return F.lit(span[0])
