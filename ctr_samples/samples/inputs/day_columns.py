@@ -15,8 +15,7 @@ from ctr_samples.sparksql.columns import quoted
 
 
 def rows_of_days(where: str, table: str, frame: DataFrame, name: str) -> Callable[[Sequence[date]], Column]:
-    """What is true of the rows of days that follow one another. A time is of the day that the clocks of the
-    session's zone show.
+    """What is true of the rows of days that follow one another. A time is of the day that the session's clocks show.
 
     The column stands alone on one side, so that databases can look the rows up, and partitions be left out. InputError, which
     begins with ``where``, for a column that the table does not have, or whose type has no days.
@@ -29,10 +28,8 @@ def rows_of_days(where: str, table: str, frame: DataFrame, name: str) -> Callabl
         case DateType():
             return lambda days: column.isin(list(days))
         case TimestampType() | TimestampNTZType():
-            has_zone, zone = (
-                isinstance(kind, TimestampType),
-                str(frame.sparkSession.conf.get("spark.sql.session.timeZone")),
-            )
+            has_zone = isinstance(kind, TimestampType)
+            zone = str(frame.sparkSession.conf.get("spark.sql.session.timeZone"))
             return lambda days: (
                 (column >= _midnight(days[0], zone, has_zone))
                 & (column < _midnight(days[-1] + timedelta(days=1), zone, has_zone))
