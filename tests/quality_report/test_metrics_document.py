@@ -123,11 +123,14 @@ def refusal(content: bytes) -> str | None:
 
 UNKNOWN_TO_JSON = [float("nan"), 10**400]
 """Numbers of Python that no schema tells apart."""
-MORE = [pytest.param(*one, marks=pytest.mark.slow) for one in ([[]], [{}], [-1], [True], UNKNOWN_TO_JSON[:1])]
-OTHERS = [None, "text", 0.5, UNKNOWN_TO_JSON[1], Absent, *MORE]
+MORE = [
+    pytest.param(*one, marks=pytest.mark.slow)
+    for one in (["text"], [0.5], [[]], [{}], [-1], [True], UNKNOWN_TO_JSON[:1])
+]
+OTHERS = [None, UNKNOWN_TO_JSON[1], Absent, *MORE]
 
 
-@pytest.mark.parametrize("other", OTHERS, ids="null text half vast absent list object negative true nan".split())
+@pytest.mark.parametrize("other", OTHERS, ids="null vast absent text half list object negative true nan".split())
 def test_a_document_with_a_strange_or_missing_part_makes_a_page_if_the_schema_allows_it_or_is_refused_in_one_sentence(
     small: Metrics, schema: dict[str, Any], other: Any
 ) -> None:
