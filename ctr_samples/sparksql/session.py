@@ -46,8 +46,9 @@ _TINY = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
+_LEAST_TASKS = ("spark.sql.files.minPartitionNum", "spark.sql.adaptive.coalescePartitions.minPartitionNum")
 _SLICES_OF_A_CORE = 4
-"""Into how many tasks at least the reading of files is cut for each core, as long as each reads some megabytes."""
+"""How many tasks for each core read files, or what was shuffled, at least, as long as each has a megabyte or more."""
 
 _CHATTY = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 """Loggers with which pyspark prints a Java stack trace for each exception, also for those that become one sentence."""
@@ -146,9 +147,9 @@ def run_session(spark: SparkSession, timezone: str) -> SparkSession:
     need_classic(spark, "The job")
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    # Three files on two cores are three tasks by default, of which the last runs alone.
+    # Three files on two cores, or what three tasks could take, are three tasks by default, of which the last runs alone.
     slices = str(_SLICES_OF_A_CORE * spark.sparkContext.defaultParallelism)
-    own = {"spark.sql.files.minPartitionNum": slices, "spark.sql.session.timeZone": timezone}
+    own = {"spark.sql.session.timeZone": timezone, **dict.fromkeys(_LEAST_TASKS, slices)}
     return _with_settings(spark, {**_SETTINGS, **own})
 
 

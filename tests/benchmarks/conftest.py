@@ -43,6 +43,8 @@ def spark() -> Iterator[SparkSession]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "16",
+        # Spark makes 2 tasks of some data and 3 of others, which on two cores take turns.
+        "spark.sql.adaptive.coalescePartitions.minPartitionNum": "16",
     }.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
