@@ -9,7 +9,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.quality.measure.collecting import Collector, Wanted
@@ -19,11 +19,6 @@ from ctr_samples.shards import Receipt, Storage
 from ctr_samples.sparksql.written import Progress
 
 _RECEIPT = "receipt string"
-_ROWS, _BYTES = (f"spark.sql.execution.arrow.max{what}PerBatch" for what in ("Records", "Bytes"))
-_BYTES_OF_A_BATCH = 8 << 20
-_BYTES_OF_A_VALUE = 8
-_BYTES_BESIDE = 128
-"""Of a row, about what its columns take that are no features."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +41,8 @@ def write_shards(samples: DataFrame, plan: SinkPlan, progress: Progress) -> list
     The tasks run on executors, possibly more than once for a partition; Spark takes the result of one attempt of each. Files
     of the others stay behind, named in no receipt.
     """
-    limit_batches(samples.sparkSession, plan.contract)
     rows = samples.mapInArrow(_Task(plan, progress), _RECEIPT).collect()
     return [Receipt.from_json(row["receipt"]) for row in rows]
-
-
-def limit_batches(spark: SparkSession, contract: ExampleContract) -> None:
-    """Limit batches by rows, where the contract limits a row: to limit bytes, Spark adds up all columns after each row."""
-    if any(feature.size is None or feature.sequence or feature.dtype == "bytes" for feature in contract.features):
-        return
-    width = _BYTES_BESIDE + sum(_BYTES_OF_A_VALUE * (feature.size or 1) for feature in contract.features)
-    rows, most = max(1, _BYTES_OF_A_BATCH // width), int(spark.conf.get(_ROWS) or 0)
-    spark.conf.set(_ROWS, rows if most <= 0 else min(rows, most))
-    spark.conf.set(_BYTES, 2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True)
