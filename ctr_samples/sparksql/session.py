@@ -95,8 +95,8 @@ def _find_java() -> str:
     return java
 
 
-def _local_settings(java_options: str) -> dict[str, str]:
-    """Settings for a quiet run on a laptop; conf/spark-local.conf gives spark-submit the same ones."""
+def _local_settings(options: str) -> dict[str, str]:
+    """Settings for a quiet run on a laptop; conf/spark-local.conf gives spark-submit the same ones, but no JVM ``options``."""
     quiet = Path(__file__).with_name("log4j2.properties")
     return {
         "spark.master": "local[*,4]",  # a task whose Python worker dies is tried again, as on a cluster
@@ -105,7 +105,7 @@ def _local_settings(java_options: str) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "2g"),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet} {java_options}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet} {options}",
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     }
 

@@ -86,7 +86,7 @@ def join_history(impressions: DataFrame, actions: DataFrame, plan: HistoryPlan) 
     _refuse_intervals(impressions, plan.name)
     own_key, action_key = same_key_type(impressions, f"impression.{plan.on}", actions, KEY)
     rows = _stacked(impressions, own_key, actions.withColumn(KEY, action_key), plan)
-    in_order = rows.repartition(KEY, ALONE).sortWithinPartitions(KEY, ALONE, *_ORDER).drop(ALONE, *_ORDER[:2], TIE)
+    in_order = rows.repartition(KEY, ALONE).sortWithinPartitions(KEY, ALONE, *_ORDER).drop(ALONE, "moment", "kind", TIE)
     kind = StructType([*impressions.schema, StructField(plan.name, history_type(actions, plan))])
     return in_order.mapInArrow(partial(with_lists, plan=plan), kind)
 

@@ -19,9 +19,6 @@ KEY, TIME, ITEM, REQUEST, TIE, ALONE = "_key", "time", "item", "request", "tie",
 SHOWN = "shown"
 """The column that has an impression as a struct, and null for an action."""
 
-_LEAST_ROOM = 256
-"""Actions of a key that are remembered, until those that no impression can need are looked for."""
-
 
 @dataclass(frozen=True, slots=True)
 class HistoryPlan:
@@ -34,8 +31,8 @@ class HistoryPlan:
     by_request: bool = False
     columns: tuple[str, ...] = ()
     on: str = "user"
-    room: int = 0
-    """How many actions of a key may be remembered; if too few, as many as are needed."""
+    room: int = 256
+    """How many actions of a key are remembered, at least, until those that no impression can need are looked for."""
 
 
 def with_lists(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator[pa.RecordBatch]:
@@ -68,10 +65,12 @@ class _Before:
             first = np.concatenate([np.zeros(remembered, bool), first])
         shown = batch.column(SHOWN).is_valid()
         is_action = np.concatenate([np.ones(remembered, bool), ~_array(shown)])
-        lengths, found, needed = _last_actions(rows, first, is_action, plan)
+        times = _array(rows.column(TIME).cast(pa.int64()))
+        lengths, found, needed = _last_actions(rows, times, first, is_action, plan)
         self.key, self.actions = keys[-1], rows.take(needed)
         impressions = batch.column(SHOWN).filter(shown)
-        lists = _lists(rows, np.flatnonzero(~is_action), lengths, found, plan)
+        ages = (times[np.repeat(np.flatnonzero(~is_action), lengths)] - times[found]) / 1e6
+        lists = _lists(rows, ages, lengths, found, plan)
         names = [*(impressions.type.field(i).name for i in range(impressions.type.num_fields)), plan.name]
         return pa.RecordBatch.from_arrays([*impressions.flatten(), lists], names)
 
@@ -91,15 +90,18 @@ def _codes(values: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _last_actions(
-    rows: pa.RecordBatch, first: npt.NDArray[np.bool_], is_action: npt.NDArray[np.bool_], plan: HistoryPlan
+    rows: pa.RecordBatch,
+    times: npt.NDArray[np.int64],
+    first: npt.NDArray[np.bool_],
+    is_action: npt.NDArray[np.bool_],
+    plan: HistoryPlan,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """How many actions each impression has, their rows, and the rows of the last key that later rows may need."""
     count, impressions = len(first), len(first) - int(is_action.sum())
-    room = max(_LEAST_ROOM if plan.room == 0 else plan.room, 2 * plan.last + 1)
+    room = max(plan.room, 2 * plan.last + 1)
     flags = np.where(is_action, np.uint8(ACTION), np.uint8(0)) | np.where(first, np.uint8(FIRST_OF_KEY), np.uint8(0))
     items = _codes(rows.column(ITEM))
     requests = _codes(rows.column(REQUEST)) if plan.by_request else np.full(count, -1, np.int64)
-    times = _array(rows.column(TIME).cast(pa.int64()))
     kept, marks, stamps, lengths, found = (
         np.zeros(size, np.int64)
         for size in (room + plan.last, room + 1, items.max(initial=0) + 1, impressions, impressions * plan.last)
@@ -113,7 +115,7 @@ def _last_actions(
 
 def _lists(
     rows: pa.RecordBatch,
-    impressions: npt.NDArray[np.int64],
+    ages: npt.NDArray[np.float64],
     lengths: npt.NDArray[np.int64],
     found: npt.NDArray[np.int64],
     plan: HistoryPlan,
@@ -123,8 +125,6 @@ def _lists(
     def listed(values: pa.Array) -> pa.Array:
         return pa.ListArray.from_arrays(ends, values)
 
-    times = _array(rows.column(TIME).cast(pa.int64()))
-    ages = (times[np.repeat(impressions, lengths)] - times[found]) / 1e6
     taken = {name: rows.column(name).take(pa.array(found)) for name in (ITEM, *plan.columns)}
     columns = {
         "items": listed(taken[ITEM]),
