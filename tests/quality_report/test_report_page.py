@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from typing import Any
@@ -225,15 +226,12 @@ def wide() -> Feature:
     return replace(features["app_version"], splits=splits)
 
 
-@pytest.mark.slow
-def test_a_page_with_thousands_of_features_stays_small() -> None:
-    day = replace(metrics(), features=dict.fromkeys((f"{'n' * 70}{at}" for at in range(9000)), wide()), drift={})
-    assert len(render(day, manifest(), day).encode()) < 2_000_000
+NAMES = [f"a_feature_with_a_rather_long_name_{at:03d}" for at in range(300)]
 
 
-def test_a_page_with_many_features_and_shards_stays_small_and_says_what_it_left_out() -> None:
-    names = [f"a_feature_with_a_rather_long_name_{at:03d}" for at in range(300)]
-    checks = tuple(check("nulls", name, "warns", 0.1, "x" * 200, "long " * 300) for name in names * 3)
+def huge_day(names: Iterable[str]) -> tuple[Metrics, Manifest]:
+    """A day with these features, many findings, shards and inputs."""
+    checks = tuple(check("nulls", name, "warns", 0.1, "x" * 200, "long " * 300) for name in NAMES * 3)
     huge = replace(metrics(), features=dict.fromkeys(names, wide()), checks=checks, drift={})
     many = replace(
         manifest(),
@@ -241,6 +239,17 @@ def test_a_page_with_many_features_and_shards_stays_small_and_says_what_it_left_
         inputs={f"source_{at}": {"files": 1, "missing_days": ["2019-06-01"] * 400} for at in range(3000)},
         config={"sources": {f"k{n}": "v" * 99 for n in range(2000)}},
     )
+    return huge, many
+
+
+def test_a_page_with_thousands_of_features_stays_small() -> None:
+    extreme, many = huge_day(f"{'n' * 70}{at}" for at in range(9000))
+    before, _ = huge_day(NAMES)
+    assert len(render(extreme, many, before).encode()) < 2_000_000
+
+
+def test_a_page_with_many_features_and_shards_stays_small_and_says_what_it_left_out() -> None:
+    huge, many = huge_day(NAMES)
     page = render(huge, many, huge)
     assert len(page.encode()) < 2_000_000
     assert page.count("data-feature=") == 100
