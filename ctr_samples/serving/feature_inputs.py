@@ -152,7 +152,7 @@ def _best(get: Get, feature: Declared) -> Get:
 
 
 def _ordered(feature: Declared) -> Callable[[Any], list[Any]]:
-    """The entries with the greatest numbers first, of equal ones the lesser key; nulls and NaN are left out."""
+    """The entries with the greatest numbers first, of equal ones the lesser key; nulls and NaN are left out, -0.0 is 0.0."""
     sign = 1 if feature.order == "smallest" else -1
     field = 1 if feature.part == "keys" else 2
     count = feature.top_k
@@ -160,7 +160,8 @@ def _ordered(feature: Declared) -> Callable[[Any], list[Any]]:
     def best(value: Any) -> list[Any]:
         entries = value.items() if isinstance(value, Mapping) else [(item, item) for item in plain_list(value)]
         ranked = sorted((sign * float(v), k, v) for k, v in entries if v is not None and not math.isnan(v))
-        return [entry[field] for entry in ranked[:count]]
+        taken = [entry[field] for entry in ranked[:count]]
+        return [item + 0 if isinstance(item, float) else item for item in taken]
 
     return best
 

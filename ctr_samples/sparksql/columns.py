@@ -194,12 +194,14 @@ def _as_key(column: Column, kind: DataType, text: str, where: str) -> Column:
 
 
 def _parse_list(text: Column) -> Column:
-    item = r"\s*(?:\"[^\",\[\]]+\"|[^\s\",\[\]]+)\s*"
+    # What may follow is never what may be repeated, so nothing is tried twice, and Java need not remember where to go back to.
+    item = r"\s*+(?:\"[^\",\[\]]++\"|[^\s\",\[\]]++)\s*+"
     bare = F.trim(text)
-    inside = F.regexp_replace(bare, r"^\[|\]$", "")
-    items = F.transform(F.split(inside, ","), lambda one: F.trim(F.regexp_replace(one, '"', "")))
+    inside = F.replace(F.btrim(bare, F.lit("[]")), F.lit('"'), F.lit(""))
+    # F.trim itself would be given the place of the item as the characters to trim.
+    items = F.transform(F.split(inside, ","), lambda one: F.trim(one))  # noqa: PLW0108
     return (
-        F.when(bare.rlike(rf"^(?:\[(?:{item}(?:,{item})*)\]|{item})$"), items)
+        F.when(bare.rlike(rf"^(?:\[{item}(?:,{item})*+\]|{item})$"), items)
         .when(bare.rlike(r"^\[\s*\]$"), F.array().cast("array<string>"))
         .otherwise(F.lit(None))
     )

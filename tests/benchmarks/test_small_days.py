@@ -1,7 +1,8 @@
-"""What a run costs whatever the size of its day: the first in a session, later ones, and many days by one command."""
+"""What a run costs whatever the size of its day: in a session, by a command, and for many days by one command."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -16,20 +17,48 @@ from ctr_samples.config import load_config
 from ctr_samples.job import run as job
 
 LATER = size("RUNS", 8, quick=2)
+COMMANDS = size("COMMANDS", 5, quick=1)
+DATA = PROJECT / "data/open_bandit"
+DAY_OF_DATA = date(2019, 11, 26)
+CONFIG = PROJECT / "conf/open_bandit.yaml"
+SOURCES = [f"sources.log.path={DATA / 'log.parquet'}", f"sources.items.path={DATA / 'items.parquet'}"]
 
 
 def test_a_run_in_a_warm_session(figures: Figures, spark: SparkSession, tmp_path: Path) -> None:
-    data = PROJECT / "data/open_bandit"
-    sources = [f"sources.log.path={data / 'log.parquet'}", f"sources.items.path={data / 'items.parquet'}"]
-    loaded = load_config(PROJECT / "conf/open_bandit.yaml", [*sources, f"output.path={tmp_path}"])
+    loaded = load_config(CONFIG, [*SOURCES, f"output.path={tmp_path}"])
     seconds = []
     for _ in range(1 + LATER):
         start = time.monotonic()
-        result = job.run(spark, loaded, date(2019, 11, 26), force=True)
+        result = job.run(spark, loaded, DAY_OF_DATA, force=True)
         seconds.append(time.monotonic() - start)
     assert (result.published, result.manifest.records) == (True, 1300)
     figures.add("a day of 1,300 impressions, first run of a session", seconds[:1], "s")
     figures.add("a day of 1,300 impressions, later runs", seconds[1 + LATER // 2 :], "s", at_most(3))
+
+
+def test_a_command_from_its_start_to_its_end(figures: Figures, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "ctr_samples",
+        "generate",
+        "--config",
+        str(CONFIG),
+        "--date",
+        str(DAY_OF_DATA),
+        "--force",
+    ]
+    for setting in [*SOURCES, f"output.path={tmp_path / 'samples'}"]:
+        command += ["--set", setting]
+    # The first command of a user also compiles the kernels, and writes the classes from which later ones start.
+    environment = {**os.environ, "CTR_SAMPLES_CACHE_DIR": str(tmp_path / "cache")}
+    seconds = []
+    for _ in range(1 + COMMANDS):
+        start = time.monotonic()
+        subprocess.run(command, check=True, capture_output=True, cwd=PROJECT, env=environment)
+        seconds.append(time.monotonic() - start)
+    figures.add("a day of 1,300 impressions, first command of a user", seconds[:1], "s")
+    figures.add("a day of 1,300 impressions, later commands", seconds[1:], "s", at_most(8))
 
 
 DAYS, ALONE = size("DAYS", 30, quick=3), size("DAYS_ALONE", 5, quick=2)

@@ -53,6 +53,14 @@ def test_a_feature_has_its_value_or_its_default(frame: Frame, feature: dict[str,
     assert value(frame, EMPTY, **feature) == empty
 
 
+@pytest.mark.parametrize("order", ["greatest", "smallest"])
+@pytest.mark.parametrize("tags", [{"a": -0.0, "b": 0.0}, {"a": 0.0, "b": -0.0}])
+def test_numbers_in_order_have_one_zero(frame: Frame, order: str, tags: dict[str, float]) -> None:
+    item = (None, None, None, tags, None, None, None, None)
+    taken = value(frame, item, **{"from": "item.tags", "dtype": "float32", "shape": [2], "top_k": 2, "order": order})
+    assert str(taken) == "[0.0, 0.0]"
+
+
 def test_the_greatest_numbers_leave_out_nan_and_null(frame: Frame) -> None:
     item = (None, None, None, {"a": float("nan"), "b": None, "c": 0.5}, None, None, None, None)
     assert value(frame, item, **{"from": "item.tags", "dtype": "float32", "shape": [2], "top_k": 2}) == [0.5, 0.0]

@@ -14,6 +14,9 @@ from ctr_samples.errors import InputError
 from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.expressions import typed_expression
 
+_DOUBLES = ("byte", "short", "integer", "float", "double")
+"""Types of numbers of which each is a double, so that equal doubles are equal numbers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -106,6 +109,8 @@ def _best(value: Value, feature: Feature) -> Value:
         raise value.refuse(f"{key} needs {wanted}, found {kind.simpleString()}.")
     if not _is_number(weight):
         raise value.refuse(f"found {weight.simpleString()} in {kind.simpleString()}, expected numbers to sort by.")
+    if feature.part == "values" and weight.typeName() in _DOUBLES:
+        return replace(value, column=_first_numbers(value, feature, weight), kind=ArrayType(taken))
     sign = 1 if feature.order == "smallest" else -1
     ordered = F.transform(
         F.filter(entries, lambda e: e["value"].isNotNull() & ~F.isnan(e["value"].cast("double"))),
@@ -116,6 +121,18 @@ def _best(value: Value, feature: Feature) -> Value:
         first = F.slice(first, 1, feature.top_k)
     wanted_field = "key" if feature.part == "keys" else "value"
     return replace(value, column=F.transform(first, lambda e: e[wanted_field]), kind=ArrayType(taken))
+
+
+def _first_numbers(value: Value, feature: Feature, kind: DataType) -> Column:
+    """What :func:`_best` gives of numbers that compare as doubles: alone they are sorted several times as fast. -0.0 is 0.0."""
+    items = F.map_values(value.column) if isinstance(value.kind, MapType) else value.column
+    numbers = F.array_compact(F.filter(items, lambda item: ~F.isnan(item.cast("double"))))
+    if kind.typeName() in ("float", "double"):
+        numbers = F.transform(numbers, lambda item: item + F.lit(0).cast(kind))
+    in_order = F.sort_array(numbers)  # compiled for numbers without nulls, but only ascending
+    if feature.order != "smallest":
+        in_order = F.reverse(in_order)
+    return in_order if feature.top_k is None else F.slice(in_order, 1, feature.top_k)
 
 
 def _is_number(kind: DataType) -> bool:

@@ -126,9 +126,9 @@ def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[
     waiting = reduce(Column.__and__, [key.isNotNull() for key in keys], F.col(DELAY).isNull())
     own = F.when(F.col(IS_ACTION), F.coalesce(F.col(AT), F.lit(0))).otherwise(F.col(TIE))
     alone = F.when(~waiting, F.concat(F.col(IS_ACTION).cast("string"), own.cast("string")))
-    by = {f"_by{i}": F.when(waiting, key) for i, key in enumerate(keys)}
-    keyed = rows.withColumns({**by, "_alone": alone, "_shown_at": F.when(~F.col(IS_ACTION), F.col(AT))})
-    together = [*([TOGETHER] if number == 0 and TOGETHER in rows.columns else []), *by, "_alone"]
+    keyed = rows.withColumns({"_alone": alone, "_shown_at": F.when(~F.col(IS_ACTION), F.col(AT))})
+    hashed = [TOGETHER] if number == 0 and TOGETHER in rows.columns else []
+    together = [*hashed, *[key_of_action(name) for name in tried], "_alone"]
     order = [AT, IS_ACTION, TIE, f"{ACTION}.label", f"{ACTION}.value"]
     in_order = Window.partitionBy(*together).orderBy(*order)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -153,7 +153,7 @@ def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[
     )
     states = {_state(number, plan): state_of(plan, F.col("_found").isNotNull(), of_one) for plan in plans}
     return taken.withColumns({**states, DELAY: F.coalesce(F.col(DELAY), F.col("_found"))}).drop(
-        *together, "_shown_at", "_number", "_since", "_until", "_takes", "_found"
+        *hashed, "_alone", "_shown_at", "_number", "_since", "_until", "_takes", "_found"
     )
 
 

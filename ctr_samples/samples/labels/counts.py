@@ -29,6 +29,7 @@ from ctr_samples.sparksql.releases import sample_by
 _MICROSECOND = timedelta(microseconds=1)
 _EDGES = tuple(timedelta(seconds=s) for s in (1, 10, 60, 600, 3600, 6 * 3600, 24 * 3600))
 _COUNTED = "_counted"
+_ROW, _RANK = "_orphan_row", "_orphan_rank"
 _WITHOUT_VALUE, _NO_FLAG = "without_value", "no_flag"
 _PREFIX = "row."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -96,7 +97,9 @@ class LabelsWatch:
 
 
 def with_numbers(rows: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> DataFrame:
-    """Adds the number that :func:`action_counts` counts: which label, which delay; null for all but actions of the day."""
+    """Adds what :func:`action_counts` counts: which label, which delay; null for all but actions of the day. And the orphans
+    with their ranks, as what an observation makes itself is interpreted by Spark for each row.
+    """
     number = F.lit(None).cast("int")
     for first, plan in _first_numbers(plans):
         which = F.lit(first)  # an orphan
@@ -104,7 +107,15 @@ def with_numbers(rows: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> DataF
             last = first + len(delay_ends(plan))
             which = F.when(F.col(DELAY) <= micros_of(end), F.lit(last - from_last)).otherwise(which)
         number = F.when(F.col(f"{ACTION}.label") == plan.name, which).otherwise(number)
-    return rows.withColumn(_COUNTED, F.when(action_on_day(day), number))
+    numbered = rows.withColumn(_COUNTED, F.when(action_on_day(day), number))
+    named = [first for first, plan in _first_numbers(plans) if plan.label.orphans == "quarantine"]
+    if not named:
+        return numbered
+    orphan = F.col(_COUNTED).isin(*named)
+    row = F.struct(F.unix_micros(f"{ACTION}.time").alias("micros"), f"{ACTION_KEYS}.*")
+    # By a hash: the same ones on every run, whatever the order of the log.
+    rank = F.xxhash64(F.to_json(row), f"{ACTION}.value")
+    return numbered.withColumns({_ROW: F.when(orphan, row), _RANK: F.when(orphan, rank)})
 
 
 def action_counts(plans: Sequence[LabelPlan]) -> dict[str, Column]:
@@ -117,16 +128,9 @@ def action_counts(plans: Sequence[LabelPlan]) -> dict[str, Column]:
             mine = F.col(_COUNTED).between(first, first + len(delay_ends(plan)))
             counts[f"{plan.name}.without_value"] = F.count_if(mine & F.col(f"{ACTION}.value").isNull())
         if plan.label.orphans == "quarantine":
-            counts[f"{plan.name}.sample"] = _some_orphans(F.col(_COUNTED) == first)
+            rank = F.when(F.col(_COUNTED) == first, F.col(_RANK))
+            counts[f"{plan.name}.sample"] = sample_by(F.col(_ROW), rank, MOST_SAMPLED)
     return counts
-
-
-def _some_orphans(orphan: Column) -> Column:
-    """Up to a hundred of them, chosen by a hash: the same ones on every run, whatever the order of the log."""
-    micros = F.unix_micros(f"{ACTION}.time")
-    orphan_row = F.struct(micros.alias("micros"), f"{ACTION_KEYS}.*")
-    order = F.xxhash64(F.to_json(orphan_row), f"{ACTION}.value")
-    return sample_by(F.when(orphan, orphan_row), F.when(orphan, order), MOST_SAMPLED)
 
 
 def labels_counted(

@@ -39,7 +39,7 @@ from ctr_samples.samples.views.as_of.hot_keys import HotKeys
 from ctr_samples.samples.views.as_of.validity import cut
 from ctr_samples.samples.views.keys import made_column, on_column
 from ctr_samples.samples.views.rows import as_of
-from ctr_samples.sparksql.columns import joint_key, quoted, stable_hash
+from ctr_samples.sparksql.columns import joint_key, quoted
 from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.releases import arrow_schema, sample_by
 from ctr_samples.sparksql.session import tiny_session
@@ -52,6 +52,7 @@ _APART = 1_000
 _SLICES = 24
 _ONE_HOT_OF = 16
 _SAMPLE = "sample"
+_ROW, _RANK = "_canary_row", "_canary_rank"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,10 @@ class LeakCanary:
         row = F.struct(
             own, F.unix_micros(f"{IMPRESSION}.impression_time"), *[f"{IMPRESSION}.{key}" for key in self._keys]
         )
-        sample = sample_by(row, stable_hash("canary", [own]), MOST)
-        return self._observations.on(labelled, {_SAMPLE: sample})
+        # Made before they are observed: what an observation makes itself, Spark interprets for each row.
+        ranked = labelled.withColumns({_ROW: row, _RANK: F.xxhash64(own)})
+        sample = sample_by(F.col(_ROW), F.col(_RANK), MOST)
+        return self._observations.on(ranked, {_SAMPLE: sample}).drop(_ROW, _RANK)
 
     def sample(self) -> tuple[list[Canary], Mapping[str, DataType]]:
         """What was remembered, and the types of the keys; call it after the action."""
