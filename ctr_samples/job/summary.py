@@ -28,6 +28,9 @@ _REASONS = {
     "forgotten": "were of users to be forgotten",
 }
 
+_OF_A_TASK, _TOO_MUCH = 3 << 29, 1 << 32
+"""Bytes that a task should write, and those from which on a person is told."""
+
 
 def run_summary(manifest: Manifest, storage: Storage, *, published: bool) -> RenderableType:
     """The summary of a published generation."""
@@ -124,9 +127,20 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
     yield from (Text(f"  The {line}.") for line in manifest.plan if line.startswith(OF_FEATURES))
     if manifest.known_by:
         yield Text(f"  All is as of {manifest.known_by}: what became known later is left out.")
+    yield from _crowded(manifest)
     if not manifest.label_mature:
         sentence = "The labels are not final: a label window is still open, or reaches into a day without data."
         yield Text(f"  {sentence}", style="yellow")
+
+
+def _crowded(manifest: Manifest) -> Iterator[Text]:
+    """What to do about tasks that write so much that they sort on disk, and that few of them share the last of the work."""
+    tasks = len({shard.partition for shard in manifest.shards})
+    if tasks and manifest.bytes > _TOO_MUCH * tasks:
+        each, more = format_size(manifest.bytes // tasks), -(-manifest.bytes // _OF_A_TASK)
+        yield Text(
+            f"  {tasks:,} tasks wrote {each} each; set `output.partitions: {more}` for smaller tasks.", style="yellow"
+        )
 
 
 def _flips(flips: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
