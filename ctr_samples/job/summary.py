@@ -134,7 +134,7 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
 
 
 def _crowded(manifest: Manifest) -> Iterator[Text]:
-    """What to do about tasks that write so much that they sort on disk, and that few of them share the last of the work."""
+    """What to set where each task writes so much that it sorts on disk."""
     tasks = len({shard.partition for shard in manifest.shards})
     if tasks and manifest.bytes > _TOO_MUCH * tasks:
         each, more = format_size(manifest.bytes // tasks), -(-manifest.bytes // _OF_A_TASK)

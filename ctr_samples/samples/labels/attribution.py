@@ -122,13 +122,13 @@ def with_keys_of_one_type(frames: Sequence[DataFrame], names: Sequence[str]) -> 
 def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[LabelPlan]) -> DataFrame:
     """Places the actions that are not placed yet by one set of keys, and adds the states of the labels that it finds."""
     # What cannot match, or has, gets a key of its own: null keys would all gather on one task.
-    keys = [F.col(key_of_action(name)) for name in tried]
-    waiting = reduce(Column.__and__, [key.isNotNull() for key in keys], F.col(DELAY).isNull())
+    keys = [key_of_action(name) for name in tried]
+    waiting = reduce(Column.__and__, [F.col(key).isNotNull() for key in keys], F.col(DELAY).isNull())
     own = F.when(F.col(IS_ACTION), F.coalesce(F.col(AT), F.lit(0))).otherwise(F.col(TIE))
     alone = F.when(~waiting, F.concat(F.col(IS_ACTION).cast("string"), own.cast("string")))
     keyed = rows.withColumns({"_alone": alone, "_shown_at": F.when(~F.col(IS_ACTION), F.col(AT))})
     hashed = [TOGETHER] if number == 0 and TOGETHER in rows.columns else []
-    together = [*hashed, *[key_of_action(name) for name in tried], "_alone"]
+    together = [*hashed, *keys, "_alone"]
     order = [AT, IS_ACTION, TIE, f"{ACTION}.label", f"{ACTION}.value"]
     in_order = Window.partitionBy(*together).orderBy(*order)
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)

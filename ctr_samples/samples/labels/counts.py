@@ -97,8 +97,9 @@ class LabelsWatch:
 
 
 def with_numbers(rows: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> DataFrame:
-    """Adds what :func:`action_counts` counts: which label, which delay; null for all but actions of the day. And the orphans
-    with their ranks, as what an observation makes itself is interpreted by Spark for each row.
+    """Adds the number that :func:`action_counts` counts: which label, which delay; null for all but actions of the day.
+
+    Where orphans are named it also adds their rows and ranks: what an observation makes itself, Spark interprets for each row.
     """
     number = F.lit(None).cast("int")
     for first, plan in _first_numbers(plans):
