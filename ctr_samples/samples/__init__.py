@@ -7,6 +7,7 @@ views/          feature tables and what is counted from logs, joined as of each 
 partials/       what views and histories need of finished days, kept from run to run
 histories/      the user's last actions before each impression
 sampling.py     the split, and the down-sampling of negatives
+phases.py       what is joined and made before samples move to their final place, and what after
 features/       column expressions in the types of the contract
 watches/        counts taken on the side, and the leak canary
 builder.py      all of it as one plan

@@ -33,6 +33,7 @@ from ctr_samples.samples.labels import (
     rows_among,
 )
 from ctr_samples.samples.labels.actions import key_of_action
+from ctr_samples.samples.phases import phases_of
 from ctr_samples.samples.sampling import split_column, weight_column
 from ctr_samples.samples.views.as_of import JoinStep
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
@@ -73,14 +74,12 @@ class SampleBuilder:
         joins = _Joins.of(self.inputs, rows)
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
         steps = joins.views.plan()
-        # What is only broadcast is joined where samples are written, so that narrow rows are sorted. Other views become
-        # features before they travel there.
-        late = not config.histories and not columns.moves_rows and all(step.keeps_order for step in steps)
-        in_place = partial(with_place, split=split_column(config, day))
-        in_order = partial(in_final_order, partitions=config.output.partitions)
-        joined = joins.join(in_order(in_place(rows)), steps) if late else in_place(joins.join(rows, steps))
-        samples = columns.make(watches.joins.on(joined), weight_column(config, day), measured_key(config))
-        return SamplePlan(samples if late else in_order(samples), steps)
+        phases = phases_of(config, steps, columns.together, columns.moving)
+        first = watches.joins.on(joins.join(rows, phases.before), _views_of(phases.before))
+        placed = with_place(columns.make_some(first, phases.features), split_column(config, day))
+        in_order = in_final_order(placed, config.output.partitions)
+        joined = watches.joins.on(joins.views.join(in_order, phases.after), _views_of(phases.after))
+        return SamplePlan(columns.make(joined, weight_column(config, day), measured_key(config)), steps)
 
     def check(self) -> None:
         """Plan all that the schemas of the sources decide, and nothing more. Raises the errors of :meth:`build`."""
@@ -99,8 +98,8 @@ class SampleBuilder:
         kinds = placed.drop(IMPRESSION).schema
         none = [F.lit(None).cast(kind.dataType).alias(kind.name) for kind in kinds]
         types = columns.make(blank.select("*", *none), heavy=heavy).schema
-        rows = columns.make_without_features(placed, heavy)
-        samples = earlier.behind(in_final_order(rows, config.output.partitions), types)
+        in_order = in_final_order(placed, config.output.partitions)
+        samples = earlier.behind(columns.make_without_features(in_order, heavy), types)
         return SamplePlan(watches.joins.on_samples(samples), ())
 
     def build_few(self, limit: int) -> DataFrame:
@@ -211,6 +210,10 @@ class SampleBuilder:
             return labelled
         marked = labelled.withColumn(DROPPED, is_below(label, self.inputs.config.impressions))
         return self.inputs.watches.impressions.on_marked(marked).where(~F.col(DROPPED)).drop(DROPPED)
+
+
+def _views_of(steps: Sequence[JoinStep]) -> list[str]:
+    return [name for step in steps for name in step.views]
 
 
 @dataclass(frozen=True, slots=True)

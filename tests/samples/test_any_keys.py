@@ -184,7 +184,7 @@ def expected(tables: Mapping[str, Sequence[Mapping[str, Any]]], shown: Mapping[s
 def joined(spark: SparkSession, config: Path, watch: JoinsWatch | None = None) -> list[Row]:
     inputs = Inputs.read(spark, load_config(config).config, DAY, watched=False)
     rows = SampleBuilder(inputs).joined()
-    return (watch.on(rows) if watch else rows).collect()
+    return (watch.on(rows, inputs.config.views) if watch else rows).collect()
 
 
 @pytest.mark.parametrize("method", ["union", pytest.param("intervals", marks=pytest.mark.slow)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Self
@@ -38,18 +38,36 @@ USER = "_user"
 def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]:
     """The columns that features, and the keys of other views, need of each view: all that is carried through the joins."""
     needed: dict[str, list[str]] = {name: [] for name in config.views}
-    for name, feature in config.features.items():
-        source = "from" if feature.from_ else "expr"
-        for key, text in ((source, feature.from_ or feature.expr), ("at", feature.at)):
-            for path in referenced_paths(spark, text, f"features.{name}.{key}") if text else ():
-                view, column = path[0], path[1] if len(path) > 1 else ""
-                if view in needed and column not in VIEW_METADATA and column not in needed[view]:
-                    needed[view].append(column)
+    for name in config.features:
+        for path in _paths(spark, config, name):
+            view, column = path[0], path[1] if len(path) > 1 else ""
+            if view in needed and column not in VIEW_METADATA and column not in needed[view]:
+                needed[view].append(column)
     for part in [part for view in config.views.values() for part in view.joined_on]:
         view, *fields = part.split(".")
         if fields and fields[0] not in needed[view]:
             needed[view].append(fields[0])
     return needed
+
+
+def _used_together(spark: SparkSession, config: JobConfig) -> list[set[str]]:
+    """Each feature with its views and histories, and the features that it crosses: :attr:`SampleColumns.together`."""
+    groups = []
+    for name, feature in config.features.items():
+        roots = {path[0] for path in _paths(spark, config, name)}
+        group = {f"features.{other}" for other in (name, *(feature.cross or ()))}
+        group |= {f"views.{root}" for root in roots & set(config.views)}
+        groups.append(group | {f"histories.{root}" for root in roots & set(config.histories)})
+    return groups
+
+
+def _paths(spark: SparkSession, config: JobConfig, name: str) -> Iterator[Sequence[str]]:
+    """What the expressions of a feature name: a column, or a view with the fields of one of its columns."""
+    feature = config.features[name]
+    source = "from" if feature.from_ else "expr"
+    for key, text in ((source, feature.from_ or feature.expr), ("at", feature.at)):
+        if text:
+            yield from referenced_paths(spark, text, f"features.{name}.{key}")
 
 
 def with_place(impressions: DataFrame, split: Column) -> DataFrame:
@@ -58,16 +76,15 @@ def with_place(impressions: DataFrame, split: Column) -> DataFrame:
 
 
 def in_final_order(rows: DataFrame, partitions: int) -> DataFrame:
-    """Impressions of :func:`with_place`, or samples, spread over partitions and sorted, both by hash: the same on every run.
+    """Impressions of :func:`with_place`, spread over partitions and sorted, both by hash: the same on every run.
 
     So samples of one user or hour lie far apart, and a reader needs only a small shuffle buffer.
     """
     # By split, then by hash. One number decides nearly all comparisons, which Spark then makes without looking at the rows.
     unsigned = F.col(SHUFFLE).bitwiseXOR(F.lit(-(2**63)))
     number = F.when(F.col(SPLIT) == "eval", -1).when(F.col(SPLIT) == "test", 0).otherwise(1) * F.lit(2**62)
-    own_id = _ID if IMPRESSION in rows.columns else "impression_id"
     spread = rows.repartition(partitions, F.col(SHUFFLE))
-    return spread.sortWithinPartitions(number + F.shiftrightunsigned(unsigned, 2), SHUFFLE, own_id)
+    return spread.sortWithinPartitions(number + F.shiftrightunsigned(unsigned, 2), SHUFFLE, _ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +92,13 @@ class SampleColumns:
     """What a sample is made of: checked against the types of its sources, before anything is joined.
 
     ``ids`` are joined first; ``features`` are one column for each feature; ``record`` what the layout makes of a whole row.
+    ``together`` is what must be at hand at the same time, by its paths in the configuration, such as ``views.user``.
     """
 
     contract: ExampleContract
+    together: Sequence[set[str]]
     ids: Sequence[JoinedIds]
-    features: Sequence[Column]
+    features: Mapping[str, Column]
     record: Sequence[Column]
 
     @classmethod
@@ -89,19 +108,28 @@ class SampleColumns:
         InputError if the data have another type or form than the configuration says.
         """
         contract = columns_contract(config, state)
+        together = _used_together(blank.sparkSession, config)
         ids = joined_ids(blank, config, state)
         typed = blank.select("*", *[F.lit(None).cast("bigint").alias(id_column(joined.feature)) for joined in ids])
-        features = [
-            feature_column(typed, name, feature, config, state, config.histories).alias(name)
+        features = {
+            name: feature_column(typed, name, feature, config, state, config.histories)
             for name, feature in config.features.items()
-        ]
-        record = layout_columns(typed.select(*features), contract, config.output.layout)
-        return cls(contract, ids, features, record)
+        }
+        row = typed.select(*[column.alias(name) for name, column in features.items()])
+        return cls(contract, together, ids, features, layout_columns(row, contract, config.output.layout))
 
     @property
-    def moves_rows(self) -> bool:
-        """Whether :meth:`make` may move the rows: a vocabulary may be too large to be broadcast."""
-        return not all(joined.is_broadcast for joined in self.ids)
+    def moving(self) -> list[str]:
+        """The features that may move rows as they are made: their vocabulary may be too large to be broadcast."""
+        return [joined.feature for joined in self.ids if not joined.is_broadcast]
+
+    def make_some(self, joined: DataFrame, names: Collection[str]) -> DataFrame:
+        """The rows with some of the features in columns beside all others, where :meth:`make` finds them.
+
+        A crossed feature goes with those that it crosses.
+        """
+        rows = with_joined_ids(joined, [ids for ids in self.ids if ids.feature in names])
+        return rows.withColumns({_made(name): self.features[name] for name in names})
 
     def make(
         self,
@@ -112,12 +140,18 @@ class SampleColumns:
     ) -> DataFrame:
         """Columns of the contract in its order, then those beside the record. Column expressions and small joins only.
 
-        ``joined`` are rows of :func:`with_place` with all views and histories; ``heavy`` is the key of the impressions whose
-        shares are measured. ``also`` are further columns over ``joined``, which come last.
+        ``joined`` are rows of :func:`with_place` with all views and histories, or with features of :meth:`make_some` in their
+        stead; ``heavy`` is the key of the impressions whose shares are measured. ``also`` are further columns over ``joined``,
+        which come last.
         """
+        left = [name for name in self.features if _made(name) not in joined.columns]
+        features = [
+            (column if name in left else F.col(_made(name))).alias(name) for name, column in self.features.items()
+        ]
         weights = [] if weight is None else [weight.alias(SAMPLE_WEIGHT)]
         more = [column.alias(name) for name, column in also.items()]
-        rows = with_joined_ids(joined, self.ids).select(*self.features, *weights, *self._beside_features(heavy), *more)
+        rows = with_joined_ids(joined, [ids for ids in self.ids if ids.feature in left])
+        rows = rows.select(*features, *weights, *self._beside_features(heavy), *more)
         return rows.select(*self.record, SPLIT, SHUFFLE, HOUR, USER, *also)
 
     def make_without_features(self, placed: DataFrame, heavy: str | None = None) -> DataFrame:
@@ -133,3 +167,8 @@ class SampleColumns:
             F.hour(f"{IMPRESSION}.impression_time").cast("tinyint").alias(HOUR),
             (F.lit(None) if heavy is None else F.col(f"{IMPRESSION}.{heavy}")).cast("string").alias(USER),
         ]
+
+
+def _made(name: str) -> str:
+    """The column of a feature that is made before the others."""
+    return f"_feature_{name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
@@ -47,11 +47,11 @@ class JoinsWatch:
         self._views = config.views
         self._observations = Observations(active=active)
 
-    def on(self, joined: DataFrame) -> DataFrame:
-        """Impressions with a struct for each view, counted."""
+    def on(self, joined: DataFrame, views: Iterable[str]) -> DataFrame:
+        """Impressions with a struct for each of these views, counted."""
         counts = {_SAMPLES: F.count(F.lit(1))}
-        for name, view in self._views.items():
-            counts |= {f"{name}.{key}": count for key, count in _counts_of(name, view).items()}
+        for name in views:
+            counts |= {f"{name}.{key}": count for key, count in _counts_of(name, self._views[name]).items()}
         return self._observations.on(joined, counts)
 
     def on_samples(self, samples: DataFrame) -> DataFrame:

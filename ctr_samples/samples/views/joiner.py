@@ -74,7 +74,7 @@ class ViewJoiner:
         return plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
 
     def join(self, impressions: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
-        """Impressions with a struct for each view. Lazy, but for a count of keys where the log is large."""
+        """Impressions with a struct for each view of the steps. Lazy, but for a count of keys where the log is large."""
         rows = impressions
         for step in steps:
             hot = self._hot_keys(step) if step.method == "union" and self._few is None else None
@@ -86,7 +86,8 @@ class ViewJoiner:
                 view = self._views[name]
                 if isinstance(view, WindowView):
                     rows = rows.withColumn(name, filled(rows, name, view.aggregates))
-        return rows.select(*impressions.columns, *self._views)
+        joined = {name for step in steps for name in step.views}
+        return rows.select(*impressions.columns, *[name for name in self._views if name in joined])
 
     def _join(self, name: str, columns: Sequence[str], *, watched: bool = True) -> Join:
         """A view with some of its columns; unless it is ``watched``, nobody counts the rows of its source."""
