@@ -35,7 +35,7 @@ from ctr_samples.samples.labels import (
 from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.phases import phases_of
 from ctr_samples.samples.sampling import split_column, weight_column
-from ctr_samples.samples.views.as_of import JoinStep
+from ctr_samples.samples.views.as_of import JoinStep, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import Use
@@ -75,10 +75,10 @@ class SampleBuilder:
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
         steps = joins.views.plan()
         phases = phases_of(config, steps, columns.together, columns.moving)
-        first = watches.joins.on(joins.join(rows, phases.before), _views_of(phases.before))
+        first = watches.joins.on(joins.join(rows, phases.before), views_of(phases.before))
         placed = with_place(columns.make_some(first, phases.features), split_column(config, day))
         in_order = in_final_order(placed, config.output.partitions)
-        joined = watches.joins.on(joins.views.join(in_order, phases.after), _views_of(phases.after))
+        joined = watches.joins.on(joins.views.join(in_order, phases.after), views_of(phases.after))
         return SamplePlan(columns.make(joined, weight_column(config, day), measured_key(config)), steps)
 
     def check(self) -> None:
@@ -100,7 +100,7 @@ class SampleBuilder:
         types = columns.make(blank.select("*", *none), heavy=heavy).schema
         in_order = in_final_order(placed, config.output.partitions)
         samples = earlier.behind(columns.make_without_features(in_order, heavy), types)
-        return SamplePlan(watches.joins.on_samples(samples), ())
+        return SamplePlan(watches.joins.on(samples, ()), ())
 
     def build_few(self, limit: int) -> DataFrame:
         """At most ``limit`` samples, chosen by a hash: the same columns as those of :meth:`build`, and the same values.
@@ -210,10 +210,6 @@ class SampleBuilder:
             return labelled
         marked = labelled.withColumn(DROPPED, is_below(label, self.inputs.config.impressions))
         return self.inputs.watches.impressions.on_marked(marked).where(~F.col(DROPPED)).drop(DROPPED)
-
-
-def _views_of(steps: Sequence[JoinStep]) -> list[str]:
-    return [name for step in steps for name in step.views]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ctr_samples.config import JobConfig
-from ctr_samples.samples.views.as_of import JoinStep
+from ctr_samples.samples.features import paths
+from ctr_samples.samples.views.as_of import JoinStep, views_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ def phases_of(
 
     ``together`` is what must be at hand at the same time, see :class:`ctr_samples.samples.features.SampleColumns`.
     """
-    moving = [name for step in steps if not step.keeps_order for name in step.views]
+    moving = views_of(step for step in steps if not step.keeps_order)
     first = {*paths("histories", config.histories), *paths("views", moving), *paths("features", moved)}
     groups = [set(group) for group in together]
     groups += [paths("views", step.views) for step in steps]
@@ -40,11 +41,6 @@ def phases_of(
         return Phases(steps, list(config.features), ())
     before = [step for step in steps if step not in after]
     return Phases(before, [name for name in config.features if paths("features", [name]) & early], after)
-
-
-def paths(part: str, names: Iterable[str]) -> set[str]:
-    """Names in a part of the configuration as their paths in it, such as ``views.user``."""
-    return {f"{part}.{name}" for name in names}
 
 
 def _with_companions(first: set[str], groups: Sequence[set[str]]) -> set[str]:

@@ -19,6 +19,7 @@ from ctr_samples.samples.features.row import (
     USER,
     SampleColumns,
     in_final_order,
+    paths,
     view_columns,
     with_place,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "contract_of",
     "feature_column",
     "in_final_order",
+    "paths",
     "view_columns",
     "with_place",
 ]

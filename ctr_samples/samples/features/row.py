@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Self
@@ -39,7 +39,7 @@ def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]
     """The columns that features, and the keys of other views, need of each view: all that is carried through the joins."""
     needed: dict[str, list[str]] = {name: [] for name in config.views}
     for name in config.features:
-        for path in _paths(spark, config, name):
+        for path in _references(spark, config, name):
             view, column = path[0], path[1] if len(path) > 1 else ""
             if view in needed and column not in VIEW_METADATA and column not in needed[view]:
                 needed[view].append(column)
@@ -54,14 +54,19 @@ def _used_together(spark: SparkSession, config: JobConfig) -> list[set[str]]:
     """Each feature with its views and histories, and the features that it crosses: :attr:`SampleColumns.together`."""
     groups = []
     for name, feature in config.features.items():
-        roots = {path[0] for path in _paths(spark, config, name)}
-        group = {f"features.{other}" for other in (name, *(feature.cross or ()))}
-        group |= {f"views.{root}" for root in roots & set(config.views)}
-        groups.append(group | {f"histories.{root}" for root in roots & set(config.histories)})
+        roots = {path[0] for path in _references(spark, config, name)}
+        views, histories = ([root for root in roots if root in part] for part in (config.views, config.histories))
+        own = paths("features", (name, *(feature.cross or ())))
+        groups.append(own | paths("views", views) | paths("histories", histories))
     return groups
 
 
-def _paths(spark: SparkSession, config: JobConfig, name: str) -> Iterator[Sequence[str]]:
+def paths(part: str, names: Iterable[str]) -> set[str]:
+    """Names in a part of the configuration as their paths in it, such as ``views.user``."""
+    return {f"{part}.{name}" for name in names}
+
+
+def _references(spark: SparkSession, config: JobConfig, name: str) -> Iterator[Sequence[str]]:
     """What the expressions of a feature name: a column, or a view with the fields of one of its columns."""
     feature = config.features[name]
     source = "from" if feature.from_ else "expr"
@@ -144,10 +149,9 @@ class SampleColumns:
         stead; ``heavy`` is the key of the impressions whose shares are measured. ``also`` are further columns over ``joined``,
         which come last.
         """
-        left = [name for name in self.features if _made(name) not in joined.columns]
-        features = [
-            (column if name in left else F.col(_made(name))).alias(name) for name, column in self.features.items()
-        ]
+        found = set(joined.columns)
+        left = {name: column for name, column in self.features.items() if _made(name) not in found}
+        features = [(left[name] if name in left else F.col(_made(name))).alias(name) for name in self.features]
         weights = [] if weight is None else [weight.alias(SAMPLE_WEIGHT)]
         more = [column.alias(name) for name, column in also.items()]
         rows = with_joined_ids(joined, [ids for ids in self.ids if ids.feature in left])

@@ -48,15 +48,11 @@ class JoinsWatch:
         self._observations = Observations(active=active)
 
     def on(self, joined: DataFrame, views: Iterable[str]) -> DataFrame:
-        """Impressions with a struct for each of these views, counted."""
+        """Impressions with a struct for each of these views, or samples without any, counted."""
         counts = {_SAMPLES: F.count(F.lit(1))}
         for name in views:
             counts |= {f"{name}.{key}": count for key, count in _counts_of(name, self._views[name]).items()}
         return self._observations.on(joined, counts)
-
-    def on_samples(self, samples: DataFrame) -> DataFrame:
-        """Samples to which no view was joined, counted."""
-        return self._observations.on(samples, {_SAMPLES: F.count(F.lit(1))})
 
     def result(self) -> JoinCounts:
         """What was counted; call it after the action."""

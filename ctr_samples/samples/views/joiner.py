@@ -26,6 +26,7 @@ from ctr_samples.samples.views.as_of import (
     join_by,
     plan_joins,
     view_type,
+    views_of,
 )
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
 from ctr_samples.samples.views.as_of.intervals import ViewSize, sizes_of_views
@@ -86,7 +87,7 @@ class ViewJoiner:
                 view = self._views[name]
                 if isinstance(view, WindowView):
                     rows = rows.withColumn(name, filled(rows, name, view.aggregates))
-        joined = {name for step in steps for name in step.views}
+        joined = views_of(steps)
         return rows.select(*impressions.columns, *[name for name in self._views if name in joined])
 
     def _join(self, name: str, columns: Sequence[str], *, watched: bool = True) -> Join:

@@ -34,6 +34,7 @@ from ctr_samples.samples.views.as_of import (
     Join,
     JoinStep,
     join_by,
+    views_of,
 )
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys
 from ctr_samples.samples.views.as_of.validity import cut
@@ -121,7 +122,7 @@ def check_canaries(
     chosen = apart(sample, {step.on for step in timed})
     if not chosen or not timed:
         return {}
-    names = [name for step in timed for name in step.views]
+    names = views_of(timed)
     wrong = {name: F.count_if(F.col(f"{name}.future")).alias(f"{name}.future") for name in names}
     right = {
         name: F.count_if(~F.coalesce(F.col(f"{name}.future"), F.lit(True))).alias(f"{name}.past") for name in names

@@ -18,7 +18,7 @@ count. One row out for each impression in, always, whatever the method::
 """
 
 from ctr_samples.samples.views.as_of.methods import join_by
-from ctr_samples.samples.views.as_of.planning import JoinLimits, JoinStep, ViewFacts, described, plan_joins
+from ctr_samples.samples.views.as_of.planning import JoinLimits, JoinStep, ViewFacts, described, plan_joins, views_of
 from ctr_samples.samples.views.as_of.ranked_rows import (
     AVAILABLE_TIME,
     CLOSED,
@@ -53,4 +53,5 @@ __all__ = [
     "join_static",
     "plan_joins",
     "view_type",
+    "views_of",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
@@ -74,6 +74,11 @@ def plan_joins(views: Sequence[ViewFacts], limits: JoinLimits = JoinLimits()) ->
     for level in range(1 + max((view.level for view in views), default=0)):
         steps += _one_level([view for view in views if view.level == level], broadcast)
     return tuple(steps)
+
+
+def views_of(steps: Iterable[JoinStep]) -> list[str]:
+    """The names of the views that some steps join, in the order in which they do."""
+    return [name for step in steps for name in step.views]
 
 
 def described(steps: Sequence[JoinStep]) -> Iterator[str]:
