@@ -99,10 +99,10 @@ def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def number_column(frame: DataFrame, text: str, where: str) -> Column:
-    """A number as double; text that is not a number becomes null."""
+    """A number as double, -0.0 as 0.0; text that is not a number becomes null."""
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, BooleanType, StringType)):
-        return column.try_cast("double")
+        return column.try_cast("double") + F.lit(0.0)
     raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a number.")
 
 
@@ -159,27 +159,47 @@ def joint_key(keys: Sequence[Column]) -> Column:
 
 
 def content_hash(rows: DataFrame) -> Column:
-    """A hash of a whole row, the last resort that makes an order total. Null and its place count too."""
+    """A hash of a whole row, the last resort that makes an order total: see :func:`hash_of_fields`."""
     return hash_of_fields(
         [F.col(quoted(field.name)) for field in rows.schema], [field.dataType for field in rows.schema]
     )
 
 
 def hash_of_fields(columns: Sequence[Column], kinds: Sequence[DataType]) -> Column:
-    """A hash of columns of any type, in order; xxhash64 alone passes over nulls."""
+    """A hash of columns of any type, in order. Whatever a sample could tell apart has another hash.
+
+    Spark's own ``xxhash64`` skips nulls at any depth, takes 0.0 and -0.0 for equal, and text that a collation takes for equal,
+    and refuses maps and variants.
+    """
     parts = [
-        part for column, kind in zip(columns, kinds, strict=True) for part in (column.isNull(), _hashable(column, kind))
+        part for column, kind in zip(columns, kinds, strict=True) for part in (column.isNull(), *_exact(column, kind))
     ]
     return F.xxhash64(*parts) if parts else F.lit(0).cast("bigint")
 
 
-def _hashable(column: Column, kind: DataType) -> Column:
-    # Spark refuses to hash maps, since equal maps may store their entries in any order.
-    if isinstance(kind, MapType):
-        return F.array_sort(F.map_entries(column))
-    if isinstance(kind, StructType | ArrayType) and "map<" in kind.simpleString():
-        return F.to_json(F.struct(column))
-    return column
+def _exact(column: Column, kind: DataType) -> list[Column]:
+    """What ``xxhash64`` has to see of a value that is not null, so that no other value of its type looks the same."""
+    match kind:
+        case FloatType() | DoubleType():
+            return [column, F.when((column == 0) & column.cast("string").startswith("-"), F.lit(True))]
+        case StringType():
+            return [column.cast("binary")]
+        case ArrayType(elementType=FloatType() | DoubleType()):
+            # Vectors are long, and this is compiled, unlike a lambda. A list with nulls contains 0, or null is the answer.
+            has_zero_or_null = F.coalesce(F.array_contains(column, F.lit(0).cast(kind.elementType)), F.lit(True))
+            return [column, F.when(has_zero_or_null, column.cast("string"))]
+        case ArrayType():
+            return [F.transform(column, lambda item: hash_of_fields([item], [kind.elementType]))]
+        case MapType():
+            # In the order of the entries, since functions such as map_keys show it.
+            entry = StructType().add("key", kind.keyType).add("value", kind.valueType)
+            return _exact(F.map_entries(column), ArrayType(entry))
+        case StructType():
+            return [hash_of_fields([column[f.name] for f in kind.fields], [f.dataType for f in kind.fields])]
+        case _ if kind.typeName() == "variant":
+            return [F.to_json(column), F.schema_of_variant(column)]
+        case _:
+            return [column]
 
 
 def _as_key(column: Column, kind: DataType, text: str, where: str) -> Column:

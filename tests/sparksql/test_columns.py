@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.errors import InputError
@@ -103,9 +103,42 @@ def test_a_value_must_be_a_number_or_text_that_may_hold_one(frame: Frame) -> Non
         number_column(rows, "list", "here")
 
 
-def test_a_content_hash_sees_where_a_null_stands(frame: Frame) -> None:
+DIFFERENT_VALUES = {
+    "double": ["null", "0.0d", "-0.0d", "1.0d", "-1.0d", "double('nan')"],
+    "float": ["null", "0f", "-0f", "float(1.0)"],
+    "string": ["null", "''", "'null'", "'0.0'", "'a'", "'A'"],
+    "string collate utf8_lcase": ["null", "'a' collate utf8_lcase", "'A' collate utf8_lcase"],
+    "array<int>": ["null", "array()", "array(1)", "array(1, null)", "array(null, 1)", "array(null)"],
+    "array<string>": ["array('b', 'a')", "array('b', null, 'a')", "array('ba')", "array('b', 'null', 'a')", "array('b,a')"],
+    "array<double>": ["array(1d, 2d)", "array(1d, null, 2d)", "array(0d)", "array(-0d)", "array(0d, -0d)", "array(-0d, 0d)"],
+    "array<array<float>>": ["array(array(0f), array())", "array(array(-0f), array())", "array(array(), array(0f))"],
+    "map<string, double>": ["map('a', 0d)", "map('a', -0d)", "map('a', null)", "map('a', 0d, 'b', 1d)", "map('b', 1d, 'a', 0d)"],
+    "struct<a: int, b: int>": ["null", "named_struct('a', null, 'b', null)", "named_struct('a', 1, 'b', null)",
+                               "named_struct('a', null, 'b', 1)"],
+    "array<struct<a: string>>": ["array(named_struct('a', null))", "array(null)", "array(named_struct('a', 'x'), null)",
+                                 "array(null, named_struct('a', 'x'))"],
+    "map<string, timestamp>": ["map('a', timestamp'2026-01-01 00:00:00.000001')", "map('a', timestamp'2026-01-01 00:00:00')"],
+    "variant": ["null", "parse_json('1')", "parse_json('\"1\"')", "parse_json('null')", "parse_json('{}')"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", DIFFERENT_VALUES)
+@pytest.mark.parametrize("around", ["{}", "array({})", "named_struct('x', {})", "map('k', array({}))"])
+def test_values_that_a_sample_can_tell_apart_have_different_hashes(spark: SparkSession, kind: str, around: str) -> None:
+    values = [around.format(f"cast({value} as {kind})") for value in DIFFERENT_VALUES[kind]]
+    rows = spark.sql(" union all ".join(f"select {value} as value" for value in values))
+    hashes = [row[0] for row in rows.select(content_hash(rows)).collect()]
+    assert len(set(hashes)) == len(values), dict(zip(values, hashes, strict=True))
+
+
+def test_a_content_hash_sees_which_column_is_null(frame: Frame) -> None:
     rows = frame("a int, b int, m map<string, int>", [(None, 1, None), (1, None, None), (1, None, {"x": 1})])
     assert len({r[0] for r in rows.select(content_hash(rows)).collect()}) == 3
+
+
+def test_a_number_has_one_zero_so_that_no_order_of_rows_decides_its_sign(frame: Frame) -> None:
+    rows = frame("value double", [(-0.0,)])
+    assert str(rows.select(number_column(rows, "value", "here")).first()[0]) == "0.0"
 
 
 def test_a_number_is_no_time_until_its_unit_is_said(frame: Frame) -> None:
