@@ -123,8 +123,8 @@ def as_expected_error(error: Exception) -> CtrSamplesError | None:
     if other:
         of_time = "timestamp" in other["expected"] and other["found"] == "INT64"
         return InputError(
-            f"{other['file']}: `{other['column']}` is {other['found']}, which does not fit {other['expected']}, the type in "
-            f"the first file of its source; {_MICROSECONDS if of_time else 'write all files with one type'}."
+            f"{other['file']}: `{other['column']}` is {other['found']}, which does not fit {other['expected']}, the type that "
+            f"its source has elsewhere; {_MICROSECONDS if of_time else 'write all files with one type'}."
         )
     for sign, kind, sentence in _OUTSIDE:
         if sign.search(text):

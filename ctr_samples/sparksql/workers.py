@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import sys
+from typing import Any
+
+import pyarrow as pa
 
 
 def freeze_imports() -> None:
@@ -16,3 +19,9 @@ def freeze_imports() -> None:
     if started is not None and started.name == "pyspark.daemon":
         gc.collect()
         gc.freeze()
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """The values of a column as Python objects, text as bytes: Spark's text need not be UTF-8."""
+    values: list[Any] = (column.cast(pa.binary()) if pa.types.is_string(column.type) else column).to_pylist()
+    return values

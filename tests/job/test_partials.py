@@ -23,6 +23,7 @@ from ctr_samples.job.run import read_inputs, run
 from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.partials import where_kept
+from ctr_samples.samples.partials.kept import definition_of, keepable
 
 DAY = date(2019, 6, 5)
 
@@ -229,6 +230,42 @@ def test_other_windows_count_from_the_same_partial_results_and_other_expressions
     assert made(spark, path)[1] == "item is counted from partial results of 4 day(s)"
     path.write_text(path.read_text().replace("distinct: {users: user}", "distinct: {users: upper(user)}"))
     assert made(spark, path)[1].endswith("this run made those of 4")
+
+
+PARQUET = """
+name: types
+timezone: UTC
+sources: {log: {format: parquet, path: "ROOT/{date}", days_before: 1, days_after: 1}}
+impressions: {source: log, time: t, user: user, article: item}
+labels: {clicked: {source: log, where: clicked, window: 1h}}
+views:
+  item: {source: log, entity: article, key: item, event_time: t, ttl: 2d,
+         daily_counts: {days: 1, counts: {many: amount > 1}}}
+features: {many: {from: item.many, dtype: float32, default: 0}}
+output: {path: ROOT/out}
+state: {path: ROOT/state}
+"""
+
+
+def test_a_partial_result_belongs_to_the_types_of_the_columns_that_it_was_made_from(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "c.yaml").write_text(PARQUET.replace("ROOT", str(tmp_path)))
+    config = load_config(tmp_path / "c.yaml").config
+
+    def definition(amount: pa.DataType, other: pa.DataType) -> str:
+        row = {"t": [datetime(2019, 6, 5, tzinfo=UTC)], "user": ["u"], "item": ["i"], "clicked": [True]}
+        row |= {"amount": pa.array([1], amount), "other": pa.array([1], other)}
+        for day in ("2019-06-04", "2019-06-05"):
+            (tmp_path / day).mkdir(exist_ok=True)
+            pq.write_table(pa.table(row), tmp_path / day / "x.parquet")
+        inputs = read_inputs(spark, config, DAY, Silent(), watched=False)
+        (item,) = keepable(inputs)
+        return definition_of(inputs, item)
+
+    before = definition(pa.int32(), pa.int32())
+    assert definition(pa.int32(), pa.int64()) == before
+    assert definition(pa.int64(), pa.int32()) != before
 
 
 @pytest.mark.slow

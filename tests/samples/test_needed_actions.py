@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from ctr_samples.samples.histories.lists import HistoryPlan
-from ctr_samples.samples.histories.needed import Seen, needed_of
+from ctr_samples.samples.histories.needed import _UNKNOWN, Seen, needed_of
 
 Action = tuple[str, str | None]
 """An item, and the request of the action on it."""
@@ -84,6 +84,16 @@ def test_each_key_is_judged_alone_wherever_batches_end(rows_of_a_batch: int) -> 
         ("u2", "i1", "r1"),
         ("u2", "i1", "r2"),
     ]
+
+
+def test_text_that_is_no_utf8_is_judged_by_its_bytes() -> None:
+    text = [
+        pa.array(values, pa.binary()).view(pa.string())
+        for values in ([b"\xff"] * 3, [b"\xfe", b"\xfd", b"\xfe"], [None] * 3)
+    ]
+    rows = pa.RecordBatch.from_arrays([*text, pa.array([False] * 3)], ["_key", "item", "request", _UNKNOWN])
+    (found,) = needed_of([rows], HistoryPlan("clicks", last=2))
+    assert found.column("item").view(pa.binary()).to_pylist() == [b"\xfe", b"\xfd"]
 
 
 def test_the_own_request_is_no_matter_where_impressions_have_none() -> None:

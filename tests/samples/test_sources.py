@@ -12,6 +12,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 from pydantic import TypeAdapter, ValidationError
@@ -285,14 +287,24 @@ def test_key_value_directories_are_columns_over_several_days(spark: SparkSession
     assert found.snapshot["files"] == 4
 
 
-def test_the_first_day_types_key_value_directories_for_all(spark: SparkSession, tmp_path: Path) -> None:
-    lines(tmp_path / "dt=2019-06-04/host=1/x.json", '{"a": 1}')
-    lines(tmp_path / "dt=2019-06-05/host=two/x.json", '{"a": 2}')
-    with pytest.raises(InputError, match="^sources.log: cannot read .* as json: "):
-        read_source(spark, "log", json_source(tmp_path, days_before=1), DAY).frame.collect()
-    typed = json_source(tmp_path, days_before=1, schema="a INT, host STRING")
-    rows = read_source(spark, "log", typed, DAY).frame.collect()
-    assert sorted((r.a, r.host) for r in rows) == [(1, "1"), (2, "two")]
+@pytest.mark.parametrize("first", ["1", "two", "2019-06-05"])
+def test_values_of_directories_are_text_whatever_the_first_day_has(
+    spark: SparkSession, tmp_path: Path, first: str
+) -> None:
+    session = run_session(spark, "UTC")
+    for day, value in (("2019-06-04", first), ("2019-06-05", "00")):
+        lines(tmp_path / f"json/dt={day}/shard={value}/x.json", '{"a": 1}')
+        pq.write_table(pa.table({"a": [1]}), directory(tmp_path / f"parquet/dt={day}/shard={value}") / "x.parquet")
+    for kind in ("json", "parquet"):
+        source = json_source(tmp_path / kind, format=kind, days_before=1, schema="a INT")
+        rows = read_source(session, "log", source, DAY).frame.collect()
+        assert sorted((row.a, row.shard) for row in rows) == sorted([(1, first), (1, "00")])
+
+
+def test_a_schema_of_lines_types_the_values_of_directories(spark: SparkSession, tmp_path: Path) -> None:
+    lines(tmp_path / "dt=2019-06-05/hour=07/x.json", '{"a": 1}')
+    rows = read_source(run_session(spark, "UTC"), "log", json_source(tmp_path, schema="a INT, hour INT"), DAY).frame
+    assert [(row.a, row.hour) for row in rows.collect()] == [(1, 7)]
 
 
 @pytest.mark.parametrize(
@@ -332,16 +344,86 @@ def test_an_undated_directory_keeps_its_key_value_columns(spark: SparkSession, t
     assert sorted((r.a, r.country) for r in found.frame.collect()) == [(1, "CA"), (1, "NL")]
 
 
-def test_a_column_that_later_days_add_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
-    for parts in ("", "/hour=1"):
-        spark.sql("select 1 a").write.parquet(f"{tmp_path}/log{parts.strip('/')}/dt=2019-06-04{parts}")
-        spark.sql("select 2 a, 3 b").write.parquet(f"{tmp_path}/log{parts.strip('/')}/dt=2019-06-05{parts}")
-        source = ColumnarSource.model_validate(
-            {"format": "parquet", "path": f"{tmp_path}/log{parts.strip('/')}/dt={{date}}", "days_before": 1}
-        )
-        found = read_source(spark, "log", source, DAY)
-        assert sorted(r.a for r in found.frame.collect()) == [1, 2]
-        assert "b" not in found.frame.columns
+@pytest.mark.parametrize("below", ["", "/hour=1"])
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_a_column_that_only_some_days_have_is_null_in_the_others(
+    spark: SparkSession, tmp_path: Path, kind: str, below: str
+) -> None:
+    spark.sql("select 1 a, 4 gone").write.format(kind).save(f"{tmp_path}/dt=2019-06-04{below}")
+    spark.sql("select 2 a, 3 new").write.format(kind).save(f"{tmp_path}/dt=2019-06-05{below}")
+    found = read_source(spark, "log", json_source(tmp_path, format=kind, days_before=1), DAY)
+    assert found.by_day is not None
+    for frame in (found.frame, found.by_day.only([DAY]).frame.union(found.by_day.only([date(2019, 6, 4)]).frame)):
+        assert sorted((row.a, row.gone, row.new) for row in frame.select("a", "gone", "new").collect()) == [
+            (1, 4, None),
+            (2, None, 3),
+        ]
+
+
+NOON = datetime(2019, 6, 5, 12)
+MIXED = [
+    ("local times beside instants", pa.array([NOON], pa.timestamp("us", "UTC")), pa.array([NOON], pa.timestamp("us")),
+     "`T` is timestamp in {0}, but timestamp_ntz in {1}; expected one type in all files that a run reads"),
+    ("integers beside floats", pa.array([1], pa.int64()), pa.array([1.5], pa.float64()),
+     "`T` is bigint in {0}, but double in {1}"),
+    ("text beside numbers", pa.array(["1"]), pa.array([1], pa.int32()), "`T` is string in {0}, but int in {1}"),
+    ("lists of local times", pa.array([[NOON]], pa.list_(pa.timestamp("us", "UTC"))),
+     pa.array([[NOON]], pa.list_(pa.timestamp("us"))), "`T` is array<timestamp> in {0}, but array<timestamp_ntz> in {1}"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "second", "problem"), [case[1:] for case in MIXED], ids=[case[0] for case in MIXED])
+@pytest.mark.parametrize("days", [("2019-06-04", "2019-06-05"), ("2019-06-05", "2019-06-05")])
+@pytest.mark.parametrize("turned", [False, True])
+def test_files_that_disagree_on_a_type_are_both_named(
+    spark: SparkSession,
+    tmp_path: Path,
+    first: pa.Array,
+    second: pa.Array,
+    problem: str,
+    days: tuple[str, str],
+    turned: bool,
+) -> None:
+    names = ("b.parquet", "c.parquet") if days[0] == days[1] else ("b.parquet", "b.parquet")
+    paths = [directory(tmp_path / f"dt={day}") / name for day, name in zip(days, names, strict=True)]
+    if turned:
+        paths.reverse()
+    pq.write_table(pa.table({"T": first}), paths[0])
+    pq.write_table(pa.table({"T": second}), paths[1])
+    pq.write_table(pa.table({"other": [1]}), directory(tmp_path / "dt=2019-06-05") / "a.parquet")
+    source = json_source(tmp_path, format="parquet", days_before=1)
+    with pytest.raises(InputError) as caught:
+        read_source(spark, "log", source, DAY)
+    names = [f"file:{path}" for path in paths]
+    texts = (problem.format(*names), _turned(problem, names))
+    assert any(text in str(caught.value) for text in texts), str(caught.value)
+
+
+def _turned(problem: str, names: list[str]) -> str:
+    """The problem with the other file first."""
+    first, second = re.fullmatch(r"`T` is (.*) in \{0\}, but (.*) in \{1\}(?:.*)", problem).groups()  # type: ignore[union-attr]
+    return f"`T` is {second} in {names[1]}, but {first} in {names[0]}"
+
+
+def test_files_whose_numbers_are_wider_on_some_days_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    narrow = {
+        "a": pa.array([1], pa.int32()),
+        "b": pa.array([0.5], pa.float32()),
+        "c": pa.array([[1]], pa.list_(pa.int8())),
+    }
+    wide = {"a": pa.array([2**40]), "b": pa.array([0.1]), "c": pa.array([[2**40]])}
+    for day, columns in (("2019-06-04", narrow), ("2019-06-05", wide)):
+        for name in ("x", "y"):
+            pq.write_table(pa.table(columns), directory(tmp_path / f"dt={day}") / f"{name}.parquet")
+    pq.write_table(pa.table(wide), tmp_path / "dt=2019-06-04/z.parquet")
+    found = read_source(spark, "log", json_source(tmp_path, format="parquet", days_before=1), DAY)
+    rows = sorted((row.a, row.b, row.c) for row in found.frame.collect())
+    assert rows == [(1, 0.5, [1])] * 2 + [(2**40, 0.1, [2**40])] * 3
+
+
+def directory(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
 
 
 @pytest.mark.parametrize("path", ["{date}.parquet", "dt={date}", "{date}"])

@@ -258,6 +258,20 @@ def test_pieces_are_cut_where_the_answer_changes() -> None:
     ]
 
 
+def test_keys_that_are_no_utf8_are_told_apart_by_their_bytes(frame: Frame) -> None:
+    known = [(key, Row(at, f"{at}", to=20)) for key in ("a", "b") for at in (0, 10)]
+    rows = features(frame, known).withColumn(
+        "key", F.when(F.col("key") == "a", F.lit(b"\xfe")).otherwise(F.lit(b"\xff"))
+    )
+    pieces = cut(rows.withColumn("key", F.col("key").cast("string")), HOW)
+    assert sorted(
+        (bytes(r.key), r.minute)
+        for r in pieces.select(
+            F.col("key").cast("binary").alias("key"), F.minute("event_time").alias("minute")
+        ).collect()
+    ) == [(b"\xfe", 0), (b"\xfe", 10), (b"\xff", 0), (b"\xff", 10)]
+
+
 def test_many_pieces_go_through_in_batches(spark: SparkSession, frame: Frame) -> None:
     base = features(frame, [("a", Row(0, "base"))])
     offers = spark.range(30_000).select(

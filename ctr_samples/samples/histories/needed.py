@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from ctr_samples.samples.histories.join import moment
 from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, HistoryPlan
 from ctr_samples.sparksql.columns import content_hash
+from ctr_samples.sparksql.workers import python_values
 
 _UNKNOWN = "not known when the day ends"
 
@@ -35,7 +36,7 @@ def needed_of(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator[
     """The needed ones of sorted actions. What is remembered of a key does not grow with its actions."""
     key, seen = None, Seen(plan.last)
     for batch in batches:
-        columns = [batch.column(name).to_pylist() for name in (KEY, ITEM, REQUEST, _UNKNOWN)]
+        columns = [python_values(batch.column(name)) for name in (KEY, ITEM, REQUEST, _UNKNOWN)]
         needed = []
         for own, item, request, unknown in zip(*columns, strict=True):
             if own != key:

@@ -32,6 +32,7 @@ from ctr_samples.periods import Hour, Period, Whole, calendar_day, hours_of, loc
 from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.samples.inputs.databases import open_database_table, place_of, without_secrets
 from ctr_samples.samples.inputs.day_columns import rows_of_days
+from ctr_samples.samples.inputs.file_columns import columns_of_files
 from ctr_samples.samples.inputs.json_lines import objects_of
 from ctr_samples.samples.inputs.lake_tables import TableVersion, current_version, rows_of_version
 from ctr_samples.samples.inputs.listing import InputFile, Listing, days_there, find_files
@@ -138,12 +139,18 @@ def read_source(
     if not listings:
         return _absent(spark, name, source, source.path, missing)
     days = () if isinstance(run_date, Whole) else days_needed(source, run_date, _zone(spark), forward)
-    by_day = _by_day(spark, name, source, listings, days)
-    return replace(_read_files(spark, name, source, listings), missing_days=missing, by_day=by_day)
+    schema = _file_schema(spark, name, source, listings)
+    by_day = _by_day(spark, name, source, listings, days, schema)
+    return replace(_read_files(spark, name, source, listings, schema), missing_days=missing, by_day=by_day)
 
 
 def _by_day(
-    spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing], days: Sequence[date]
+    spark: SparkSession,
+    name: str,
+    source: FileSource,
+    listings: Mapping[str, Listing],
+    days: Sequence[date],
+    schema: StructType | None,
 ) -> FilesByDay | None:
     """The files of each day; None where a path holds more or less than a day."""
     if not (days and source.is_dated) or source.is_hourly:
@@ -152,7 +159,7 @@ def _by_day(
 
     def only(days: Collection[date]) -> SourceFrame:
         some = {paths[day]: listings[paths[day]] for day in days}
-        return _read_files(spark, name, source, some, first=next(iter(listings)))
+        return _read_files(spark, name, source, some, schema)
 
     def files_now(day: date) -> Sequence[InputFile]:
         return find_files(spark, f"sources.{name}", [paths[day]]).get(paths[day], Listing()).files
@@ -300,13 +307,25 @@ def _paths(
     return {period: source.path_of(period) for period in needed}
 
 
-def _read_files(
-    spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing], first: str | None = None
-) -> SourceFrame:
-    """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not.
+def _file_schema(
+    spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing]
+) -> StructType | None:
+    """The columns of files that know their own, and of their ``key=value`` directories; None for text.
 
-    Columns and types are those of the first path: of ``first``, where only some paths of a source are read.
+    They are of all files of the source, so that a day is read alike whatever other days are read with it.
     """
+    if not isinstance(source, ColumnarSource):
+        return None
+    with input_errors(f"sources.{name}: cannot read {next(iter(listings))} as {source.format}"):
+        schema = columns_of_files(spark.read.format(source.format), f"sources.{name}", listings)
+    keys = [key for key in _common_keys(name, source, listings) if key.lower() not in _lower(schema.fieldNames())]
+    return StructType([*schema, *[StructField(key, StringType()) for key in keys]])
+
+
+def _read_files(
+    spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing], file_schema: StructType | None
+) -> SourceFrame:
+    """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not."""
     paths = list(listings)
     keys = _common_keys(name, source, listings)
     read = partial(
@@ -317,8 +336,8 @@ def _read_files(
         reader = _reader(spark, name, source, keys, columns)
         if not keys:
             reader = reader.option("recursiveFileLookup", True)
-        if keys or (first is not None and isinstance(source, ColumnarSource)):
-            reader = reader.schema(reader.load(first or paths[0]).schema)
+        if file_schema is not None:
+            reader = reader.schema(file_schema)
         # Of ``key=value`` directories Spark takes one root at a time.
         roots = [[path] for path in paths] if keys else [paths]
         rows = reduce(DataFrame.unionByName, [_loaded(reader, some, source) for some in roots])

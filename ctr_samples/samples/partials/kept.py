@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any, Protocol, Self
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from ctr_samples import __version__
 from ctr_samples.config import DailyCountView, EventView, JobConfig, TextSource, WindowView
@@ -334,7 +336,19 @@ def definition_of(inputs: Inputs, what: Keepable) -> str:
     )
     schema, times = what.cut(inputs.plain(what.source)).schema.json(), _times(config, what.source)
     parts: list[Any] = [reading, what.definition(), config.timezone, times, schema, __version__]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    types = _types_named(inputs.sources[what.source].frame.schema, json.dumps(parts, ensure_ascii=False))
+    return hashlib.sha256(json.dumps([*parts, types], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _types_named(schema: StructType, text: str) -> dict[str, str]:
+    """The types of the columns whose names occur in a text: of all that its expressions read, and perhaps of others."""
+    words = set(re.findall(r"\w+", text.lower()))
+    plain = {field.name.lower(): field for field in schema}
+    return {
+        name: field.dataType.simpleString()
+        for name, field in plain.items()
+        if (name in words if re.fullmatch(r"\w+", name) else name in text.lower())
+    }
 
 
 def _times(config: JobConfig, source: str) -> Mapping[str, str]:

@@ -32,6 +32,7 @@ from ctr_samples.samples.views.as_of.ranked_rows import (
     effective_until,
     rank_of,
 )
+from ctr_samples.sparksql.workers import python_values
 
 OVERLAPS = "overlaps"
 """Column of rows with their times of sight: whether an earlier one of the same key was visible when a row became so."""
@@ -87,7 +88,7 @@ def _pieces_of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 def _rows_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Any, int, int, int, pa.Array]]:
     for batch in batches:
-        numbers = [batch.column(name).to_pylist() for name in (KEY, _FROM, _TO, _NUMBER)]
+        numbers = [python_values(batch.column(name)) for name in (KEY, _FROM, _TO, _NUMBER)]
         kept = batch.column(_ROW)
         for i, (key, start, end, number) in enumerate(zip(*numbers, strict=True)):
             yield key, start, end, number, kept.slice(i, 1)

@@ -1,0 +1,101 @@
+"""The columns of Parquet and ORC files: those of all files that a run may read, each with one type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrameReader
+from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructField, StructType
+
+from ctr_samples.errors import InputError
+from ctr_samples.samples.inputs.listing import Listing
+from ctr_samples.sparksql.columns import INTEGERS
+from ctr_samples.sparksql.failures import SPARK_FAILURES
+
+_WIDER: tuple[tuple[type[DataType], ...], ...] = (INTEGERS, (FloatType, DoubleType))
+"""Types that Spark reads as any later one of their row, without loss."""
+
+
+def columns_of_files(reader: DataFrameReader, where: str, listings: Mapping[str, Listing]) -> StructType:
+    """The columns of all files: of integers, and of floats, the widest type; a column that a file lacks is null there.
+
+    Spark would take columns and types from any one file, and read a local time in another file as UTC. Runs a Spark job that
+    reads the footer of each file. InputError names two files in which a column has different types.
+    """
+    files = {path: [file.path for file in listing.files] for path, listing in listings.items()}
+    return _Merging(reader, where, files).of(list(files)).schema
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The columns of some files or directories."""
+
+    paths: Sequence[str]
+    schema: StructType
+
+
+@dataclass(frozen=True, slots=True)
+class _Merging:
+    reader: DataFrameReader
+    where: str
+    files: Mapping[str, Sequence[str]]
+    """The files below each path."""
+
+    def of(self, paths: Sequence[str]) -> _Part:
+        """Spark merges equal types only. Where it refuses, the two halves are merged apart, and then compared."""
+        try:
+            return _Part(paths, self._schema(paths))
+        except SPARK_FAILURES as error:
+            if "CANNOT_MERGE_SCHEMAS" not in str(error):
+                raise
+        if len(paths) == 1:
+            paths = self.files[paths[0]]
+        half = len(paths) // 2
+        left, right = self.of(paths[:half]), self.of(paths[half:])
+        return _Part(paths, self._together(left, right))
+
+    def _schema(self, paths: Sequence[str]) -> StructType:
+        merging = self.reader.option("recursiveFileLookup", True).option("mergeSchema", True)
+        return merging.load(list(paths)).schema
+
+    def _together(self, left: _Part, right: _Part) -> StructType:
+        columns = {field.name.lower(): field for field in left.schema}
+        for field in right.schema:
+            name = field.name.lower()
+            kind = wider(columns[name].dataType, field.dataType) if name in columns else field.dataType
+            if kind is None:
+                one, other = columns[name].dataType.simpleString(), field.dataType.simpleString()
+                raise InputError(
+                    f"{self.where}: `{field.name}` is {one} in {self._file_with(name, left)}, but {other} in "
+                    f"{self._file_with(name, right)}; expected one type in all files that a run reads. Write the files of one "
+                    "kind again with the type of the others."
+                )
+            columns[name] = StructField(columns.get(name, field).name, kind)
+        return StructType(list(columns.values()))
+
+    def _file_with(self, name: str, part: _Part) -> str:
+        files = [file for path in part.paths for file in self.files.get(path, [path])]
+        return next(file for file in files if name in map(str.lower, self._schema([file]).fieldNames()))
+
+
+def wider(one: DataType, other: DataType) -> DataType | None:
+    """The type as which values of both are read; None if there is none."""
+    match one, other:
+        case _ if one == other:
+            return one
+        case (StructType(), StructType()):
+            own = {field.name: field.dataType for field in one}
+            both = {field.name: wider(own.get(field.name, field.dataType), field.dataType) for field in other}
+            every = {**own, **both}
+            return None if None in both.values() else StructType([StructField(n, k) for n, k in every.items() if k])
+        case (ArrayType(), ArrayType()):
+            item = wider(one.elementType, other.elementType)
+            return item and ArrayType(item)
+        case (MapType(), MapType()):
+            key, value = wider(one.keyType, other.keyType), wider(one.valueType, other.valueType)
+            return MapType(key, value) if key and value else None
+    for kinds in _WIDER:
+        if isinstance(one, kinds) and isinstance(other, kinds):
+            return max(one, other, key=lambda kind: kinds.index(type(kind)))
+    return None
