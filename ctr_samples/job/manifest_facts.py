@@ -10,6 +10,7 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.descriptions import contract_json, schema_pbtxt
 from ctr_samples.job.flips import flips_since
 from ctr_samples.quality.pseudonyms import pseudonyms_of
+from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import counts_of_view
 from ctr_samples.shards import Manifest, Shard, Storage
@@ -17,9 +18,9 @@ from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES
 from ctr_samples.vocabulary import FittedState
 
 
-def view_facts(watches: Watches, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:
+def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:
     """For each view how many samples found a row, how old those were, and what the view's rows were like."""
-    clocks, joined, ends = watches.clocks.result(), watches.joins.result(), watches.ends.result()
+    clocks, joined, ends = inputs.clocks(), inputs.watches.joins.result(), inputs.watches.ends.result()
     return {
         name: {
             "matched": view.matched,

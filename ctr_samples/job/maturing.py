@@ -21,7 +21,7 @@ from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.inputs.sources import SourceFrame, fingerprint_of
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.watches.times import (
-    ClockCounts,
+    ClocksByDay,
     Use,
     by_clock,
     check_clocks,
@@ -33,6 +33,7 @@ from ctr_samples.samples.watches.times import (
 )
 from ctr_samples.shards import Manifest, Storage, check_shards
 from ctr_samples.sparksql.columns import with_parsed_times
+from ctr_samples.sparksql.tallies import counted
 
 OF_FEATURES = "features are "
 """Begins the line of a manifest's plan that says whether the run took the features of the generation before, or why not."""
@@ -46,7 +47,7 @@ class EarlierRun:
 
     manifest: Manifest
     storage: Storage
-    clocks: Mapping[str, ClockCounts]
+    clocks: ClocksByDay
 
     @property
     def features(self) -> EarlierFeatures:
@@ -127,7 +128,7 @@ def _days_added(source: SourceFrame, recorded: Mapping[str, Any]) -> Collection[
     return [day for day in files if str(day) in missing] if fingerprint_of(then) == recorded["fingerprint"] else None
 
 
-def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> dict[str, ClockCounts]:
+def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> ClocksByDay:
     """The counts of the clocks over days of a source. UnusableFeatures if an impression of the run could see a row of them."""
     config, day = inputs.config, inputs.day
     rows = with_parsed_times(inputs.plain(name, days), texts_of_times(config, name))
@@ -138,4 +139,5 @@ def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> dict[str, C
     for key in seen:
         if found[key]:
             raise UnusableFeatures(f"{found[key]:,} row(s) that came to the source {name} since then matter to `{key}`")
-    return by_clock({key: found[key] or 0 for key in counts if key not in seen})
+    tallies = {key: counted(bytes(value)) for key, value in found.items() if isinstance(value, bytearray)}
+    return by_clock({key: value or 0 for key, value in found.items() if key not in tallies}, tallies)

@@ -23,15 +23,20 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: Period) -> A
     doubled.
     """
     config, watches = inputs.config, inputs.watches
-    for name, source in config.sources.items():
-        if isinstance(source, TextSource):
-            check_lines(name, watches.lines[name].result(), source, inputs.sources[name])
-    check_clocks(config, watches.clocks.result())
+    check_sources(inputs)
     check_impressions(config, watches.impressions.result(), run_date)
     watches.labels.check()
     accounting = account(watches, receipts)
     accounting.check()
     return accounting
+
+
+def check_sources(inputs: Inputs) -> None:
+    """Refuse a source of which a day's log has too many malformed lines, or rows without a usable time; as counted by now."""
+    for name, source in inputs.config.sources.items():
+        if isinstance(source, TextSource):
+            check_lines(name, inputs.lines(name), source, inputs.sources[name])
+    check_clocks(inputs.config, inputs.clocks())
 
 
 def account(watches: Watches, receipts: Sequence[Receipt]) -> Accounting:

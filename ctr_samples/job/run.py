@@ -25,7 +25,7 @@ from ctr_samples.job.gate import check_accepted, judge, wanted_of
 from ctr_samples.job.looking_back import NOW, LookBack
 from ctr_samples.job.manifest_facts import descriptions, label_facts, view_facts
 from ctr_samples.job.maturing import OF_FEATURES, EarlierRun, earlier_run
-from ctr_samples.job.refusals import balanced
+from ctr_samples.job.refusals import balanced, check_sources
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, check_period
 from ctr_samples.quality.measure.collecting import Wanted
@@ -141,6 +141,8 @@ def _run(
     )
     prepared = replace(prepared, inputs=partials.applied(prepared.inputs))
 
+    check_sources(prepared.inputs)  # as far as partial results know; the rest is counted while it is read
+
     reporter.stage("planning the joins")
     builder = SampleBuilder(prepared.inputs, prepared.state)
     plan = builder.build_on(earlier.features) if earlier else builder.build()
@@ -249,7 +251,7 @@ class Prepared:
             inputs=self.inputs.facts(),
             shards=shards,
             accounting=accounting.to_dict(),
-            views=view_facts(watches, canaries),
+            views=view_facts(self.inputs, canaries),
             labels=label_facts(config, watches, output.current, run.storage, shards, self.contract),
             label_mature=self.label_mature,
             versions=versions(),

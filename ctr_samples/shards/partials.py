@@ -28,7 +28,7 @@ from ctr_samples.shards.sealed import Form, read_sealed, sealed
 from ctr_samples.shards.storage import NameTaken, Storage, StoredFile
 from ctr_samples.typed import Count
 
-PARTIAL_FORMAT = 1
+PARTIAL_FORMAT = 2
 _THREADS = 8
 _FORM = Form(PARTIAL_FORMAT, "a partial result", "it is made anew")
 _DAY = r"([^/]+)/([0-9a-f]{16})/dt=([0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -59,7 +59,8 @@ class PartialFile:
 class Partial:
     """What a view or a history needs of a day.
 
-    ``times`` are the first and last moment of the rows in its log, by use, in microseconds.
+    ``times`` are the first and last moment of the rows in its log, by use, in microseconds. ``counts`` are those of its lines
+    and of its times, by which a run that reads the partial judges the log as one that reads the log.
     """
 
     view: str
@@ -71,6 +72,7 @@ class Partial:
     release: str
     files: tuple[PartialFile, ...]
     times: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    counts: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     format: int = PARTIAL_FORMAT
     checksum: str = field(default="", compare=False)
 

@@ -8,6 +8,7 @@ expression_sizes.py   how large an expression, and what it makes, may be
 moments.py            refuses expressions that depend on when the job runs
 columns.py            keys, times, conditions, numbers and hashes from expressions
 observations.py       counts that Spark takes while rows pass
+tallies.py            exact histograms of small numbers, by one aggregate
 written.py            what the tasks of an action have written so far
 workers.py            the Python processes that Spark starts
 releases.py           what differs between the releases of Spark

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation
 
 from ctr_samples.sparksql.releases import observed
+from ctr_samples.sparksql.tallies import counted
 
 _NUMBERS = count()
 
@@ -42,9 +43,20 @@ class Observations:
         counts: dict[str, int] = {}
         for observation in self._observations:
             for key, value in observed(observation).items():
-                if not isinstance(value, list):
+                if not isinstance(value, list | bytes | bytearray):
                     counts[key] = max(counts.get(key, 0), int(value or 0))
         return counts
+
+    def tallies(self) -> dict[str, dict[int, int]]:
+        """What was counted by a :func:`tally`; call it after the action. Of a number at several places, the greatest count."""
+        tallies: dict[str, dict[int, int]] = {}
+        for observation in self._observations:
+            for key, value in observed(observation).items():
+                if isinstance(value, bytes | bytearray):
+                    tally = tallies.setdefault(key, {})
+                    for number, count in counted(bytes(value)).items():
+                        tally[number] = max(tally.get(number, 0), count)
+        return tallies
 
     def lists(self) -> dict[str, list[Any]]:
         """What was gathered by aggregates that give arrays; call it after the action."""

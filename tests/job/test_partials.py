@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -282,16 +283,85 @@ def test_a_night_reads_of_the_log_only_its_own_day_and_its_neighbours(
     assert made(spark, path)[0] == before
 
 
-def test_bad_lines_of_a_day_that_is_counted_are_refused(spark: SparkSession, tmp_path: Path) -> None:
-    for n in range(-3, 1):
+def outcome(spark: SparkSession, path: Path, limit: str = "1") -> dict[str, Any] | str:
+    """What the manifest of a night counts, or the sentence that refuses it."""
+    path.write_text(re.sub(r"max_rate: [\d.]+", f"max_rate: {limit}", path.read_text()))
+    try:
+        manifest = run(spark, load_config(path), DAY, force=True, accept=CHECKS).manifest
+    except InputError as error:
+        return str(error)
+    return {key: getattr(manifest, key) for key in ("accounting", "inputs", "labels", "views", "label_mature")}
+
+
+def missing_times(root: Path, day: date) -> None:
+    """A log of a day of which one impression has a time."""
+    row = {"t": None, "kind": "shown", "user": "u1", "item": "i1", "request": None, "paid": 0.1}
+    text = "".join(f"{json.dumps({**row, 't': at})}\n" for at in (f"{day} 12:00:00", *[None] * 88))
+    (root / f"log/{day}.json").write_text(text)
+
+
+def torn_lines(root: Path, day: date) -> None:
+    """Thirty malformed lines at the end of a day's log of sixty."""
+    with (root / f"log/{day}.json").open("a") as log:
+        log.write("{\n" * 30)
+
+
+def nothing(root: Path, day: date) -> None:
+    """The log as it is."""
+
+
+@pytest.mark.parametrize("broken", [nothing, pytest.param(missing_times, marks=pytest.mark.slow), torn_lines])
+@pytest.mark.parametrize("age", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_a_night_counts_and_refuses_the_same_with_and_without_partial_results(
+    spark: SparkSession, tmp_path: Path, broken: Callable[[Path, date], None], age: int
+) -> None:
+    for n in range(-3, 2):
         write_log(tmp_path, DAY + timedelta(days=n), "UTC")
-    path = write_config(tmp_path, "kept", views=["item"])
-    path.write_text(path.read_text().replace("max_rate: 1", "max_rate: 0.5"))
-    with (tmp_path / f"log/{DAY - timedelta(days=2)}.json").open("w") as log:
-        log.write("{\n" * 100)
-    with pytest.raises(InputError, match="sources.log: 100 of 100 lines"):
-        run(spark, load_config(path), DAY)
-    assert not list((tmp_path / "state").rglob(f"dt={DAY - timedelta(days=2)}/*.json"))
+    broken(tmp_path, DAY - timedelta(days=age))
+    plain, kept = (write_config(tmp_path, out, views=["item", "daily"], before=31) for out in ("plain", "kept"))
+    counted = outcome(spark, plain)
+    assert outcome(spark, kept) == outcome(spark, kept) == counted
+    assert isinstance(counted, dict)
+    assert counted["inputs"]["log"]["lines"] == {torn_lines: 330, nothing: 300, missing_times: 329}[broken]
+    refused = outcome(spark, plain, limit="0.33")  # is less than what the logs have, but not as a whole
+    assert outcome(spark, kept, limit="0.33") == refused
+    assert isinstance(refused, dict) == (broken is nothing)
+    if broken is torn_lines:
+        day = DAY - timedelta(days=age)
+        assert str(refused).startswith(
+            f"sources.log: 30 of 90 lines in the log of {day} are malformed (33.33%), more than"
+        )
+        broken_log = tmp_path / f"log/{day}.json"
+        broken_log.write_text(broken_log.read_text().replace("{\n", ""))
+        assert outcome(spark, kept, limit="0.33") == outcome(spark, plain, limit="0.33") != refused
+
+
+@pytest.mark.slow
+def test_a_night_of_a_columnar_log_counts_the_same_with_and_without_partial_results(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for n in range(-3, 2):
+        write_log(tmp_path, DAY + timedelta(days=n), "UTC", form="parquet", years_off=0.05)
+    paths = [write_config(tmp_path, out, views=["item", "daily"], before=31) for out in ("plain", "kept")]
+    for path in paths:
+        text = path.read_text().replace("format: json", "format: parquet").replace("{date}.json", "{date}.parquet")
+        path.write_text("\n".join(line for line in text.splitlines() if "schema:" not in line))
+    plain, kept = (outcome(spark, path) for path in paths)
+    assert outcome(spark, paths[1]) == kept == plain
+
+
+def test_an_impression_without_a_time_belongs_to_the_day_of_its_log(spark: SparkSession, tmp_path: Path) -> None:
+    for n in range(-3, 2):
+        write_log(tmp_path, DAY + timedelta(days=n), "UTC")
+    missing_times(tmp_path, DAY - timedelta(days=2))
+    few, many = (
+        outcome(spark, write_config(tmp_path, "plain", views=["item"], windows=["1h"], before=n)) for n in (1, 3)
+    )
+    assert isinstance(few, dict)
+    assert isinstance(many, dict)
+    assert few["accounting"] == many["accounting"]
+    assert few["labels"] == many["labels"]
+    assert 0 < few["accounting"]["no_time"] < 10
 
 
 def test_a_run_and_its_explanation_say_where_counts_come_from(

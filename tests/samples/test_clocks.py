@@ -20,6 +20,7 @@ from ctr_samples.samples.inputs.sources import MALFORMED
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.times import (
     ClockCounts,
+    ClocksByDay,
     ClocksWatch,
     Use,
     check_clocks,
@@ -119,9 +120,7 @@ def test_a_run_with_a_wrong_unit_is_refused_with_the_right_function(spark: Spark
         assert not list(inputs.glob("out/**/manifests/*"))
 
 
-def counted(
-    root: Path, frame: DataFrame, use: Any, source: str, **texts: str
-) -> tuple[LoadedConfig, dict[str, ClockCounts]]:
+def counted(root: Path, frame: DataFrame, use: Any, source: str, **texts: str) -> tuple[LoadedConfig, ClocksByDay]:
     """The counts of the clocks of one source, as a run would take them."""
     config = loaded(root, **texts)
     watch = ClocksWatch()
@@ -158,7 +157,7 @@ def test_the_right_function_is_found_by_magnitude(spark: SparkSession, inputs: P
 def test_actions_and_both_clocks_of_a_view_are_looked_at_too(frame: Frame, tmp_path: Path) -> None:
     log = frame("kind string, t bigint, who string, what int", [("c", MILLIS, "a", 1), ("s", 5, "a", 1)])
     _, counts = counted(tmp_path, log, "labels", "log")
-    assert counts == {"labels.clicked.time": ClockCounts(rows=1)}
+    assert counts == {"labels.clicked.time": {None: ClockCounts(rows=1)}}
     config, counts = counted(tmp_path, log, "labels", "log", TIME="timestamp_micros(t)")
     with pytest.raises(
         InputError, match="labels.clicked.time: 1 of 1 times lie in 1970; did you mean timestamp_millis"
@@ -232,7 +231,7 @@ def test_malformed_lines_and_keys_of_two_are_looked_at_as_they_are_used(frame: F
     table = frame(f"who string, what int, at timestamp, {MALFORMED} string", rows)
     watch = ClocksWatch()
     watch.on(table, clocks_of(config, DAY, "table", "views", table)).collect()
-    counts = watch.result()["views.profile.event_time"]
+    counts = watch.result()["views.profile.event_time"][None]
     assert (counts.rows, counts.unusable) == (2, 2), (
         "the malformed line is no row, and one without an article has no key"
     )

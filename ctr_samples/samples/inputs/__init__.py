@@ -3,6 +3,7 @@
 sources.py                    a source over the days that are needed, as a lazy DataFrame
 listing.py                    which files are there
 file_columns.py               the columns of Parquet and ORC files
+log_days.py                   the day of the log that a row lies in
 csv_lines.py, json_lines.py   lines of text as columns
 databases.py                  tables of databases, by JDBC
 lake_tables.py                Iceberg and Delta tables, and the versions in which they are read

@@ -35,6 +35,7 @@ class Listing:
     files: list[InputFile] = field(default_factory=list)
     layouts: set[tuple[str, ...]] = field(default_factory=set)
     """The names of the ``key=value`` directories between root and file: ``hour=01/host1/x.json`` -> ``("hour",)``."""
+    roots: set[str] = field(default_factory=set)
 
 
 def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, Listing]:
@@ -49,6 +50,7 @@ def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[st
         root = _root_of(where, file.path, roots)
         listing = listings[roots[root]]
         listing.files.append(file)
+        listing.roots.add(root)
         listing.layouts.add(_keys(file.path[len(root) :].strip("/").split("/")[:-1]))
     return listings
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame
@@ -28,6 +29,7 @@ from ctr_samples.config import CsvSource, TextSource
 from ctr_samples.config.problems import end_sentence
 from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.csv_lines import csv_options, delimiter_hint
+from ctr_samples.samples.inputs.log_days import by_day, in_log_of, kinds_by_day
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame
 from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.observations import Observations
@@ -40,7 +42,7 @@ _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """The lines of a source of text that a run read, and how many of them are malformed."""
+    """Lines of a source of text, and how many of them are malformed."""
 
     lines: int = 0
     malformed: int = 0
@@ -52,24 +54,29 @@ class LinesWatch:
     def __init__(self, *, active: bool = True) -> None:
         self._observations = Observations(active=active)
 
-    def on(self, lines: DataFrame) -> DataFrame:
-        """All lines of the source, counted."""
-        return self._observations.on(lines, {"lines": F.count(F.lit(1)), "malformed": F.count(MALFORMED)})
+    def on(self, lines: DataFrame, days: Collection[date] = ()) -> DataFrame:
+        """Lines of the source, counted; ``days`` are those of its log, where its path names them."""
+        kind = F.when(F.col(MALFORMED).isNull(), 0).otherwise(1)
+        return self._observations.on(lines, kinds_by_day("lines", kind, 2, days))
 
-    def result(self) -> LineCounts:
-        """What was counted; call it after the action."""
-        return LineCounts(**self._observations.counts())
+    def result(self) -> dict[date | None, LineCounts]:
+        """What was counted in each day of the log; call it after the action."""
+        counts = by_day(self._observations.tallies(), 2).get("lines", {})
+        return {day: LineCounts(sound + malformed, malformed) for day, (sound, malformed) in counts.items()}
 
 
-def check_lines(name: str, counts: LineCounts, source: TextSource, frame: SourceFrame) -> None:
-    """Refuse a source with more malformed lines than the configuration allows, and say what is wrong with them."""
-    lines, malformed, allowed = counts.lines, counts.malformed, source.bad_records.max_rate
-    if malformed > allowed * lines:
-        raise InputError(
-            f"sources.{name}: {malformed:,} of {lines:,} lines are malformed ({malformed / lines:.2%}), more than "
-            f"`bad_records.max_rate: {allowed:g}` allows: {end_sentence(reasons(frame, source, lines))} Look at the file, or "
-            "raise the rate."
-        )
+def check_lines(name: str, counts: Mapping[date | None, LineCounts], source: TextSource, frame: SourceFrame) -> None:
+    """Refuse a source that has more malformed lines in a day's log than the configuration allows, and say what is wrong."""
+    allowed = source.bad_records.max_rate
+    for day, of_day in counts.items():
+        lines, malformed = of_day.lines, of_day.malformed
+        if malformed > allowed * lines:
+            bad = frame if day is None or frame.by_day is None else frame.by_day.only([day])
+            raise InputError(
+                f"sources.{name}: {malformed:,} of {lines:,} lines{in_log_of(day)} are malformed ({malformed / lines:.2%}), "
+                f"more than `bad_records.max_rate: {allowed:g}` allows: {end_sentence(reasons(bad, source, lines))} Look at "
+                "the file, or raise the rate."
+            )
 
 
 def reasons(source_frame: SourceFrame, source: TextSource, lines: int) -> str:

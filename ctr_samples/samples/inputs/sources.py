@@ -36,6 +36,7 @@ from ctr_samples.samples.inputs.file_columns import columns_of_files
 from ctr_samples.samples.inputs.json_lines import objects_of
 from ctr_samples.samples.inputs.lake_tables import TableVersion, current_version, rows_of_version
 from ctr_samples.samples.inputs.listing import InputFile, Listing, days_there, find_files
+from ctr_samples.samples.inputs.log_days import LOG_DAY, day_in_path
 from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.expressions import MALFORMED, first_sentence
 from ctr_samples.sparksql.failures import input_errors
@@ -61,6 +62,7 @@ class FilesByDay:
 class SourceFrame:
     """A source as a lazy DataFrame, with what is known of its files.
 
+    ``rows`` have the day of their file in the column ``LOG_DAY``, where the path names the day.
     ``missing_days`` are days, or hours, around the run without data. ``files`` is None for tables, whose content the driver
     cannot identify by names. ``absent`` is the path or table of an optional source that does not exist: its frame has no rows.
     ``csv`` describes the columns of a CSV line. ``version`` is that of a lake table, in which it is read. ``some_lines`` gives
@@ -68,7 +70,7 @@ class SourceFrame:
     """
 
     name: str
-    frame: DataFrame
+    rows: DataFrame
     missing_days: tuple[Period, ...]
     files: tuple[InputFile, ...] | None
     absent: str | None = None
@@ -77,9 +79,14 @@ class SourceFrame:
     some_lines: Callable[[float], DataFrame] | None = None
     by_day: FilesByDay | None = None
 
+    @property
+    def frame(self) -> DataFrame:
+        """The rows with the columns of the source and no other."""
+        return self.rows.drop(LOG_DAY)
+
     def sample(self, share: float) -> DataFrame:
         """A share of the rows, by chance."""
-        return self.frame.sample(share, _SEED) if self.some_lines is None else self.some_lines(share)
+        return self.rows.sample(share, _SEED) if self.some_lines is None else self.some_lines(share)
 
     @property
     def bytes(self) -> int | None:
@@ -340,7 +347,8 @@ def _read_files(
             reader = reader.schema(file_schema)
         # Of ``key=value`` directories Spark takes one root at a time.
         roots = [[path] for path in paths] if keys else [paths]
-        rows = reduce(DataFrame.unionByName, [_loaded(reader, some, source) for some in roots])
+        day = [day_in_path(f"sources.{name}", source.path, listings).alias(LOG_DAY)] if source.is_dated else []
+        rows = reduce(DataFrame.unionByName, [reader.load(some).select("*", *day) for some in roots])
         if not isinstance(source, JsonSource):
             return read(_with_day(rows if columns is None else columns.named(rows), name, source), csv=columns)
 
@@ -359,30 +367,18 @@ def _csv_columns(
     return columns_of(spark, f"sources.{name}", source, in_lines, paths, day)
 
 
-_PATH_DAY = "_day_of_path"
-
-
 def _key_of_day(source: FileSource) -> str | None:
     """The name in front of the day in the path: ``dt`` of ``users/dt={date}``."""
     match = re.search(r"(?:^|/)([A-Za-z_][\w-]*)=\{date\}(?:/|$)", source.path, re.ASCII)
     return match[1] if match else None
 
 
-def _loaded(reader: DataFrameReader, paths: list[str], source: FileSource) -> DataFrame:
-    """The rows of some files, with the day of their directory where the path names it."""
-    rows, key = reader.load(paths), _key_of_day(source)
-    if key is None:
-        return rows
-    day = F.regexp_extract("_metadata.file_path", rf"^.*/{key}=(\d{{4}}-\d\d-\d\d)(?:/|$)", 1)
-    return rows.select("*", day.cast("date").alias(_PATH_DAY))
-
-
 def _with_day(rows: DataFrame, name: str, source: FileSource) -> DataFrame:
-    """The day of the directory as a column of its name. What the files themselves say goes before."""
+    """The day of a directory ``key={date}`` as a column of its name. What the files themselves say goes before."""
     key = _key_of_day(source)
     if key is None:
         return rows
-    day, there = F.col(_PATH_DAY), key.lower() in _lower(rows.columns)
+    day, there = F.col(LOG_DAY), key.lower() in _lower(rows.columns)
     declared = _schema(name, source) if isinstance(source, TextSource) else StructType()
     kinds = {field.name.lower(): field.dataType for field in declared}
     kind = kinds.get(key.lower(), DateType())
@@ -390,7 +386,7 @@ def _with_day(rows: DataFrame, name: str, source: FileSource) -> DataFrame:
         rows = rows.withColumn(key, day.cast(kind))
     elif isinstance(source, JsonSource) and isinstance(kind, DateType | StringType | TimestampType):
         rows = rows.withColumn(key, F.coalesce(F.col(quoted(key)), day.cast(kind)))
-    return rows.drop(_PATH_DAY)
+    return rows
 
 
 def _lower(names: Sequence[str]) -> set[str]:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial as bound
 from math import ceil
@@ -22,13 +22,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ctr_samples import __version__
-from ctr_samples.config import DailyCountView, EventView, JobConfig, TextSource, WindowView
+from ctr_samples.config import DailyCountView, EventView, JobConfig, WindowView
 from ctr_samples.errors import DamagedPartial, StorageError
 from ctr_samples.periods import Period, calendar_day
 from ctr_samples.samples.features import view_columns
-from ctr_samples.samples.inputs.malformed import check_lines
+from ctr_samples.samples.inputs.malformed import LineCounts
 from ctr_samples.samples.inputs.sources import FilesByDay, fingerprint_of
-from ctr_samples.samples.inputs.watched import Inputs, KeptRows, forward_reach
+from ctr_samples.samples.inputs.watched import Inputs, KeptRows, forward_reach, lines_of
 from ctr_samples.samples.labels import impression_reach, plan_labels
 from ctr_samples.samples.partials.actions import KeptHistory
 from ctr_samples.samples.partials.files import Place
@@ -36,10 +36,11 @@ from ctr_samples.samples.partials.steps import CountedView
 from ctr_samples.samples.partials.table_rows import KeptTable
 from ctr_samples.samples.period import EVER
 from ctr_samples.samples.watches.all import Watches
-from ctr_samples.samples.watches.times import Use, check_clocks
+from ctr_samples.samples.watches.times import Use
 from ctr_samples.shards import Storage, open_storage
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import (
+    PARTIAL_FORMAT,
     Partial,
     PartialFile,
     day_of_partial,
@@ -179,8 +180,10 @@ class Partials:
 
     def _rows(self, inputs: Inputs, one: _Kept) -> KeptRows:
         assert self.storage is not None
-        rows, done = one.what.read(inputs, self.storage, one.partials), {partial.day for partial in one.partials}
-        return KeptRows(rows, tuple(day for day in _by_day(inputs, one.what.source).files if str(day) not in done))
+        rows = one.what.read(inputs, self.storage, one.partials)
+        counts = {date.fromisoformat(partial.day): partial.counts for partial in one.partials}
+        later = tuple(day for day in _by_day(inputs, one.what.source).files if day not in counts)
+        return KeptRows(rows, later, counts)
 
     def _near(self, inputs: Inputs, source: str) -> Collection[date]:
         """The days whose logs have impressions, or actions of labels, that may matter to the run."""
@@ -193,8 +196,8 @@ class Partials:
             partial.day: partial.times for one in self.kept if one.what.source == source for partial in one.partials
         }
         far = {day for day, spans in times.items() if all(to < first or since > last for since, to in spans.values())}
-        own = str(calendar_day(self.run_date))  # read in any case: a plan must read something
-        return [day for day in _by_day(inputs, source).files if str(day) == own or str(day) not in far]
+        around = inputs.days_around(source)
+        return [day for day in inputs.days_of_log(source) if day in around or str(day) not in far]
 
 
 def keepable(inputs: Inputs) -> list[Keepable]:
@@ -283,16 +286,14 @@ def _there(
 def _make(
     storage: Storage, inputs: Inputs, what: Keepable, definition: str, telling: Telling, day: date, fingerprint: str
 ) -> Partial:
-    """Make the partial of a day and publish it. Its lines and times are checked as those of a run are.
+    """Make the partial of a day and publish it, with what a run has to count of the day's log.
 
     If the log is not what it was when it was listed, the partial is of this run only: its name would be wrong.
     """
     config, by_day = inputs.config, _by_day(inputs, what.source)
-    source = config.sources[what.source]
     watches, times = Watches.of(config, EVER), Observations()
     of_day = replace(inputs, day=EVER, watches=watches, near={}, kept={})
-    # Of files with columns only rows of some use are read, and the times below are those of impressions and labels.
-    rows = of_day.watched(what.source, what.use, "impressions", "labels", days=[day])
+    rows = of_day.watched(what.source, what.use, days=[day])
     if uses := _times(config, what.source):
         moments = {use: F.unix_micros(time_column(rows, text, use)) for use, text in uses.items()}
         spans = {f"{use} {end}": of(moment) for use, moment in moments.items() for end, of in _ENDS.items()}
@@ -302,9 +303,9 @@ def _make(
     directory = f"{day_of_partial(what.name, definition, str(day))}/{this_run}"
     tasks = ceil(sum(file.bytes for file in by_day.files[day]) / _BYTES_OF_A_TASK)
     files = what.write(rows, Place(storage, directory, tasks), day, config.timezone)
-    if isinstance(source, TextSource):
-        check_lines(what.source, watches.lines[what.source].result(), source, by_day.only([day]))
-    check_clocks(config, watches.clocks.result())
+    counts = {name: astuple(of[day]) for name, of in of_day.clocks().items() if day in of}
+    if what.source in watches.lines:
+        counts[lines_of(what.source)] = astuple(of_day.lines(what.source).get(day, LineCounts()))
     seen = times.counts()
     partial = Partial(
         what.name,
@@ -316,6 +317,7 @@ def _make(
         __version__,
         files,
         {use: (seen[f"{use} first"], seen[f"{use} last"]) for use in uses if f"{use} first" in seen},
+        counts,
     )
     if fingerprint_of(by_day.files_now(day)) != fingerprint:
         telling.warn(
@@ -335,7 +337,7 @@ def definition_of(inputs: Inputs, what: Keepable) -> str:
         mode="json", by_alias=True, exclude={"days_before", "days_after", "optional", "bad_records"}
     )
     schema, times = what.cut(inputs.plain(what.source)).schema.json(), _times(config, what.source)
-    parts: list[Any] = [reading, what.definition(), config.timezone, times, schema, __version__]
+    parts: list[Any] = [reading, what.definition(), config.timezone, times, schema, __version__, PARTIAL_FORMAT]
     types = _types_named(inputs.sources[what.source].frame.schema, json.dumps(parts, ensure_ascii=False))
     return hashlib.sha256(json.dumps([*parts, types], sort_keys=True).encode()).hexdigest()[:16]
 

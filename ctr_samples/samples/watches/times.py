@@ -8,9 +8,9 @@ every history empty.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from typing import Literal
 
@@ -22,6 +22,7 @@ from ctr_samples.config import DailyCountView, EventView, History, JobConfig, Sn
 from ctr_samples.config.references import actions_among, inherited
 from ctr_samples.errors import InputError
 from ctr_samples.samples.impressions import does_match
+from ctr_samples.samples.inputs.log_days import LOG_DAY, by_day, in_log_of, kinds_by_day
 from ctr_samples.samples.labels import impression_reach, label_reach, plan_labels
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.views.aggregates import in_windows
@@ -49,16 +50,28 @@ _AROUND_NOW = (1.0e15, 4.1e15)  # microseconds since 1970: the years 2001 to 209
 class Clock:
     """A time of the configuration: its key there, its text, the instant, and the rows for which it is read.
 
-    ``looked_at`` are the rows that the run needs or has to count; ``needed`` are further columns without which a row is of no
-    use, such as the key of a view.
+    ``near`` are the rows that the run needs, by this time or by another one, ``placed_by``. ``needed`` are further columns
+    without which a row is of no use, such as the key of a view. Only rows of ``days`` of a log are counted, if days are given.
     """
 
     name: str
     text: str
     time: Column
     applies: Column
-    looked_at: Column
+    near: Column
     needed: tuple[Column, ...] = ()
+    placed_by: Column | None = None
+    days: Collection[date] | None = None
+
+    def within(self, days: Collection[date]) -> Clock:
+        """The clock, of which only rows of some days of a log are counted."""
+        return replace(self, days=days)
+
+    @property
+    def looked_at(self) -> Column:
+        """Rows that the run needs, or has to count. It depends on one time alone, so that files are still pruned."""
+        time = self.time if self.placed_by is None else self.placed_by
+        return self.near | time.isNull() | is_early(time) | is_late(time)
 
     @property
     def is_missing(self) -> Column:
@@ -129,42 +142,60 @@ class ClockCounts:
         return self.early + self.late
 
 
+ClocksByDay = dict[str, dict[date | None, ClockCounts]]
+"""What was counted of each clock, by its name and the day of the log; the day of a source without days is None."""
+
+
 class ClocksWatch:
     """Counts the implausible times of all sources. Lives on the driver."""
 
     def __init__(self, *, active: bool = True) -> None:
         self._observations = Observations(active=active)
 
-    def on(self, rows: DataFrame, clocks: Sequence[Clock]) -> DataFrame:
-        """The rows of a source, with the counts of these clocks taken."""
-        return self._observations.on(rows, clock_counts(clocks))
+    def on(self, rows: DataFrame, clocks: Sequence[Clock], days: Collection[date] = ()) -> DataFrame:
+        """The rows of a source, with the counts of these clocks taken; ``days`` are those of its log, where paths name them."""
+        return self._observations.on(rows, clock_counts(clocks, days))
 
-    def result(self) -> dict[str, ClockCounts]:
-        """What was counted, by the name of the clock; call it after the action."""
-        return by_clock(self._observations.counts())
-
-
-def clock_counts(clocks: Sequence[Clock]) -> dict[str, Column]:
-    """Aggregates over the rows of a source: for each clock one for each field of :class:`ClockCounts`."""
-    return {f"{clock.name}|{field}": count for clock in clocks for field, count in _counts_of(clock).items()}
+    def result(self) -> ClocksByDay:
+        """What was counted; call it after the action."""
+        return by_clock(self._observations.counts(), self._observations.tallies())
 
 
-def by_clock(counts: Mapping[str, int]) -> dict[str, ClockCounts]:
-    """The values of :func:`clock_counts`, by the name of the clock."""
-    names = dict.fromkeys(key.partition("|")[0] for key in counts)
-    fields = ClockCounts.__dataclass_fields__
-    return {name: ClockCounts(**{f: counts[f"{name}|{f}"] for f in fields}) for name in names}
+_UNUSABLE, _EARLY_TIME, _LATE_TIME = 1, 2, 4
+_KINDS = 6
+"""Of rows: they may be unusable, and either early or late."""
 
 
-def _counts_of(clock: Clock) -> dict[str, Column]:
-    early, late = clock.applies & is_early(clock.time), clock.applies & is_late(clock.time)
+def clock_counts(clocks: Sequence[Clock], days: Collection[date] = ()) -> dict[str, Column]:
+    """Aggregates over the rows of a source: all that :class:`ClockCounts` has of each clock and each of the ``days``."""
+    counts: dict[str, Column] = {}
+    for clock in clocks:
+        early, late = (F.coalesce(wrong, F.lit(False)) for wrong in (is_early(clock.time), is_late(clock.time)))
+        kind = (
+            clock.is_missing.cast("int") * _UNUSABLE + early.cast("int") * _EARLY_TIME + late.cast("int") * _LATE_TIME
+        )
+        mine = clock.applies if clock.days is None else clock.applies & F.col(LOG_DAY).isin(*clock.days)
+        counts |= kinds_by_day(clock.name, F.when(mine, kind), _KINDS, days)
+        counts[f"{clock.name}|latest_early"] = F.max(F.when(mine & early, F.unix_micros(clock.time)))
+        counts[f"{clock.name}|latest_late"] = F.max(F.when(mine & late, F.unix_micros(clock.time)))
+    return counts
+
+
+def by_clock(latest: Mapping[str, int], tallies: Mapping[str, Mapping[int, int]]) -> ClocksByDay:
+    """The values of :func:`clock_counts`: numbers, and tallies. The latest times are those of all days."""
     return {
-        "rows": F.count_if(clock.applies),
-        "unusable": F.count_if(clock.applies & clock.is_missing),
-        "early": F.count_if(early),
-        "late": F.count_if(late),
-        "latest_early": F.max(F.when(early, F.unix_micros(clock.time))),
-        "latest_late": F.max(F.when(late, F.unix_micros(clock.time))),
+        name: {
+            day: ClockCounts(
+                rows=sum(kinds),
+                unusable=sum(kinds[_UNUSABLE::2]),
+                early=sum(kinds[_EARLY_TIME:_LATE_TIME]),
+                late=sum(kinds[_LATE_TIME:]),
+                latest_early=latest.get(f"{name}|latest_early", 0),
+                latest_late=latest.get(f"{name}|latest_late", 0),
+            )
+            for day, kinds in of_clock.items()
+        }
+        for name, of_clock in by_day(tallies, _KINDS).items()
     }
 
 
@@ -178,26 +209,30 @@ def is_late(time: Column) -> Column:
     return time >= F.lit(_LATE)
 
 
-def check_clocks(config: JobConfig, counts: Mapping[str, ClockCounts]) -> None:
-    """Refuse a run if more times are implausible, or more rows of a view unusable, than `bad_records` of their source
-    allows."""
+def check_clocks(config: JobConfig, counts: ClocksByDay) -> None:
+    """Refuse a run if in a day of a log more times are implausible, or more rows of a view unusable, than `bad_records` of
+    their source allows."""
     for name, (text, source) in _clocks_by_name(config).items():
-        _check_times(name, text, counts.get(name, ClockCounts()), config.sources[source].bad_records.max_rate, source)
+        for day, of_day in counts.get(name, {}).items():
+            _check_times(name, text, day, of_day, config.sources[source].bad_records.max_rate, source)
     for name, view in config.views.items():
-        counted = counts.get(f"views.{name}.event_time", ClockCounts())
         allowed = config.sources[view.source].bad_records.max_rate
-        if counted.unusable > allowed * counted.rows:
-            raise InputError(
-                f"views.{name}: {counted.unusable:,} of {counted.rows:,} rows have no key or no time, more than "
-                f"`bad_records.max_rate: {allowed:g}` of sources.{view.source} allows. Leave them out with `where`, or raise "
-                "the rate."
-            )
+        for day, of_day in counts.get(f"views.{name}.event_time", {}).items():
+            if of_day.unusable > allowed * of_day.rows:
+                raise InputError(
+                    f"views.{name}: {of_day.unusable:,} of {of_day.rows:,} rows{in_log_of(day)} have no key or no time, more "
+                    f"than `bad_records.max_rate: {allowed:g}` of sources.{view.source} allows. Leave them out with `where`, "
+                    "or raise the rate."
+                )
 
 
-def counts_of_view(counts: Mapping[str, ClockCounts], name: str) -> dict[str, int]:
+def counts_of_view(counts: ClocksByDay, name: str) -> dict[str, int]:
     """What the manifest keeps of a view's rows: how many could not be used, and how many had impossible times."""
-    clocks = [counts.get(f"views.{name}.{clock}", ClockCounts()) for clock in ("event_time", *_MORE_CLOCKS)]
-    return {"unusable": clocks[0].unusable, "implausible": sum(clock.implausible for clock in clocks)}
+    clocks = [counts.get(f"views.{name}.{clock}", {}).values() for clock in ("event_time", *_MORE_CLOCKS)]
+    return {
+        "unusable": sum(of_day.unusable for of_day in clocks[0]),
+        "implausible": sum(of_day.implausible for clock in clocks for of_day in clock),
+    }
 
 
 def _clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
@@ -223,15 +258,16 @@ def _histories(config: JobConfig) -> dict[str, History]:
     return {name: inherited(history, config.impressions) for name, history in config.histories.items()}
 
 
-def _check_times(name: str, text: str, counts: ClockCounts, allowed: float, source: str) -> None:
+def _check_times(name: str, text: str, day: date | None, counts: ClockCounts, allowed: float, source: str) -> None:
     if counts.implausible <= allowed * counts.rows:
         return
     early = counts.early >= counts.late
     latest = counts.latest_early if early else counts.latest_late
     when = f"in {_year(latest)}" if early else f"in years such as {_year(latest)}"
     raise InputError(
-        f"{name}: {counts.early if early else counts.late:,} of {counts.rows:,} times lie {when}{_hint(text, latest)} Correct "
-        f"the expression or, if only those rows are wrong, raise `sources.{source}.bad_records.max_rate` ({allowed:g})."
+        f"{name}: {counts.early if early else counts.late:,} of {counts.rows:,} times{in_log_of(day)} lie "
+        f"{when}{_hint(text, latest)} Correct the expression or, if only those rows are wrong, raise "
+        f"`sources.{source}.bad_records.max_rate` ({allowed:g})."
     )
 
 
@@ -263,9 +299,7 @@ def _of_impressions(config: JobConfig, day: Day, source: str, frame: DataFrame) 
         time = time_column(frame, impressions.time, "impressions.time")
         reach = impression_reach(config)
         applies = does_match(frame, impressions.where, "impressions.where")
-        yield Clock(
-            "impressions.time", impressions.time, time, applies, _or_wrong(day.reaches(time, reach, reach), time)
-        )
+        yield Clock("impressions.time", impressions.time, time, applies, day.reaches(time, reach, reach))
 
 
 def _of_labels(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
@@ -276,7 +310,7 @@ def _of_labels(config: JobConfig, day: Day, source: str, frame: DataFrame) -> It
             where = f"labels.{plan.name}"
             time = time_column(frame, plan.time, f"{where}.time")
             applies = does_match(frame, plan.label.where, f"{where}.where")
-            yield Clock(f"{where}.time", plan.time, time, applies, _or_wrong(day.reaches(time, reach, reach), time))
+            yield Clock(f"{where}.time", plan.time, time, applies, day.reaches(time, reach, reach))
 
 
 def _of_views(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
@@ -290,18 +324,19 @@ def _of_view(name: str, view: View, day: Day, frame: DataFrame) -> Iterator[Cloc
     where = f"views.{name}"
     applies = does_match(frame, view.where, f"{where}.where")
     text, time = view.clock or "", _event_time(frame, view, where)
-    looked_at = _or_wrong(_near(view, day, time), time)
+    near = _near(view, day, time)
     needed = key_columns(frame, view, where)
     if isinstance(view, EventView) and view.available_time is not None:
         known = time_column(frame, view.available_time, f"{where}.available_time")
-        yield Clock(f"{where}.available_time", view.available_time, known, applies, looked_at)
+        yield Clock(f"{where}.available_time", view.available_time, known, applies, near, placed_by=time)
         needed.append(known)
     if isinstance(view, EventView) and view.valid_to is not None:
         for key, end in (("valid_to", view.valid_to), ("closed_available", view.closed_available)):
             if end is not None:
-                yield Clock(f"{where}.{key}", end, _ended(frame, end, f"{where}.{key}"), applies, looked_at)
+                ended = _ended(frame, end, f"{where}.{key}")
+                yield Clock(f"{where}.{key}", end, ended, applies, near, placed_by=time)
         needed.append(F.when(has_readable_end(frame, view, where), True))
-    yield Clock(f"{where}.event_time", text, time, applies, looked_at, tuple(needed))
+    yield Clock(f"{where}.event_time", text, time, applies, near, tuple(needed))
 
 
 def _of_histories(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
@@ -313,7 +348,7 @@ def _of_histories(config: JobConfig, day: Day, source: str, frame: DataFrame) ->
             if history.within is not None:
                 near &= day.goes_back(time, history.within)
             applies = does_match(frame, history.where, f"{where}.where")
-            yield Clock(f"{where}.time", text, time, applies, _or_wrong(near, time))
+            yield Clock(f"{where}.time", text, time, applies, near)
 
 
 def _event_time(frame: DataFrame, view: View, where: str) -> Column:
@@ -328,11 +363,6 @@ def _ended(frame: DataFrame, text: str, where: str) -> Column:
     """The end of a row; null for the far future, since that is how some tables write that a row has not ended."""
     end = time_column(frame, text, where)
     return F.when(~is_late(end), end)
-
-
-def _or_wrong(near: Column, time: Column) -> Column:
-    """Rows that are near, and rows without a plausible time. It depends on the time alone, so that files are still pruned."""
-    return near | time.isNull() | is_early(time) | is_late(time)
 
 
 def _near(view: View, day: Day, time: Column) -> Column:

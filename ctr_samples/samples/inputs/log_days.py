@@ -1,0 +1,64 @@
+"""The day of a log that a row lies in, and counts of rows by that day, whatever times the rows say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from datetime import date, timedelta
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from ctr_samples.errors import InputError
+from ctr_samples.samples.inputs.listing import Listing
+from ctr_samples.sparksql.tallies import tally
+
+LOG_DAY = "_log_day"
+"""Column of the sources whose path names the day, and so of no other: the day in the path of a row's file."""
+
+ByDay = dict[date | None, list[int]]
+"""For each day how many rows of each kind there are; the day of a source without days is None."""
+
+
+def day_in_path(where: str, path: str, listings: Mapping[str, Listing]) -> Column:
+    """The day that the path of a row's file names. ``listings`` are what was found under ``path`` and its ``{date}``.
+
+    InputError, which begins with ``where``, if directories of a day lie at several depths.
+    """
+    parts = path.rstrip("/").split("/")
+    from_end = next(n for n, part in enumerate(reversed(parts), 1) if "{date}" in part)
+    roots = {root for listing in listings.values() for root in listing.roots}
+    depths = {len(re.sub(r"^[^:/]+:(//[^/]*)?", "", root).split("/")) - from_end for root in roots}
+    if len(depths) > 1:
+        raise InputError(
+            f"{where}: the files of a day lie at several depths below {path}; give each depth its own source."
+        )
+    # Spark writes file:///a where Hadoop has file:/a.
+    pattern = rf"^[^:/]+:(?://[^/]*)?/(?:[^/]*/){{{depths.pop() - 1}}}[^/]*(\d{{4}}-\d\d-\d\d)"
+    return F.regexp_extract("_metadata.file_path", pattern, 1).cast("date")
+
+
+def kinds_by_day(name: str, kind: Column, kinds: int, days: Collection[date]) -> dict[str, Column]:
+    """An aggregate, by its key: how many rows of each kind, a number below ``kinds``, lie in each of the ``days`` of a log."""
+    if not days:
+        return {f"{name}|": tally(kind, kinds)}
+    first, last = min(days), max(days)
+    day = F.datediff(F.col(LOG_DAY), F.lit(first))
+    return {f"{name}|{first}": tally(day * kinds + kind, ((last - first).days + 1) * kinds)}
+
+
+def by_day(tallies: Mapping[str, Mapping[int, int]], kinds: int) -> dict[str, ByDay]:
+    """What was counted by :func:`kinds_by_day`, by name."""
+    counts: dict[str, ByDay] = {}
+    for key, numbers in tallies.items():
+        name, _, first = key.rpartition("|")
+        of_name = counts.setdefault(name, {})
+        for number, count in numbers.items():
+            day = date.fromisoformat(first) + timedelta(days=number // kinds) if first else None
+            of_name.setdefault(day, [0] * kinds)[number % kinds] = count
+    return counts
+
+
+def in_log_of(day: date | None) -> str:
+    """Says in a sentence of which day's log its rows are."""
+    return "" if day is None else f" in the log of {day}"
