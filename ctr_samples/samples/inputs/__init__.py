@@ -2,6 +2,7 @@
 
 sources.py                    a source over the days that are needed, as a lazy DataFrame
 listing.py                    which files are there
+real_files.py                 each real file on a disk once, whatever links lead to it
 csv_lines.py, json_lines.py   lines of text as columns
 databases.py                  tables of databases, by JDBC
 lake_tables.py                Iceberg and Delta tables, and the versions in which they are read

@@ -61,7 +61,8 @@ class SourceFrame:
     """A source as a lazy DataFrame, with what is known of its files.
 
     ``missing_days`` are days, or hours, around the run without data. ``files`` is None for tables, whose content the driver
-    cannot identify by names. ``absent`` is the path or table of an optional source that does not exist: its frame has no rows.
+    cannot identify by names. ``told`` has a sentence for each kind of links among the files, and for what is no file.
+    ``absent`` is the path or table of an optional source that does not exist: its frame has no rows.
     ``csv`` describes the columns of a CSV line. ``version`` is that of a lake table, in which it is read. ``some_lines`` gives
     the rows of a share of the lines, without parsing the others; ``by_day`` the files of each day, where paths tell.
     """
@@ -75,6 +76,7 @@ class SourceFrame:
     version: TableVersion | None = None
     some_lines: Callable[[float], DataFrame] | None = None
     by_day: FilesByDay | None = None
+    told: tuple[str, ...] = ()
 
     def sample(self, share: float) -> DataFrame:
         """A share of the rows, by chance."""
@@ -152,7 +154,7 @@ def _by_day(
 
     def only(days: Collection[date]) -> SourceFrame:
         some = {paths[day]: listings[paths[day]] for day in days}
-        return _read_files(spark, name, source, some, first=next(iter(listings)))
+        return _read_files(spark, name, source, some, first=_parts(listings)[0])
 
     def files_now(day: date) -> Sequence[InputFile]:
         return find_files(spark, f"sources.{name}", [paths[day]]).get(paths[day], Listing()).files
@@ -300,17 +302,39 @@ def _paths(
     return {period: source.path_of(period) for period in needed}
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What Spark loads at once: a path or some files, and the directory below which it looks for ``key=value``."""
+
+    paths: list[str]
+    base: dict[str, str]
+
+
+def _parts(listings: Mapping[str, Listing]) -> list[_Part]:
+    """All that was found: each path as it is, or nothing but the files that were found below each of its roots."""
+    return [
+        part
+        for path, listing in listings.items()
+        for part in ([_Part(names, {"basePath": root}) for root, names in listing.named.items()] or [_Part([path], {})])
+    ]
+
+
 def _read_files(
-    spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing], first: str | None = None
+    spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing], first: _Part | None = None
 ) -> SourceFrame:
     """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not.
 
     Columns and types are those of the first path: of ``first``, where only some paths of a source are read.
     """
-    paths = list(listings)
+    parts = _parts(listings)
+    paths = [path for part in parts for path in part.paths]
     keys = _common_keys(name, source, listings)
     read = partial(
-        SourceFrame, name, missing_days=(), files=tuple(f for found in listings.values() for f in found.files)
+        SourceFrame,
+        name,
+        missing_days=(),
+        files=tuple(f for found in listings.values() for f in found.files),
+        told=tuple(sentence for found in listings.values() for sentence in found.told),
     )
     with input_errors(f"sources.{name}: cannot read {paths[0]} as {source.format}"):
         columns = _csv_columns(spark, name, source, paths, keys) if isinstance(source, CsvSource) else None
@@ -318,10 +342,13 @@ def _read_files(
         if not keys:
             reader = reader.option("recursiveFileLookup", True)
         if keys or (first is not None and isinstance(source, ColumnarSource)):
-            reader = reader.schema(reader.load(first or paths[0]).schema)
+            one = first or parts[0]
+            reader = reader.schema(reader.options(**one.base).load(one.paths).schema)
         # Of ``key=value`` directories Spark takes one root at a time.
-        roots = [[path] for path in paths] if keys else [paths]
-        rows = reduce(DataFrame.unionByName, [_loaded(reader, some, source) for some in roots])
+        together = parts if keys else [_Part(paths, {})]
+        rows = reduce(
+            DataFrame.unionByName, [_loaded(reader.options(**part.base), part.paths, source) for part in together]
+        )
         if not isinstance(source, JsonSource):
             return read(_with_day(rows if columns is None else columns.named(rows), name, source), csv=columns)
 
