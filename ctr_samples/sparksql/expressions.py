@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType, StructType
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import ExpressionError, InputError
 from ctr_samples.sparksql.expression_sizes import DEEPEST, Sizes, check_text, shown, too_deep
-from ctr_samples.sparksql.moments import check_literal, check_parsed_json, jvm_class, without_today
+from ctr_samples.sparksql.moments import check_literal, jvm_class, without_today
 from ctr_samples.sparksql.session import need_classic
 
 MALFORMED = "_malformed_line"
@@ -179,8 +179,6 @@ def _checked(root: Any, text: str, where: str) -> _Parsed:
             if name not in _FUNCTIONS:
                 raise ExpressionError(end_sentence(f"{where}: the function {name} is not allowed{_near(name)}"))
             sizes.check(name, node)
-            if name == "from_json":
-                check_parsed_json(node, where)
             if name == "unix_timestamp" and node.children().isEmpty():
                 raise ExpressionError(
                     f"{where}: unix_timestamp() without an argument is the current time, which is not allowed."
