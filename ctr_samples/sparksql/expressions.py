@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException, PySparkValueError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
@@ -122,9 +122,19 @@ def _type_at(schema: StructType, path: Sequence[str]) -> DataType | None:
 def _selected(frame: DataFrame, column: Column, where: str) -> DataFrame:
     """The expression as the only column, ``value``; InputError when types do not fit. Analysis only, nothing runs."""
     try:
-        return frame.select(column.alias("value"))
-    except AnalysisException as error:
+        selected = frame.select(column.alias("value"))
+        selected.schema  # noqa: B018  a type may be unknown to PySpark
+    except (AnalysisException, PySparkValueError) as error:
         raise InputError(f"{where}: {first_sentence(error)}") from None
+    except Py4JJavaError as error:
+        raise _not_enabled(error, where) from None
+    return selected
+
+
+def _not_enabled(error: Py4JJavaError, where: str) -> Exception:
+    """What to raise instead of an error of Spark that PySpark does not know: for a feature that is off, one sentence."""
+    off = re.search(r"\[FEATURE_NOT_ENABLED\] (.+?) SQLSTATE", str(error))
+    return ExpressionError(f"{where}: {off[1]}") if off else error
 
 
 def referenced_columns(spark: SparkSession, text: str, where: str) -> list[str]:
@@ -212,7 +222,7 @@ def _parse(spark: SparkSession, text: str, where: str) -> Any:
     except Py4JJavaError as error:
         if "StackOverflowError" in str(error):
             raise too_deep(where) from None
-        raise
+        raise _not_enabled(error, where) from None
 
 
 def _walk(

@@ -28,13 +28,11 @@ _WITH_DATE = r"^[\x00-\x20\x7f]*[+-]?\d{4,7}(?:-|[\x00-\x20\x7f]*$)"
 _DEPENDS = "depends on when the job runs, which is not allowed"
 _REPLACE = "org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions"
 _PATTERNS = "org.apache.spark.sql.catalyst.trees.TreePattern"
-_TIMES = frozenset(("timestamp", "timestamp_ntz", "timestamp_ltz"))
-_DAYS = _TIMES | {"date"}
 
 
 def check_literal(literal: Any, where: str) -> None:
     """ExpressionError for a literal of the parsed expression that is a time or date, but does not say which one."""
-    if literal.dataType().simpleString() not in _DAYS:
+    if not _is_dated(literal.dataType().simpleString()):
         return
     text = _written(literal)
     plain = _PLAIN_LITERAL.fullmatch(text)
@@ -64,9 +62,9 @@ def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: 
         of, kind = node.child().dataType().simpleString(), node.dataType().simpleString()
         if of != "string":
             _check_cast(_plain_kinds(node.child().dataType()), _plain_kinds(node.dataType()), where)
-        elif node.child().foldable() and kind in _DAYS:
+        elif node.child().foldable() and _is_dated(kind):
             _check_constant(node.child(), kind, where)
-        elif kind in _TIMES:
+        elif _is_timestamp(kind):
             text = _text_of_row(frame, node.child(), where)
             undated = ~text.rlike(_WITH_DATE) & text.try_cast(kind).isNotNull()
             column = F.when(~F.coalesce(undated, F.lit(False)), column)
@@ -75,23 +73,33 @@ def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: 
 
 def _check_cast(of: set[str], to: set[str], where: str) -> None:
     """ExpressionError for a cast that would take the day of the run; the types are given by the plain ones in them."""
-    if to & _DAYS and any(kind.startswith("time(") for kind in of):
+    dated = sorted(filter(_is_dated, to))
+    if dated and any(kind.startswith("time(") for kind in of):
         raise ExpressionError(
-            f"{where}: a time of day as {min(to & _DAYS)} {_DEPENDS}; say the date too, as in "
+            f"{where}: a time of day as {dated[0]} {_DEPENDS}; say the date too, as in "
             "make_timestamp(date '2019-06-05', x)."
         )
-    if to & _TIMES and any(kind == "variant" or kind.startswith("string") for kind in of):
+    if any(map(_is_timestamp, to)) and any(kind == "variant" or kind.startswith("string") for kind in of):
         raise _needs_format(where)
 
 
 def _check_json(node: Any, where: str) -> None:
     """ExpressionError for ``from_json`` that reads timestamps without a format, or also those that do not fit the format."""
-    if not _plain_kinds(node.schema()) & _TIMES:
+    if not any(map(_is_timestamp, _plain_kinds(node.schema()))):
         return
     options = {entry._1().lower(): entry._2() for entry in _all(node.options())}
     falls_back = options.get("enabledatetimeparsingfallback", "false").lower() != "false"
     if "timestampformat" not in options or falls_back:
         raise _needs_format(where, "from_json(x, 'at TIMESTAMP', map('timestampFormat', 'yyyy-MM-dd HH:mm:ss'))")
+
+
+def _is_timestamp(kind: str) -> bool:
+    """Whether a type is one of timestamps: with a zone or without, of microseconds or, as ``timestamp_ltz(9)``, of others."""
+    return kind.startswith("timestamp")
+
+
+def _is_dated(kind: str) -> bool:
+    return kind == "date" or _is_timestamp(kind)
 
 
 def _plain_kinds(kind: Any) -> set[str]:

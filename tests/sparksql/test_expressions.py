@@ -16,6 +16,8 @@ from ctr_samples.sparksql.expressions import compile_expression, referenced_path
 
 Frame = Callable[..., DataFrame]
 
+NEEDS_4_3 = pytest.mark.skipif(pyspark.__version__ < "4.3", reason="no nanoseconds, and no TIME as a timestamp")
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -64,6 +66,9 @@ def test_an_expression_of_allowed_parts_is_computed(frame: Frame, text: str, exp
         "timestamp_ntz 'tomorrow'",
         "timestamp '12:30'",
         "timestamp 'T12:30:01'",
+        "timestamp_ltz '12:30'",
+        "timestamp 'now  '",
+        "date '\x01today'",
         "count(*)",
         "sum(price) over ()",
         "explode(list)",
@@ -130,6 +135,7 @@ def test_a_column_that_is_not_there_is_named_also_inside_a_lambda(frame: Frame) 
     "text",
     [
         "cast('now' as timestamp)",
+        "cast('12:30' as timestamp_ntz)",
         "date('today')",
         "to_timestamp('now')",
         "try_to_timestamp(' NOW ')",
@@ -296,6 +302,17 @@ TRIMMED = [chr(code) for code in (*range(0x21), 0x7F)]
 """What Spark passes over around a text that it reads as a time."""
 
 
+@pytest.fixture(params=["unset", "true"])
+def newer_types(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    """What the session says about TIME and about timestamps of nanoseconds, which are off by default."""
+    names = ("spark.sql.timeType.enabled", "spark.sql.timestampNanosTypes.enabled")
+    for name in names if request.param != "unset" else ():
+        spark.conf.set(name, request.param)
+    yield request.param
+    for name in names:
+        spark.conf.unset(name)
+
+
 @pytest.fixture
 def far_apart(spark: SparkSession) -> Iterator[tuple[str, str]]:
     """Two zones in which it is never the same day: what is told by local time and depends on the clock differs."""
@@ -348,6 +365,7 @@ VALUES = {
     ),
     "json of lists": "from_json(concat('[', json, ']'), 'ARRAY<STRUCT<a: TIMESTAMP>>')[0].a",
     "json of a map": "from_json(json, 'MAP<STRING, TIMESTAMP>')['a']",
+    "json with nanoseconds": "from_json(json, 'a TIMESTAMP(9)').a",
     "json in a lambda": "transform(array(json), x -> from_json(x, 'a TIMESTAMP').a)[0]",
     "variant": "variant",
     "variant of json": "from_json(json, 'a VARIANT').a",
@@ -371,6 +389,12 @@ USES = [
     "coalesce({}, timestamp '2019-06-05 00:00:00')",
     "timestamp_micros(unix_micros(cast({} AS timestamp)))",
     "cast(cast({} AS date) AS timestamp)",
+    "try_to_timestamp({})",
+    "cast({} AS timestamp_ntz)",
+    "cast(cast({} AS timestamp(9)) AS string)",
+    "cast(cast({} AS timestamp_ltz(7)) AS string)",
+    "cast(try_cast({} AS timestamp_ntz(8)) AS string)",
+    "cast(cast(array({}) AS array<timestamp(9)>)[0] AS string)",
 ]
 
 
@@ -395,28 +419,31 @@ def check_uses(spark: SparkSession, value: str, zones: tuple[str, str]) -> int:
 
 
 @pytest.mark.parametrize("value", [pytest.param(VALUES[name], id=name) for name in VALUES])
-def test_no_use_of_undated_text_depends_on_the_day(spark: SparkSession, far_apart: tuple[str, str], value: str) -> None:
+def test_no_use_of_undated_text_depends_on_the_day(
+    spark: SparkSession, far_apart: tuple[str, str], newer_types: str, value: str
+) -> None:
     refused = check_uses(spark, value, far_apart)
     assert refused or value == VALUES["trimmed text"]
 
 
-@pytest.fixture(params=["unset", "true"])
-def time_type(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
-    """What the session says about columns of type TIME."""
-    if request.param != "unset":
-        spark.conf.set("spark.sql.timeType.enabled", request.param)
-    yield
-    spark.conf.unset("spark.sql.timeType.enabled")
-
-
 @pytest.mark.parametrize("value", [pytest.param(TIMES_OF_DAY[name], id=name) for name in TIMES_OF_DAY])
 def test_no_use_of_a_time_of_day_depends_on_the_day(
-    spark: SparkSession, far_apart: tuple[str, str], time_type: None, value: str
+    spark: SparkSession, far_apart: tuple[str, str], newer_types: str, value: str
 ) -> None:
     check_uses(spark, value, far_apart)
 
 
-@pytest.mark.skipif(pyspark.__version__ < "4.3", reason="older releases cast no TIME to a timestamp")
+@NEEDS_4_3
+@pytest.mark.parametrize("text", ["hour(cast('now' AS timestamp(9)))", "hour(cast('12:30' AS timestamp_ltz(7)))"])
+def test_a_constant_of_nanoseconds_needs_a_date_too(frame: Frame, newer_types: str, text: str) -> None:
+    reason = (
+        "Nanosecond-precision timestamp types is not enabled" if newer_types == "unset" else "depends on when the job"
+    )
+    with pytest.raises(ExpressionError, match=f"^here: .*{reason}"):
+        compile_expression(frame("price double", []), text, "here")
+
+
+@NEEDS_4_3
 def test_a_time_of_day_is_a_timestamp_only_with_a_date(frame: Frame) -> None:
     rows = frame("at string", [("12:30",)])
     dated = compile_expression(rows, "hour(make_timestamp(date '2019-06-05', time '12:30'))", "here")
