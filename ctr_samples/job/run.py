@@ -296,10 +296,12 @@ def read_inputs(
     watched: bool = True,
     back: LookBack = NOW,
 ) -> Inputs:
-    """The inputs of a day, in a session of their own; warns of each optional source that is absent: its path may be wrong."""
+    """The inputs of a day, in a session of their own; warns of links, and of each optional source that is absent."""
     check_period(run_date, config.grain, config.timezone)
     session = run_session(spark, config.timezone)
     inputs = Inputs.read(session, config, run_date, watched=watched, known_by=back.known_by, pinned=back.pinned)
+    for sentence in inputs.told():
+        reporter.warn(sentence)
     for name, place in inputs.absent():
         reporter.warn(f"sources.{name}: there is no {place}; the source is optional and is read as empty.")
     return inputs

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException, PySparkValueError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType, StructType
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import ExpressionError, InputError
 from ctr_samples.sparksql.expression_sizes import DEEPEST, Sizes, check_text, shown, too_deep
-from ctr_samples.sparksql.moments import check_literal, check_parsed_json, jvm_class, without_today
+from ctr_samples.sparksql.moments import check_literal, jvm_class, without_today
 from ctr_samples.sparksql.session import need_classic
 
 MALFORMED = "_malformed_line"
@@ -122,9 +122,19 @@ def _type_at(schema: StructType, path: Sequence[str]) -> DataType | None:
 def _selected(frame: DataFrame, column: Column, where: str) -> DataFrame:
     """The expression as the only column, ``value``; InputError when types do not fit. Analysis only, nothing runs."""
     try:
-        return frame.select(column.alias("value"))
-    except AnalysisException as error:
+        selected = frame.select(column.alias("value"))
+        selected.schema  # noqa: B018  a type may be unknown to PySpark
+    except (AnalysisException, PySparkValueError) as error:
         raise InputError(f"{where}: {first_sentence(error)}") from None
+    except Py4JJavaError as error:
+        raise _not_enabled(error, where) from None
+    return selected
+
+
+def _not_enabled(error: Py4JJavaError, where: str) -> Exception:
+    """What to raise instead of an error of Spark that PySpark does not know: for a feature that is off, one sentence."""
+    off = re.search(r"\[FEATURE_NOT_ENABLED\] (.+?) SQLSTATE", str(error))
+    return ExpressionError(f"{where}: {off[1]}") if off else error
 
 
 def referenced_columns(spark: SparkSession, text: str, where: str) -> list[str]:
@@ -179,8 +189,6 @@ def _checked(root: Any, text: str, where: str) -> _Parsed:
             if name not in _FUNCTIONS:
                 raise ExpressionError(end_sentence(f"{where}: the function {name} is not allowed{_near(name)}"))
             sizes.check(name, node)
-            if name == "from_json":
-                check_parsed_json(node, where)
             if name == "unix_timestamp" and node.children().isEmpty():
                 raise ExpressionError(
                     f"{where}: unix_timestamp() without an argument is the current time, which is not allowed."
@@ -214,7 +222,7 @@ def _parse(spark: SparkSession, text: str, where: str) -> Any:
     except Py4JJavaError as error:
         if "StackOverflowError" in str(error):
             raise too_deep(where) from None
-        raise
+        raise _not_enabled(error, where) from None
 
 
 def _walk(

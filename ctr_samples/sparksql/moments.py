@@ -1,11 +1,13 @@
 """Finds expressions that would depend on when the job runs, in what Spark makes of them and not in their text.
 
 Spark's parser turns ``timestamp 'now'`` into the moment of the run, its optimizer does so with text that is cast
-(``cast(concat('to', 'day') as date)``), and text without a date, such as ``12:30``, becomes a time of the day of the run.
+(``cast(concat('to', 'day') as date)``). A time of day, as text (``12:30``), in JSON, in a VARIANT or as a TIME, becomes a
+timestamp of the day of the run. Of these only text in a column of its own is a matter of data.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any, cast
@@ -21,16 +23,16 @@ _DATED = re.compile(r"\s*[+-]?\d{4,7}(?:-.*)?\s*", re.DOTALL)
 _PLAIN_LITERAL = re.compile(r"\w+\s*(?:'([^'\\]*)'|\"([^\"\\]*)\")")
 TIME_FORMAT = "yyyy-M-d[['T'][' ']H:m[:s][.SSSSSSSSS][[' ']VV][XXX][XX][X]]"
 """For timestamps in the schema of a text source: what Spark reads without a format, but for text that does not say its day."""
-_WITHOUT_DATE = r"^\s*(?:[Tt]|\d{1,2}:)"
+_WITH_DATE = r"^[\x00-\x20\x7f]*[+-]?\d{4,7}(?:-|[\x00-\x20\x7f]*$)"
+"""How text begins that says its day; Spark passes over these characters around it."""
 _DEPENDS = "depends on when the job runs, which is not allowed"
 _REPLACE = "org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions"
 _PATTERNS = "org.apache.spark.sql.catalyst.trees.TreePattern"
-_TIMES = ("timestamp", "timestamp_ntz", "timestamp_ltz")
 
 
 def check_literal(literal: Any, where: str) -> None:
     """ExpressionError for a literal of the parsed expression that is a time or date, but does not say which one."""
-    if literal.dataType().simpleString() not in ("date", *_TIMES):
+    if not _is_dated(literal.dataType().simpleString()):
         return
     text = _written(literal)
     plain = _PLAIN_LITERAL.fullmatch(text)
@@ -42,25 +44,78 @@ def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: 
     """A column of ``frame``, null where it would read text without a date as a time of the day of the run.
 
     ``selected`` is the frame with that column alone, analysed already. Planning only. ExpressionError for constant text that
-    says no date, and for text in lists, which cannot be looked at.
+    says no date, for a time of day that becomes a date, and for text in lists, JSON or a VARIANT, which cannot be looked at.
     """
+    spark = frame.sparkSession
     plan = cast(Any, selected)._jdf.queryExecution().analyzed()
-    replaced = jvm_class(frame.sparkSession, _REPLACE).apply(plan).projectList().head()
-    if not replaced.containsPattern(jvm_class(frame.sparkSession, _PATTERNS).CAST()):
+    patterns = jvm_class(spark, _PATTERNS)
+    if plan.containsPattern(patterns.JSON_TO_STRUCT()):
+        for node in _nodes(plan.projectList().head()):
+            if node.getClass().getSimpleName() == "JsonToStructs":
+                _check_json(node, where)
+    replaced = jvm_class(spark, _REPLACE).apply(plan).projectList().head()
+    if not replaced.containsPattern(patterns.CAST()):
         return column
     for node in _nodes(replaced):
         if node.getClass().getSimpleName() != "Cast":
             continue
         of, kind = node.child().dataType().simpleString(), node.dataType().simpleString()
         if of != "string":
-            if "string" in of and "timestamp" in kind:
-                raise _needs_format(where)
-        elif node.child().foldable() and kind in ("date", *_TIMES):
+            _check_cast(_plain_kinds(node.child().dataType()), _plain_kinds(node.dataType()), where)
+        elif node.child().foldable() and _is_dated(kind):
             _check_constant(node.child(), kind, where)
-        elif kind in _TIMES:
-            undated = F.coalesce(_text_of_row(frame, node.child(), where).rlike(_WITHOUT_DATE), F.lit(False))
-            column = F.when(~undated, column)
+        elif _is_timestamp(kind):
+            text = _text_of_row(frame, node.child(), where)
+            undated = ~text.rlike(_WITH_DATE) & text.try_cast(kind).isNotNull()
+            column = F.when(~F.coalesce(undated, F.lit(False)), column)
     return column
+
+
+def _check_cast(of: set[str], to: set[str], where: str) -> None:
+    """ExpressionError for a cast that would take the day of the run; the types are given by the plain ones in them."""
+    dated = sorted(filter(_is_dated, to))
+    if dated and any(kind.startswith("time(") for kind in of):
+        raise ExpressionError(
+            f"{where}: a time of day as {dated[0]} {_DEPENDS}; say the date too, as in "
+            "make_timestamp(date '2019-06-05', x)."
+        )
+    if any(map(_is_timestamp, to)) and any(kind == "variant" or kind.startswith("string") for kind in of):
+        raise _needs_format(where)
+
+
+def _check_json(node: Any, where: str) -> None:
+    """ExpressionError for ``from_json`` that reads timestamps without a format, or also those that do not fit the format."""
+    if not any(map(_is_timestamp, _plain_kinds(node.schema()))):
+        return
+    options = {entry._1().lower(): entry._2() for entry in _all(node.options())}
+    falls_back = options.get("enabledatetimeparsingfallback", "false").lower() != "false"
+    if "timestampformat" not in options or falls_back:
+        raise _needs_format(where, "from_json(x, 'at TIMESTAMP', map('timestampFormat', 'yyyy-MM-dd HH:mm:ss'))")
+
+
+def _is_timestamp(kind: str) -> bool:
+    """Whether a type is one of timestamps: with a zone or without, of microseconds or, as ``timestamp_ltz(9)``, of others."""
+    return kind.startswith("timestamp")
+
+
+def _is_dated(kind: str) -> bool:
+    return kind == "date" or _is_timestamp(kind)
+
+
+def _plain_kinds(kind: Any) -> set[str]:
+    """The names of the types in a type, such as ``{"string", "bigint"}`` for a map of one to the other."""
+    return set(_plain_kinds_of(json.loads(kind.json())))
+
+
+def _plain_kinds_of(document: Any) -> Iterator[str]:
+    if isinstance(document, str):
+        yield document
+        return
+    parts = document["fields"] if document["type"] == "struct" else [document]
+    for part in parts:
+        for key in ("type", "elementType", "keyType", "valueType", "sqlType"):
+            if part is not document or key != "type":
+                yield from _plain_kinds_of(part[key]) if key in part else ()
 
 
 def jvm_class(spark: SparkSession, name: str) -> Any:
@@ -88,13 +143,6 @@ def _text_of_row(frame: DataFrame, text: Any, where: str) -> Column:
     except PySparkException:
         raise _needs_format(where) from None
     return column
-
-
-def check_parsed_json(call: Any, where: str) -> None:
-    """ExpressionError for a call of ``from_json`` in the parsed expression that reads timestamps without a format."""
-    text = _written(call).lower()
-    if "timestamp" in text and "timestampformat" not in text:
-        raise _needs_format(where, "from_json(x, 'at TIMESTAMP', map('timestampFormat', 'yyyy-MM-dd HH:mm:ss'))")
 
 
 def _needs_format(where: str, example: str = "to_timestamp(x, 'yyyy-MM-dd HH:mm:ss')") -> ExpressionError:

@@ -12,7 +12,6 @@
     catalog.py     which files a path means: a table of ours, a nightly output, any directory, a file, a glob
     directories.py which files below a directory are data, and where its key=value directories begin
     partitions.py  key=value in paths: values and their types
-    filters.py     which of those values a query can need
     settings.py    what Spark's own settings say
     files.py       one file and its records, checked
     inference.py   a schema from all records of all files

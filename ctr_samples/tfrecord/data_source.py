@@ -38,7 +38,7 @@ class TfrecordSource(DataSource):
         return schema_for(find(options), options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Runs once for each query, while it is planned."""
+        """Runs while the first query of a DataFrame is planned; Spark 4.0 runs it for each query."""
         if not schema.fields and not COUNTS_WITHOUT_COLUMNS:
             raise InputError(
                 "Spark 4.0 loses rows without columns; expected a schema with a column. Name at least one."

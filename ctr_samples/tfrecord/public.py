@@ -30,8 +30,8 @@ def register(spark: SparkSession) -> None:
     """Make ``format("tfrecord")`` known to a session, also as ``tfrecords``. Runs on the driver.
 
     Takes over ``spark.sql.files.maxPartitionBytes``, ``openCostInBytes`` and ``minPartitionNum``, of which Spark tells a Python
-    data source nothing later; a second call takes over what has changed, and does nothing else. Sets
-    ``spark.sql.python.filterPushdown.enabled``, without which Spark tells no Python data source about filters.
+    data source nothing later; a second call takes over what has changed, and does nothing else. The session's settings stay as
+    they are.
     """
     make_active(spark)
     packing = packing_of(spark)
@@ -39,7 +39,6 @@ def register(spark: SparkSession) -> None:
         return
     for source in (TfrecordSource, TfrecordsSource):
         spark.dataSource.register(_with_packing(source, packing))
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     _known[spark] = packing
 
 

@@ -20,7 +20,6 @@ from ctr_samples.sparksql.releases import arrow_schema
 from ctr_samples.tfrecord.assembly import ColumnError
 from ctr_samples.tfrecord.catalog import Catalog
 from ctr_samples.tfrecord.files import DataFile, Tolerance, chunks_of
-from ctr_samples.tfrecord.filters import may_match, rows_needed
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.partitions import typed
 from ctr_samples.tfrecord.settings import Packing, tolerance_of
@@ -46,7 +45,11 @@ class FilePartition(InputPartition):
 
 
 class TfrecordReader(DataSourceReader):
-    """Reads a schema from files. Made where the query is planned; a copy without the list of files goes to each task."""
+    """Reads a schema from files. Made where the query is planned; a copy without the list of files goes to each task.
+
+    It takes no filters: since 4.1 Spark keeps what a reader planned, and a later query of the same DataFrame would lack the
+    rows that an earlier one did not need.
+    """
 
     def __init__(self, catalog: Catalog, schema: StructType, options: Options, packing: Packing) -> None:
         """Check the schema; ContractError naming the first column that records cannot give."""
@@ -60,30 +63,17 @@ class TfrecordReader(DataSourceReader):
         self._partitions = {field.name: asked.get(field.name.lower(), field) for field in catalog.partitions}
         self._file_column = _file_column(schema, options)
         self._plan()
-        self._filters: list[Any] = []
         # Values of partition columns are checked here, so that one that does not fit fails before any task runs.
-        self._files = [(file, self._typed_values(file)) for file in catalog.files]
+        for file in catalog.files:
+            self._typed_values(file)
+        self.files = list(catalog.files)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_files": []}
-
-    def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802
-        """Leave out files whose partition values no row of the result can have, and later rows that no filter lets pass.
-
-        Spark applies all filters to the rest.
-        """
-        self._filters = filters
-        self._files = [(file, values) for file, values in self._files if may_match(filters, values)]
-        return filters
+        return {**self.__dict__, "files": []}
 
     def partitions(self) -> list[InputPartition]:
-        """Files packed by size. Called once, where the query is planned."""
+        """Files packed by size. Called where the first query of a DataFrame is planned; Spark 4.0 calls it for each one."""
         return self.tasks_of(self.files)
-
-    @property
-    def files(self) -> list[DataFile]:
-        """The files that the query needs, where it is planned."""
-        return [file for file, _ in self._files]
 
     def tasks_of(self, files: list[DataFile]) -> list[InputPartition]:
         """What each task reads of some files."""
@@ -119,11 +109,9 @@ class TfrecordReader(DataSourceReader):
                     logger.warning("Skipped the rest of a corrupt file. %s", error)
                     return
                 columns = dict(zip(plan.schema.names, arrays, strict=True))
-                needed = rows_needed(self._filters, columns)
                 for name in constants.keys() & set(target.names):
                     columns[name] = pa.repeat(pa.scalar(constants[name], target.field(name).type), len(rows))
-                batch = _batch([columns[name] for name in target.names], target, len(rows))
-                yield batch if needed is None else batch.filter(needed)
+                yield _batch([columns[name] for name in target.names], target, len(rows))
                 first += len(rows)
 
     def _plan(self) -> ReadPlan:

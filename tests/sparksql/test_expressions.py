@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 
+import pyspark
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -12,6 +15,8 @@ from ctr_samples.errors import ExpressionError, InputError
 from ctr_samples.sparksql.expressions import compile_expression, referenced_paths, typed_expression
 
 Frame = Callable[..., DataFrame]
+
+NEEDS_4_3 = pytest.mark.skipif(pyspark.__version__ < "4.3", reason="no nanoseconds, and no TIME as a timestamp")
 
 
 @pytest.mark.parametrize(
@@ -61,6 +66,9 @@ def test_an_expression_of_allowed_parts_is_computed(frame: Frame, text: str, exp
         "timestamp_ntz 'tomorrow'",
         "timestamp '12:30'",
         "timestamp 'T12:30:01'",
+        "timestamp_ltz '12:30'",
+        "timestamp 'now  '",
+        "date '\x01today'",
         "count(*)",
         "sum(price) over ()",
         "explode(list)",
@@ -127,6 +135,7 @@ def test_a_column_that_is_not_there_is_named_also_inside_a_lambda(frame: Frame) 
     "text",
     [
         "cast('now' as timestamp)",
+        "cast('12:30' as timestamp_ntz)",
         "date('today')",
         "to_timestamp('now')",
         "try_to_timestamp(' NOW ')",
@@ -215,6 +224,13 @@ def test_text_in_a_list_is_read_as_a_time_with_its_format_only(frame: Frame) -> 
     assert rows.select(dated).first()[0] == [2019]
 
 
+def test_a_parameter_of_a_lambda_is_not_taken_for_the_column_of_its_name(frame: Frame) -> None:
+    rows = frame("list array<string>, x string, x_1 string", [(["12:30"], "2019-06-05", "2019-06-05")])
+    for text in ("transform(list, x -> try_to_timestamp(x))", "filter(list, x -> hour(x) = 12)"):
+        with pytest.raises(ExpressionError, match="here reads text as a time, and text without a date"):
+            compile_expression(rows, text, "here")
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -277,3 +293,177 @@ def test_an_expression_that_would_overflow_a_stack_is_refused(frame: Frame, text
     with pytest.raises(ExpressionError) as caught:
         typed_expression(frame("a int", [(1,)]), text, "features.f")
     assert message in str(caught.value)
+
+
+# Times that would be on the day of the run
+
+UNDATED = ["12:30", "T12:30", "T7", "7:05:00", "12:30:01.5", "12:30 +05:00", "23:59 Asia/Tokyo"]
+TRIMMED = [chr(code) for code in (*range(0x21), 0x7F)]
+"""What Spark passes over around a text that it reads as a time."""
+
+
+@pytest.fixture(params=["unset", "true"])
+def newer_types(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[str]:
+    """What the session says about TIME and about timestamps of nanoseconds, which are off by default."""
+    names = ("spark.sql.timeType.enabled", "spark.sql.timestampNanosTypes.enabled")
+    for name in names if request.param != "unset" else ():
+        spark.conf.set(name, request.param)
+    yield request.param
+    for name in names:
+        spark.conf.unset(name)
+
+
+@pytest.fixture
+def far_apart(spark: SparkSession) -> Iterator[tuple[str, str]]:
+    """Two zones in which it is never the same day: what is told by local time and depends on the clock differs."""
+    before = str(spark.conf.get("spark.sql.session.timeZone"))
+    yield "Etc/GMT+12", "Pacific/Kiritimati"
+    spark.conf.set("spark.sql.session.timeZone", before)
+
+
+def local_times(spark: SparkSession, rows: DataFrame, text: str, zones: tuple[str, str]) -> list[list[str | None]]:
+    """What an expression gives for each row, as local time, in each zone."""
+    found = []
+    for zone in zones:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+        column = compile_expression(rows, text, "here").cast("string").alias("v")
+        found.append([row.v for row in rows.select(column).collect()])
+    return found
+
+
+def test_text_that_spark_reads_as_a_time_of_today_is_null_whatever_is_around_it(
+    spark: SparkSession, far_apart: tuple[str, str]
+) -> None:
+    texts = [before + text + after for before in ["", *TRIMMED] for text in UNDATED for after in ("", "\x07", " ")]
+    dated = [before + "2019-06-05 10:00:00" + after for before in ["", *TRIMMED] for after in ("", "\x1f")]
+    rows = spark.createDataFrame([(text,) for text in (*texts, *dated)], "at string").coalesce(1)
+    for text in ("try_to_timestamp(at)", "try_cast(at AS timestamp)", "date_trunc('second', try_to_timestamp(at))"):
+        west, east = local_times(spark, rows, text, far_apart)
+        assert west == east == [None] * len(texts) + ["2019-06-05 10:00:00"] * len(dated)
+
+
+def test_each_character_that_spark_passes_over_before_a_time_is_known(spark: SparkSession) -> None:
+    around = [chr(code) for code in (*range(0x250), *range(0x2000, 0x2070), 0x3000, 0xFEFF)]
+    rows = spark.createDataFrame([(one,) for one in around], "c string")
+    read = rows.where("try_to_timestamp(concat(c, '2019-06-05')) IS NOT NULL AND c NOT RLIKE '[0-9+-]'")
+    assert sorted(row.c for row in read.collect()) == TRIMMED
+
+
+VALUES = {
+    "text": "'12:30'",
+    "made text": "concat('12:', '30')",
+    "trimmed text": "concat(char_of, '12:30')",
+    "column": "at",
+    "json": "from_json(json, 'a TIMESTAMP').a",
+    "json of a computed schema": "from_json(json, concat('a TIME', 'STAMP')).a",
+    "json of an escaped schema": r"from_json(json, 'a \u0074imestamp').a",
+    "json with a comment": "from_json(json, 'a TIMESTAMP' /* timestampFormat */).a",
+    "json with a format of dates": "from_json(json, 'a TIMESTAMP', map('dateFormat', 'timestampFormat')).a",
+    "json with a field of the name": "from_json(json, 'timestampFormat INT, a TIMESTAMP').a",
+    "json that falls back": (
+        "from_json(json, 'a TIMESTAMP', map('timestampFormat', 'yyyy', 'enableDateTimeParsingFallback', 'true')).a"
+    ),
+    "json of lists": "from_json(concat('[', json, ']'), 'ARRAY<STRUCT<a: TIMESTAMP>>')[0].a",
+    "json of a map": "from_json(json, 'MAP<STRING, TIMESTAMP>')['a']",
+    "json with nanoseconds": "from_json(json, 'a TIMESTAMP(9)').a",
+    "json in a lambda": "transform(array(json), x -> from_json(x, 'a TIMESTAMP').a)[0]",
+    "variant": "variant",
+    "variant of json": "from_json(json, 'a VARIANT').a",
+}
+TIMES_OF_DAY = {
+    "literal": "time '12:30'",
+    "cast": "cast('12:30' AS time)",
+    "column": "cast(at AS time)",
+    "in a list": "array(time '12:30')[0]",
+    "chosen": "if(isnull(at), time '12:30', time '12:31')",
+    "in a struct": "named_struct('t', time '12:30').t",
+}
+USES = [
+    "cast({} AS timestamp)",
+    "try_cast({} AS timestamp)",
+    "timestamp({})",
+    "date_trunc('hour', {})",
+    "cast(array({}) AS array<timestamp>)[0]",
+    "cast(named_struct('a', {}) AS struct<a: timestamp>).a",
+    "to_utc_timestamp({}, 'UTC')",
+    "coalesce({}, timestamp '2019-06-05 00:00:00')",
+    "timestamp_micros(unix_micros(cast({} AS timestamp)))",
+    "cast(cast({} AS date) AS timestamp)",
+    "try_to_timestamp({})",
+    "cast({} AS timestamp_ntz)",
+    "cast(cast({} AS timestamp(9)) AS string)",
+    "cast(cast({} AS timestamp_ltz(7)) AS string)",
+    "cast(try_cast({} AS timestamp_ntz(8)) AS string)",
+    "cast(cast(array({}) AS array<timestamp(9)>)[0] AS string)",
+]
+
+
+def check_uses(spark: SparkSession, value: str, zones: tuple[str, str]) -> int:
+    """Each use of a value is refused with a sentence, or tells the same local time on two days; how many are refused."""
+    refused = 0
+    made = spark.sql(
+        """SELECT '12:30' AS at, '{"a": "12:30"}' AS json, parse_json('"12:30"') AS variant, '\\u0001' AS char_of"""
+    )
+    for use in USES:
+        text = use.format(value)
+        try:
+            west, east = local_times(spark, made, text, zones)
+        except (ExpressionError, InputError):
+            refused += 1
+        except PySparkException as error:  # a value that is no time is an error of the row
+            if not re.search("CAST_INVALID_INPUT|INVALID_VARIANT_CAST", str(error)):
+                raise
+        else:
+            assert west == east, text
+    return refused
+
+
+@pytest.mark.parametrize("value", [pytest.param(VALUES[name], id=name) for name in VALUES])
+def test_no_use_of_undated_text_depends_on_the_day(
+    spark: SparkSession, far_apart: tuple[str, str], newer_types: str, value: str
+) -> None:
+    refused = check_uses(spark, value, far_apart)
+    assert refused or value == VALUES["trimmed text"]
+
+
+@pytest.mark.parametrize("value", [pytest.param(TIMES_OF_DAY[name], id=name) for name in TIMES_OF_DAY])
+def test_no_use_of_a_time_of_day_depends_on_the_day(
+    spark: SparkSession, far_apart: tuple[str, str], newer_types: str, value: str
+) -> None:
+    check_uses(spark, value, far_apart)
+
+
+@NEEDS_4_3
+@pytest.mark.parametrize("text", ["hour(cast('now' AS timestamp(9)))", "hour(cast('12:30' AS timestamp_ltz(7)))"])
+def test_a_constant_of_nanoseconds_needs_a_date_too(frame: Frame, newer_types: str, text: str) -> None:
+    reason = (
+        "Nanosecond-precision timestamp types is not enabled" if newer_types == "unset" else "depends on when the job"
+    )
+    with pytest.raises(ExpressionError, match=f"^here: .*{reason}"):
+        compile_expression(frame("price double", []), text, "here")
+
+
+@NEEDS_4_3
+def test_a_time_of_day_is_a_timestamp_only_with_a_date(frame: Frame) -> None:
+    rows = frame("at string", [("12:30",)])
+    dated = compile_expression(rows, "hour(make_timestamp(date '2019-06-05', time '12:30'))", "here")
+    assert rows.select(dated).first()[0] == 12
+    with pytest.raises(
+        ExpressionError, match=r"here: a time of day as timestamp depends on when the job runs.*make_timestamp"
+    ):
+        compile_expression(rows, "hour(date_trunc('hour', time '12:30'))", "here")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from_json(at, 'a TIMESTAMP', map('TIMESTAMPFORMAT', 'yyyy-MM-dd')).a",
+        "from_json(at, 'a TIMESTAMP', map('timestampFormat', concat('yyyy', '-MM-dd'))).a",
+        "from_json(at, 'a DATE').a",
+        "from_json(at, 'a STRING, timestamp INT').a",
+    ],
+)
+def test_json_whose_times_need_a_date_is_read(frame: Frame, text: str) -> None:
+    rows = frame("at string", [('{"a": "2019-06-05"}',)])
+    value = rows.select(compile_expression(rows, text, "here").cast("string")).first()[0]
+    assert value.startswith("2019-06-05")

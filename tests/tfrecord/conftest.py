@@ -21,22 +21,14 @@ Read = Callable[..., list[dict[str, Any]]]
 
 
 BEFORE_4_1 = not hasattr(datasource, "EqualTo")
-"""Spark tells Python sources of no filters, and has no streams of batches."""
+"""Spark has no streams of batches for Python sources."""
 
 BEFORE_4_2 = find_spec("pyspark.sql.streaming.datasource") is None
 """Spark tells Python sources of no limits of triggers."""
 
 if BEFORE_4_1:
-    collect_ignore = [
-        "test_partition_columns.py",
-        "test_row_filters.py",
-        "test_tfrecord_paths.py",
-        "test_tfrecord_streams.py",
-    ]
-NEEDS_4_1 = {
-    "test_a_list_of_values_skips_the_files_of_other_days",
-    "test_the_way_to_the_executors_imports_neither_tensorflow_nor_numba",
-}
+    collect_ignore = ["test_tfrecord_streams.py"]
+NEEDS_4_1 = {"test_the_way_to_the_executors_imports_neither_tensorflow_nor_numba"}
 NEEDS_4_2 = {
     "test_a_stream_takes_at_most_the_files_of_a_trigger",
     # Spark's own Parquet fails with an internal error where a column of a directory has no name or no value.

@@ -1,4 +1,4 @@
-"""``key=value`` directories: names that are safe in any path, types as Spark infers them, and files that a query can skip."""
+"""``key=value`` directories: names that are safe in any path, and types as Spark infers them."""
 
 from __future__ import annotations
 
@@ -7,22 +7,6 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import (
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    IsNull,
-    LessThan,
-    LessThanOrEqual,
-    Not,
-    StringContains,
-    StringEndsWith,
-    StringStartsWith,
-)
 from pyspark.sql.types import (
     BooleanType,
     ByteType,
@@ -37,7 +21,6 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.errors import ContractError, InputError
-from ctr_samples.tfrecord.filters import may_match
 from ctr_samples.tfrecord.partitions import directory_of, inferred_columns, typed, values_of
 
 
@@ -122,59 +105,3 @@ def test_a_value_has_the_type_that_the_schema_says(text: str | None, kind: DataT
 def test_a_value_that_is_none_of_its_type_is_named(text: str, kind: DataType) -> None:
     with pytest.raises(ContractError, match=f"'key' has the value '{text}', which is not a valid "):
         typed("key", text, kind)
-
-
-def column(name: str) -> tuple[str, ...]:
-    return (name,)
-
-
-US_ON_THE_FIFTH = {"country": "US", "day": date(2019, 6, 5), "n": 3, "none": None, "ratio": float("nan")}
-
-
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        (EqualTo(column("country"), "US"), True),
-        (EqualTo(column("country"), "DE"), False),
-        (Not(EqualTo(column("country"), "US")), False),
-        (Not(EqualTo(column("country"), "DE")), True),
-        (In(column("n"), (1, 3)), True),
-        (In(column("n"), (1, 2)), False),
-        (GreaterThan(column("n"), 3), False),
-        (GreaterThanOrEqual(column("n"), 3), True),
-        (LessThan(column("day"), date(2019, 6, 5)), False),
-        (LessThanOrEqual(column("day"), date(2019, 6, 5)), True),
-        (StringStartsWith(column("country"), "U"), True),
-        (StringEndsWith(column("country"), "U"), False),
-        (StringContains(column("country"), "x"), False),
-        (IsNull(column("none")), True),
-        (IsNotNull(column("none")), False),
-        (IsNull(column("n")), False),
-        (EqualNullSafe(column("none"), None), True),
-        (EqualNullSafe(column("n"), None), False),
-        # Null equals nothing, and is unequal to nothing.
-        (EqualTo(column("none"), 1), False),
-        (Not(EqualTo(column("none"), 1)), False),
-    ],
-)
-def test_a_file_is_skipped_only_if_no_row_can_pass(condition: Filter, expected: bool) -> None:
-    assert may_match([condition], US_ON_THE_FIFTH) is expected
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        EqualTo(column("clicked"), 1),
-        EqualTo(("country", "inner"), "x"),
-        GreaterThan(column("country"), 5),
-        EqualTo(column("ratio"), 1.0),
-        Not(StringStartsWith(column("n"), "3")),
-    ],
-)
-def test_a_file_is_read_where_a_filter_cannot_be_decided(condition: Filter) -> None:
-    assert may_match([condition], US_ON_THE_FIFTH) is True
-
-
-def test_all_filters_must_pass() -> None:
-    assert may_match([], US_ON_THE_FIFTH) is True
-    assert may_match([EqualTo(column("n"), 3), EqualTo(column("country"), "DE")], US_ON_THE_FIFTH) is False

@@ -98,12 +98,13 @@ def test_a_temporary_view_is_what_a_table_of_the_catalog_is_not(tfrecord: SparkS
         tfrecord.catalog.dropTempView("seen")
 
 
-def test_a_list_of_values_skips_the_files_of_other_days(tfrecord: SparkSession, tmp_path: Path) -> None:
+def test_files_of_other_days_are_not_read_where_paths_name_the_days(tfrecord: SparkSession, tmp_path: Path) -> None:
     for day in (1, 2, 3):
         tensorflow_writes(tmp_path / f"day={day}/a", example(x=[day]))
     (tmp_path / "day=2/a").write_bytes(b"damaged: whoever reads it fails")
-    frame = tfrecord.read.format("tfrecord").schema("x int, day int").load(str(tmp_path))
-    assert sorted(row.x for row in frame.where("day IN (1, 3)").collect()) == [1, 3]
+    reader = tfrecord.read.format("tfrecord").schema("x int, day int").option("basePath", str(tmp_path))
+    for paths in ([f"{tmp_path}/day=1", f"{tmp_path}/day=3"], f"{tmp_path}/day={{1,3}}"):
+        assert sorted(reader.load(paths).collect()) == [(1, 1), (3, 3)]
 
 
 # Reading as a stream

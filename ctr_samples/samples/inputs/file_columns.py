@@ -9,7 +9,7 @@ from pyspark.sql import DataFrameReader
 from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, MapType, StructField, StructType
 
 from ctr_samples.errors import InputError
-from ctr_samples.samples.inputs.listing import Listing
+from ctr_samples.samples.inputs.listing import Listing, glob_of
 from ctr_samples.sparksql.columns import INTEGERS
 from ctr_samples.sparksql.failures import SPARK_FAILURES
 
@@ -23,8 +23,7 @@ def columns_of_files(reader: DataFrameReader, where: str, listings: Mapping[str,
     Spark would take columns and types from any one file, and read a local time in another file as UTC. Runs a Spark job that
     reads the footer of each file. InputError names two files in which a column has different types.
     """
-    files = {path: [file.path for file in listing.files] for path, listing in listings.items()}
-    return _Merging(reader, where, files).of(list(files)).schema
+    return _Merging(reader, where, listings).of(list(listings)).schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +38,7 @@ class _Part:
 class _Merging:
     reader: DataFrameReader
     where: str
-    files: Mapping[str, Sequence[str]]
-    """The files below each path."""
+    listings: Mapping[str, Listing]
 
     def of(self, paths: Sequence[str]) -> _Part:
         """Spark merges equal types only. Where it refuses, the two halves are merged apart, and then compared."""
@@ -50,14 +48,21 @@ class _Merging:
             if "CANNOT_MERGE_SCHEMAS" not in str(error):
                 raise
         if len(paths) == 1:
-            paths = self.files[paths[0]]
+            paths = self._files_of(paths[0])
         half = len(paths) // 2
         left, right = self.of(paths[:half]), self.of(paths[half:])
         return _Part(paths, self._together(left, right))
 
     def _schema(self, paths: Sequence[str]) -> StructType:
         merging = self.reader.option("recursiveFileLookup", True).option("mergeSchema", True)
-        return merging.load(list(paths)).schema
+        return merging.load([name for path in paths for name in self._to_load(path)]).schema
+
+    def _to_load(self, path: str) -> list[str]:
+        """What Spark is given to load a path, or a single file."""
+        return self.listings[path].to_load(path) if path in self.listings else [glob_of(path)]
+
+    def _files_of(self, path: str) -> list[str]:
+        return [file.path for file in self.listings[path].files] if path in self.listings else [path]
 
     def _together(self, left: _Part, right: _Part) -> StructType:
         columns = {field.name.lower(): field for field in left.schema}
@@ -75,7 +80,7 @@ class _Merging:
         return StructType(list(columns.values()))
 
     def _file_with(self, name: str, part: _Part) -> str:
-        files = [file for path in part.paths for file in self.files.get(path, [path])]
+        files = [file for path in part.paths for file in self._files_of(path)]
         return next(file for file in files if name in map(str.lower, self._schema([file]).fieldNames()))
 
 

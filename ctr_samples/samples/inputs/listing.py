@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.errors import InputError
+from ctr_samples.samples.inputs.real_files import RealFiles, real_files
 from ctr_samples.sparksql.failures import input_errors
 
 _ANY_DAY = "[0-9][0-9][0-9][0-9]-[0-1][0-9]-[0-3][0-9]"
@@ -36,23 +37,70 @@ class Listing:
     layouts: set[tuple[str, ...]] = field(default_factory=set)
     """The names of the ``key=value`` directories between root and file: ``hour=01/host1/x.json`` -> ``("hour",)``."""
     roots: set[str] = field(default_factory=set)
+    named: dict[str, list[str]] = field(default_factory=dict)
+    """The files of each root as globs, where nothing else under it may be read; else empty, and the path is read as it is."""
+    told: list[str] = field(default_factory=list)
+    """A sentence for each kind of symbolic links, and for what is no file."""
+
+    def to_load(self, path: str) -> list[str]:
+        """What Spark is given to read no other file: the path itself, unless links lead out of it."""
+        return [name for names in self.named.values() for name in names] or [path]
 
 
 def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, Listing]:
     """The files under each existing path or glob, as Spark reads them with ``recursiveFileLookup``.
 
-    Names that start with ``_`` or ``.`` are skipped, and so are empty files. ``where`` begins the message of the
-    InputError for a path that cannot be listed.
+    Names that start with ``_`` or ``.`` are skipped, and so are empty files. Of a local directory, each real file is there
+    once, whatever links lead to it. ``where`` begins the message of the InputError for a path that cannot be listed, and for a
+    file that belongs to two of the paths.
     """
     roots = _find_roots(spark, where, paths)
     listings = {path: Listing() for path in roots.values()}
-    for file in _list_files(spark, where, list(listings)) if listings else ():
+    real = _real_files(where, roots)
+    for path, found in real.items():
+        listings[path].told.extend(f"{where}: {sentence}" for sentence in found.sentences(path))
+    only_named = any(found.told for found in real.values())
+    names = [glob_of(name) for found in real.values() for name in found.names.values()]
+    for file in _list_files(spark, where, list(listings), names if only_named else list(listings)):
         root = _root_of(where, file.path, roots)
         listing = listings[roots[root]]
         listing.files.append(file)
         listing.roots.add(root)
         listing.layouts.add(_keys(file.path[len(root) :].strip("/").split("/")[:-1]))
+        if only_named:
+            listing.named.setdefault(root, []).append(glob_of(file.path))
     return listings
+
+
+def _real_files(where: str, roots: dict[str, str]) -> dict[str, RealFiles]:
+    """What each path has on this machine's disks; InputError where two paths, which are of two days, have the same file."""
+    local: dict[str, list[str]] = {}
+    for root, path in roots.items():
+        if root.startswith("file:/"):
+            local.setdefault(path, []).append(root.removeprefix("file:"))
+    found: dict[str, RealFiles] = {}
+    paths: dict[str, str] = {}
+    for path, names in local.items():
+        try:
+            found[path] = real_files(names)
+        except OSError as error:
+            raise InputError(
+                f"{where}: {path} cannot be listed; check the path and its permissions: {error.filename}: {error.strerror}."
+            ) from None
+        for real, name in found[path].names.items():
+            if real in paths:
+                other = paths[real]
+                raise InputError(
+                    f"{where}: {found[other].names[real]}, under {other}, and {name}, under {path}, are the same file by a "
+                    "symbolic link; expected files of one day only. Remove the link, or copy the file if both days have it."
+                )
+            paths[real] = path
+    return found
+
+
+def glob_of(name: str) -> str:
+    """A glob that matches nothing but the name."""
+    return re.sub(r"[\\{}\[\]*?]", r"\\\g<0>", f"file:{name}" if name.startswith("/") else name)
 
 
 def days_there(spark: SparkSession, where: str, path: str) -> list[date]:
@@ -86,12 +134,15 @@ def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[s
     return roots
 
 
-def _list_files(spark: SparkSession, where: str, paths: list[str]) -> list[InputFile]:
+def _list_files(spark: SparkSession, where: str, paths: list[str], names: list[str]) -> list[InputFile]:
+    """The files among ``names``, or below them."""
+    if not names:
+        return []
     lister = spark.newSession()
     # No file is opened, so its size must not decide the number of tasks.
     lister.conf.set("spark.sql.files.maxPartitionBytes", 2**62)
     with input_errors(f"{where}: {paths[0]} cannot be listed; check the path and its permissions"):
-        files = lister.read.format("binaryFile").option("recursiveFileLookup", True).load(paths)
+        files = lister.read.format("binaryFile").option("recursiveFileLookup", True).load(names)
         rows = files.select("path", "length", F.unix_millis("modificationTime")).collect()
     return [InputFile(path, length, modified) for path, length, modified in rows if length > 0]
 

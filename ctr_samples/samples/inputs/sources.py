@@ -64,7 +64,8 @@ class SourceFrame:
 
     ``rows`` have the day of their file in the column ``LOG_DAY``, where the path names the day.
     ``missing_days`` are days, or hours, around the run without data. ``files`` is None for tables, whose content the driver
-    cannot identify by names. ``absent`` is the path or table of an optional source that does not exist: its frame has no rows.
+    cannot identify by names. ``told`` has a sentence for each kind of links among the files, and for what is no file.
+    ``absent`` is the path or table of an optional source that does not exist: its frame has no rows.
     ``csv`` describes the columns of a CSV line. ``version`` is that of a lake table, in which it is read. ``some_lines`` gives
     the rows of a share of the lines, without parsing the others; ``by_day`` the files of each day, where paths tell.
     """
@@ -78,6 +79,7 @@ class SourceFrame:
     version: TableVersion | None = None
     some_lines: Callable[[float], DataFrame] | None = None
     by_day: FilesByDay | None = None
+    told: tuple[str, ...] = ()
 
     @property
     def frame(self) -> DataFrame:
@@ -314,6 +316,23 @@ def _paths(
     return {period: source.path_of(period) for period in needed}
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What Spark loads at once: a path or some files, and the directory below which it looks for ``key=value``."""
+
+    paths: list[str]
+    base: dict[str, str]
+
+
+def _parts(listings: Mapping[str, Listing]) -> list[_Part]:
+    """All that was found: each path as it is, or nothing but the files that were found below each of its roots."""
+    return [
+        part
+        for path, listing in listings.items()
+        for part in ([_Part(names, {"basePath": root}) for root, names in listing.named.items()] or [_Part([path], {})])
+    ]
+
+
 def _file_schema(
     spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing]
 ) -> StructType | None:
@@ -333,10 +352,15 @@ def _read_files(
     spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing], file_schema: StructType | None
 ) -> SourceFrame:
     """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not."""
-    paths = list(listings)
+    parts = _parts(listings)
+    paths = [path for part in parts for path in part.paths]
     keys = _common_keys(name, source, listings)
     read = partial(
-        SourceFrame, name, missing_days=(), files=tuple(f for found in listings.values() for f in found.files)
+        SourceFrame,
+        name,
+        missing_days=(),
+        files=tuple(f for found in listings.values() for f in found.files),
+        told=tuple(sentence for found in listings.values() for sentence in found.told),
     )
     with input_errors(f"sources.{name}: cannot read {paths[0]} as {source.format}"):
         columns = _csv_columns(spark, name, source, paths, keys) if isinstance(source, CsvSource) else None
@@ -346,9 +370,10 @@ def _read_files(
         if file_schema is not None:
             reader = reader.schema(file_schema)
         # Of ``key=value`` directories Spark takes one root at a time.
-        roots = [[path] for path in paths] if keys else [paths]
+        together = parts if keys else [_Part(paths, {})]
         day = [day_in_path(f"sources.{name}", source.path, listings).alias(LOG_DAY)] if source.is_dated else []
-        rows = reduce(DataFrame.unionByName, [reader.load(some).select("*", *day) for some in roots])
+        loaded = [reader.options(**part.base).load(part.paths) for part in together]
+        rows = reduce(DataFrame.unionByName, [rows.select("*", *day) for rows in loaded])
         if not isinstance(source, JsonSource):
             return read(_with_day(rows if columns is None else columns.named(rows), name, source), csv=columns)
 

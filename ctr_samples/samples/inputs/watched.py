@@ -167,6 +167,10 @@ class Inputs:
         """The optional sources that do not exist, each with its path or table."""
         return ((name, source.absent) for name, source in self.sources.items() if source.absent is not None)
 
+    def told(self) -> Iterator[str]:
+        """What the sources say of symbolic links, and of what is no file."""
+        return (sentence for source in self.sources.values() for sentence in source.told)
+
     def _rows(self, name: str, days: Collection[date] | None) -> DataFrame:
         source = self.sources[name]
         return source.rows if days is None else self._only(source, days).rows

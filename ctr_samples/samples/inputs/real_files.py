@@ -1,0 +1,134 @@
+"""Finds each real file below local directories once, whatever symbolic links lead to it. Runs on the driver, without Spark.
+
+::
+
+    day/part-0                   read
+    day/part-1 -> /bulk/part-1   read, and told
+    day/again -> part-0          left out, since part-0 is read by its own name; told
+    day/loop -> ..               left out, since it leads to a directory above; told
+    day/gone -> nowhere          left out; told
+    day/pipe                     a FIFO, a socket or a device: left out; told
+    day/_x, day/.x               never read
+
+A hard link is a file of its own, as a copy is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+_Identity = tuple[int, int]
+
+_FOLLOWED = "symbolic links below {path} are followed"
+_REPEATED = "symbolic links below {path} lead to what is read already, or to a directory above, and are left out"
+_BROKEN = "symbolic links below {path} lead nowhere and are left out"
+_SPECIAL = "FIFOs, sockets or devices below {path} are left out"
+
+
+@dataclass(slots=True)
+class RealFiles:
+    """What was found below some directories or files: each real file with the name by which it is read."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    """By the path without links."""
+    told: dict[str, list[str]] = field(default_factory=dict)
+    """The names that are no plain files or directories, by what is said of them."""
+    _entered: set[_Identity] = field(default_factory=set)
+    _above: set[_Identity] = field(default_factory=set)
+
+    def sentences(self, path: str) -> Iterator[str]:
+        """One for each kind of thing that a user may not expect."""
+        for what, names in self.told.items():
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            yield f"{what.format(path=path)}: {names[0]}{more}."
+
+    def _tell(self, what: str, name: str) -> None:
+        self.told.setdefault(what, []).append(name)
+
+
+def real_files(roots: Sequence[str]) -> RealFiles:
+    """Each real file below the roots once; names without links come first, so that a link never hides a file's own name.
+
+    Raises OSError for a directory that cannot be listed.
+    """
+    found = RealFiles()
+    for root in roots:
+        found._above.update(map(_identity, _above(root)))
+    links: list[str] = []
+    for root in sorted(roots, key=lambda root: (os.path.islink(root), root)):
+        links += _enter(found, root)
+    # A link may lead to a directory with further links, which wait for their turn.
+    for link in links:
+        real = os.path.realpath(link)
+        try:
+            identity = _identity(real)
+        except (FileNotFoundError, NotADirectoryError):
+            found._tell(_BROKEN, link)
+            continue
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            found._tell(_BROKEN, link)
+            continue
+        if real in found.names or identity in found._entered | found._above:
+            found._tell(_REPEATED, link)
+        else:
+            if os.path.isfile(real) or os.path.isdir(real):
+                found._tell(_FOLLOWED, f"{link} to {real}")
+            links += _enter(found, link)
+    return found
+
+
+def _enter(found: RealFiles, name: str) -> list[str]:
+    """Take a file, or all below a directory; the symbolic links on the way are returned in order."""
+    links: list[str] = []
+    waiting = deque([(name, os.path.realpath(name))])
+    while waiting:
+        name, real = waiting.popleft()
+        kind = os.stat(real)
+        if not stat.S_ISDIR(kind.st_mode):
+            if not stat.S_ISREG(kind.st_mode):
+                found._tell(_SPECIAL, name)
+            elif found.names.setdefault(real, name) != name:
+                found._tell(_REPEATED, name)
+            continue
+        if (kind.st_dev, kind.st_ino) in found._entered:
+            found._tell(_REPEATED, name)
+            continue
+        found._entered.add((kind.st_dev, kind.st_ino))
+        with os.scandir(real) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                inside = f"{name.rstrip('/')}/{entry.name}"
+                if _is_hidden(entry.name):
+                    continue
+                if entry.is_symlink():
+                    links.append(inside)
+                elif entry.is_dir():
+                    waiting.append((inside, entry.path))
+                elif entry.is_file():
+                    found.names.setdefault(entry.path, inside)
+                else:
+                    found._tell(_SPECIAL, inside)
+    return links
+
+
+def _identity(path: str) -> _Identity:
+    """Of a directory or file, also where it is mounted at several places."""
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def _above(path: str) -> Iterator[str]:
+    real = os.path.realpath(path)
+    while real != (real := os.path.dirname(real)):
+        yield real
+
+
+def _is_hidden(name: str) -> bool:
+    """What Spark takes for no data."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")

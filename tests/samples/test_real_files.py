@@ -1,0 +1,271 @@
+"""Files below local directories: each real one once, whatever links lead to it, and what is passed over is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pydantic import TypeAdapter
+from pyspark.sql import SparkSession
+
+from ctr_samples.config import Source, load_config
+from ctr_samples.errors import InputError
+from ctr_samples.job.reporting import Silent
+from ctr_samples.job.run import read_inputs
+from ctr_samples.samples.inputs.real_files import RealFiles, real_files
+from ctr_samples.samples.inputs.sources import SourceFrame, read_source
+
+
+@pytest.fixture
+def day(tmp_path: Path) -> Path:
+    """A day of two files, one of them below another directory; beside it is a directory of others."""
+    path = tmp_path.resolve() / "log/dt=2019-06-05"
+    write(path / "a", 1)
+    write(path / "b/c", 2)
+    write(path.parent.parent / "bulk/d", 3)
+    return path
+
+
+def write(path: Path, number: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'{{"a": {number}}}\n')
+
+
+def link(path: Path, target: Path | str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(target)
+
+
+def names(found: RealFiles, root: Path) -> list[str]:
+    """The files, relative to the root."""
+    return sorted(str(Path(name).relative_to(root)) for name in found.names.values())
+
+
+def told(found: RealFiles) -> str:
+    return " ".join(found.sentences("the day"))
+
+
+def test_a_directory_without_links_has_its_files_and_nothing_to_tell(day: Path) -> None:
+    found = real_files([str(day)])
+    assert (names(found, day), told(found)) == (["a", "b/c"], "")
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("loop", "."),
+        ("loop", ".."),
+        ("loop", "../.."),
+        ("loop", "/"),
+        ("b/loop", ".."),
+        ("b/loop", "../b"),
+        ("A", "a"),
+        ("zero", "b/c"),
+        ("0", "b"),
+        ("b/again", "../a"),
+        ("b/hour=07", "../b"),
+    ],
+)
+def test_a_link_to_what_is_read_already_or_to_a_directory_above_is_left_out_and_told(
+    day: Path, name: str, target: str
+) -> None:
+    link(day / name, target)
+    found = real_files([str(day)])
+    assert names(found, day) == ["a", "b/c"]
+    assert told(found) == (
+        "symbolic links below the day lead to what is read already, or to a directory above, and are left out: "
+        f"{day}/{name}."
+    )
+
+
+def test_links_to_files_and_directories_elsewhere_are_followed_once_each_and_told(day: Path) -> None:
+    bulk = day.parent.parent / "bulk"
+    link(day / "x", bulk)
+    link(day / "y", bulk)
+    link(day / "z", bulk / "d")
+    link(bulk / "back", day)
+    link(bulk / "deep", bulk)
+    found = real_files([str(day)])
+    assert names(found, day) == ["a", "b/c", "x/d"]
+    assert f"symbolic links below the day are followed: {day}/x to {bulk}." in told(found)
+    assert f"are left out: {day}/y and 3 more." in told(found)
+
+
+def test_many_loops_in_each_others_directories_end(day: Path) -> None:
+    for first in range(8):
+        for second in range(8):
+            link(day / f"{first}/{second}", f"../{second}")
+    found = real_files([str(day)])
+    assert names(found, day) == ["a", "b/c"]
+    assert told(found).endswith(f"{day}/0/0 and 63 more.")
+
+
+@pytest.mark.parametrize("target", ["nowhere", "self", "a/b", "/nowhere/at/all"])
+def test_a_link_that_leads_nowhere_is_told(day: Path, target: str) -> None:
+    link(day / "self", target)
+    found = real_files([str(day)])
+    assert names(found, day) == ["a", "b/c"]
+    assert told(found) == f"symbolic links below the day lead nowhere and are left out: {day}/self."
+
+
+def test_what_is_no_file_is_left_out_and_told_also_behind_a_link(day: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(day / "pipe")
+    link(day / "device", "/dev/null")
+    monkeypatch.chdir(day)
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind("socket")  # a path may have 108 bytes
+    found = real_files([str(day)])
+    assert names(found, day) == ["a", "b/c"]
+    assert told(found) == f"FIFOs, sockets or devices below the day are left out: {day}/pipe and 2 more."
+
+
+def test_hidden_names_are_passed_over_in_silence(day: Path) -> None:
+    for name in ("_SUCCESS", ".a", "_tmp/x", "a._COPYING_"):
+        link(day / name, "..")
+    write(day / "_hour=1/x", 4)
+    found = real_files([str(day)])
+    assert (names(found, day), told(found)) == (["_hour=1/x", "a", "b/c"], "")
+
+
+def test_a_hard_link_is_a_file_of_its_own_as_a_copy_is(day: Path) -> None:
+    (day / "hard").hardlink_to(day / "a")
+    found = real_files([str(day)])
+    assert (names(found, day), told(found)) == (["a", "b/c", "hard"], "")
+
+
+def test_of_a_directory_and_a_link_to_it_the_directory_is_read(day: Path) -> None:
+    other = day.with_name("aaa")
+    link(other, day)
+    found = real_files([str(other), str(day)])
+    assert names(found, day) == ["a", "b/c"]
+    assert told(found).endswith(f"left out: {other}.")
+
+
+def test_a_directory_that_is_itself_a_link_is_nothing_to_tell(day: Path) -> None:
+    other = day.with_name("today")
+    link(other, day)
+    found = real_files([str(other)])
+    assert (names(found, other), told(found)) == (["a", "b/c"], "")
+
+
+# What Spark reads
+
+
+def source(path: str, **more: object) -> Source:
+    adapter: TypeAdapter[Source] = TypeAdapter(Source)
+    return adapter.validate_python({"format": "json", "path": path, "schema": "a INT, hour INT", **more})
+
+
+def read(spark: SparkSession, path: str, **more: object) -> tuple[list[int], SourceFrame]:
+    found = read_source(spark, "log", source(path, **more), date(2019, 6, 5))
+    assert found.files is not None
+    assert len(found.files) == len(set(found.files))
+    return sorted(row.a for row in found.frame.collect()), found
+
+
+def test_rows_behind_a_loop_are_read_once_and_the_loop_is_told(spark: SparkSession, day: Path) -> None:
+    link(day / "loop", ".")
+    os.mkfifo(day / "pipe")
+    rows, found = read(spark, f"{day.parent}/dt={{date}}")
+    assert rows == [1, 2]
+    assert found.snapshot["files"] == 2
+    assert list(found.told) == [
+        f"sources.log: FIFOs, sockets or devices below {day} are left out: {day}/pipe.",
+        f"sources.log: symbolic links below {day} lead to what is read already, or to a directory above, and are left out: "
+        f"{day}/loop.",
+    ]
+
+
+def test_a_glob_that_matches_a_directory_and_a_link_to_it_reads_its_files_once(spark: SparkSession, day: Path) -> None:
+    link(day.with_name("dt=2019-06-05-copy"), day)
+    rows, found = read(spark, f"{day.parent}/dt={{date}}*")
+    assert (rows, len(found.told)) == ([1, 2], 1)
+
+
+def test_awkward_names_beside_a_link_are_read_as_they_are(spark: SparkSession, day: Path) -> None:
+    awkward = ["ä ö", "50%25 off", "a#b?c+d", "[x]{y,z}", "back`tick", "back\\slash", "star*"]
+    for number, name in enumerate(awkward):
+        write(day / name, 10 + number)
+    link(day / "loop", ".")
+    assert read(spark, f"{day.parent}/dt={{date}}")[0] == [1, 2, *range(10, 10 + len(awkward))]
+
+
+def test_the_hours_of_several_days_keep_their_columns_where_links_are_followed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root = tmp_path / "hours"
+    write(root / "dt=2019-06-04/hour=7/x", 1)
+    write(root / "dt=2019-06-05/hour=8/x", 2)
+    write(tmp_path / "late/x", 3)
+    link(root / "dt=2019-06-05/hour=9", tmp_path / "late")
+    link(root / "dt=2019-06-05/hour=8/again", "../hour=9")
+    found = read(spark, f"{root}/dt={{date}}", days_before=1)[1]
+    rows = sorted(found.frame.select("a", "hour", "dt").collect())
+    fourth, fifth = date(2019, 6, 4), date(2019, 6, 5)
+    assert rows == [(1, 7, fourth), (2, 8, fifth), (3, 9, fifth)]
+    assert found.by_day is not None
+    assert sorted(row.a for row in found.by_day.only([fifth]).frame.collect()) == [2, 3]
+
+
+def test_parquet_beside_a_fifo_and_a_loop_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "dt=2019-06-05"
+    spark.sql("SELECT 1 AS a, 2 AS b").write.parquet(str(path))
+    os.mkfifo(path / "part.parquet")
+    link(path / "loop", ".")
+    rows, found = read(spark, f"{tmp_path}/dt={{date}}", format="parquet", schema=None)
+    assert (rows, len(found.told)) == ([1], 2)
+
+
+def test_csv_behind_a_loop_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "dt=2019-06-05").mkdir()
+    (tmp_path / "dt=2019-06-05/x.csv").write_text("a,hour\n1,2\n")
+    link(tmp_path / "dt=2019-06-05/loop", ".")
+    assert read(spark, f"{tmp_path}/dt={{date}}", format="csv", header=True)[0] == [1]
+
+
+@pytest.mark.parametrize("shape", ["day", "file", "directory"])
+def test_a_file_that_links_put_into_two_days_is_refused(spark: SparkSession, day: Path, shape: str) -> None:
+    before = day.with_name("dt=2019-06-04")
+    if shape == "day":
+        link(before, day)
+    else:
+        write(before / "own", 4)
+        link(before / "x", day / ("a" if shape == "file" else "b"))
+    with pytest.raises(InputError, match=r"^sources.log: .* are the same file by a symbolic link; .*copy the file"):
+        read(spark, f"{day.parent}/dt={{date}}", days_before=1)
+
+
+class _Warnings(Silent):
+    """A reporter that remembers the warnings."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.texts.append(text)
+
+
+def test_a_run_warns_of_links_and_fifos(spark: SparkSession, day: Path) -> None:
+    link(day / "loop", ".")
+    os.mkfifo(day / "pipe")
+    document = {
+        "name": "links",
+        "timezone": "UTC",
+        "sources": {"log": {"format": "json", "path": f"{day.parent}/dt={{date}}", "schema": "a INT, at TIMESTAMP"}},
+        "impressions": {"source": "log", "time": "at", "identity": "row", "keys": {"article": "a"}},
+        "labels": {"clicked": {"expr": "a = 1"}},
+        "features": {"a": {"expr": "a", "dtype": "int64"}},
+        "output": {"path": str(day.parent.parent / "samples")},
+    }
+    path = day.parent / "job.yaml"
+    path.write_text(json.dumps(document))
+    reporter = _Warnings()
+    read_inputs(spark, load_config(path).config, date(2019, 6, 5), reporter, watched=False)
+    assert [text.partition(": ")[2].split(" below")[0] for text in reporter.texts] == [
+        "FIFOs, sockets or devices",
+        "symbolic links",
+    ]
