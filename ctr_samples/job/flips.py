@@ -32,30 +32,37 @@ Columns = dict[str, npt.NDArray[Any]]
 
 
 def flips_since(
-    before: Manifest | None, storage: Storage, shards: Sequence[Shard], contract: ExampleContract
+    before: Manifest | None,
+    storage: Storage,
+    shards: Sequence[Shard],
+    contract: ExampleContract,
+    *,
+    final: bool = False,
 ) -> dict[str, dict[str, Any]]:
-    """For each label what changed since the generation ``before``; nothing if that was final or had other labels.
+    """For each label what changed since the generation ``before``; nothing if that had other labels.
 
+    ``final`` says, and is kept, that its labels were final, so that none should have changed.
     ``flipped_to_1`` and ``flipped_to_0`` count impressions of both generations whose label appeared or disappeared;
     ``changed`` those of a reduced value that has another value. ``new`` and ``gone`` count impressions of one only, and
     ``against`` is the number of the generation. Where old shards cannot be read or there are too many samples,
     ``not_compared`` says so: a run does not fail for it.
     """
-    if before is None or before.label_mature or _ID not in contract.names():
+    if before is None or _ID not in contract.names():
         return {}
+    since = {"against": before.generation, **({"final": True} if final else {})}
     reduced = _ids_and_labels(contract)
     names = reduced.names("label")
     most = max(before.records, sum(shard.records for shard in shards))
     if most > MOST_COMPARED:
         why = f"{most:,} samples are more than the {MOST_COMPARED:,} that are compared"
-        return {name: {"against": before.generation, "not_compared": why} for name in names}
+        return {name: {**since, "not_compared": why} for name in names}
     try:
         if reduced != _ids_and_labels(ExampleContract.from_dict(dict(before.contract))):
             return {}
         comparison = _compared(_Generation.read(storage, before.shards, reduced), storage, shards, reduced)
     except (DamagedFile, StorageError, ContractError) as error:
-        return {name: {"against": before.generation, "not_compared": str(error)} for name in names}
-    return {name: {**counts, "against": before.generation} for name, counts in comparison.items()}
+        return {name: {**since, "not_compared": str(error)} for name in names}
+    return {name: {**counts, **since} for name, counts in comparison.items()}
 
 
 def _ids_and_labels(contract: ExampleContract) -> ExampleContract:

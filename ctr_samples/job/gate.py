@@ -5,7 +5,7 @@ A run asks :func:`wanted_of` what its tasks have to measure, and then calls :fun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -22,6 +22,7 @@ from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.quality.measure.merging import Measures
 from ctr_samples.quality.metrics import (
     METRICS_FORMAT,
+    STANDINGS,
     Actions,
     Finding,
     Measured,
@@ -86,7 +87,7 @@ def judge(
     measured = measured if names is None else names.applied(measured)
     measured = measured if same_features is None else _with_facts_of(same_features, measured)
     days = Days(measured, last_before(storage, manifest.day), last_same_weekday(storage, manifest.day))
-    metrics = _judged(days, quality, accepted)
+    metrics = _judged(days, quality, accepted, changed_final_labels(manifest))
     manifest = replace(manifest, quality=_in_manifest(metrics))
     directory = run_directory(manifest.day, manifest.run_id)
     _write(storage, directory, metrics, render(metrics, manifest, days.before))
@@ -155,12 +156,26 @@ def _actions(counts: Mapping[str, Any]) -> Actions:
     return Actions(counts.get("actions", 0), counts.get("orphans", 0), counts.get("without_value", 0))
 
 
-def _judged(days: Days, quality: Quality, accepted: Collection[str]) -> Metrics:
+def changed_final_labels(manifest: Manifest) -> Iterator[Finding]:
+    """A warning for each label of which values changed though they were final."""
+    for name, label in manifest.labels.items():
+        flips = label.get("flips")
+        changed = sum(flips.get(key, 0) for key in ("flipped_to_1", "flipped_to_0", "changed")) if flips else 0
+        if flips and flips.get("final") and changed:
+            sentence = (
+                f"{changed:,} value(s) of {name} differ from those of generation {flips['against']}, whose labels were final: "
+                "the logs changed after all windows had closed. Models that were trained on it saw other labels."
+            )
+            yield Finding("final_labels", name, "warns", float(changed), "at most 0 (warn)", sentence)
+
+
+def _judged(days: Days, quality: Quality, accepted: Collection[str], more: Iterable[Finding] = ()) -> Metrics:
     reference = Reference(
         days.before.named if days.before else None, days.same_weekday.named if days.same_weekday else None
     )
     drift = drifts(days.now, days.before) if days.before else {}
-    return Metrics.judged(days.now, findings(days, quality, accepted), reference, drift)
+    found = sorted([*findings(days, quality, accepted), *more], key=lambda finding: STANDINGS.index(finding.standing))
+    return Metrics.judged(days.now, found, reference, drift)
 
 
 def _in_manifest(metrics: Metrics) -> dict[str, Any]:

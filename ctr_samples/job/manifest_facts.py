@@ -42,14 +42,28 @@ def label_facts(
     storage: Storage,
     shards: Sequence[Shard],
     contract: ExampleContract,
+    document: Mapping[str, Any],
 ) -> dict[str, dict[str, Any]]:
-    """For each label what was counted of its actions and, where it was compared, what flipped since the generation before."""
+    """For each label what was counted of its actions and, where it was compared, what flipped since the generation before.
+
+    ``document`` is the configuration as the manifest keeps it.
+    """
     counts, names = watches.labels.result(), pseudonyms_of(config)
     counts = counts if names is None else names.in_labels(counts)
-    flips = flips_since(current, storage, shards, contract)
+    flips = flips_since(current, storage, shards, contract, final=_were_final(current, document))
     return {
         name: {**of_label, **({"flips": flips[name]} if name in flips else {})} for name, of_label in counts.items()
     }
+
+
+def _were_final(current: Manifest | None, document: Mapping[str, Any]) -> bool:
+    """Whether labels of the generation before were final, and the configuration makes them as it did then."""
+    made_by = ("timezone", "sources", "impressions", "labels")
+    return (
+        current is not None
+        and current.label_mature
+        and all(current.config.get(key) == document.get(key) for key in made_by)
+    )
 
 
 def descriptions(contract: ExampleContract, state: FittedState | None) -> dict[str, str]:

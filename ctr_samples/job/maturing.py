@@ -84,8 +84,8 @@ class EarlierRun:
         return {key: before[key] for key in ("lines", "malformed") if same and key in before}
 
 
-def earlier_run(inputs: Inputs, current: Manifest, storage: Storage, fingerprint: str) -> EarlierRun:
-    """The generation ``current``, if its features are those of a run; ``fingerprint`` is what the run's would have been then.
+def earlier_run(inputs: Inputs, current: Manifest, storage: Storage, fingerprints: Collection[str]) -> EarlierRun:
+    """The generation ``current``, if its features are those of a run, which would have had one of ``fingerprints`` then.
 
     Runs a Spark job over the days that came to the sources of features since then. UnusableFeatures says why joins are needed.
     """
@@ -94,7 +94,7 @@ def earlier_run(inputs: Inputs, current: Manifest, storage: Storage, fingerprint
         raise UnusableFeatures(config.joins_anew)
     if not current.fingerprint:
         raise UnusableFeatures("a source is a table that cannot be compared")
-    if current.fingerprint != fingerprint:
+    if current.fingerprint not in fingerprints:
         raise UnusableFeatures("the configuration, the fitted state or the release is another one")
     added = dict(_added(inputs, current))
     try:

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
-from ctr_samples.config.references import actions_among
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedPartial, UnusableFeatures
 from ctr_samples.job.accounting import Accounting
@@ -40,6 +39,7 @@ from ctr_samples.samples.period import Day
 from ctr_samples.samples.sampling import sampling_facts
 from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.samples.views.as_of import described
+from ctr_samples.samples.watches.coverage import ends_of_windows
 from ctr_samples.samples.watches.leak_canary import check_canaries
 from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, open_storage, require_generation
 from ctr_samples.shards.clean import Retention
@@ -154,6 +154,10 @@ def _run(
     reporter.stage("checking and publishing")
     accounting = balanced(prepared.inputs, receipts, run_date)
     canaries = check_canaries(spark, config, prepared.inputs.day, plan.steps, prepared.inputs.watches.canary)
+    cut = list(prepared.inputs.watches.coverage.cut()) if prepared.label_mature else []
+    for sentence in cut:
+        reporter.warn(sentence)
+    prepared = replace(prepared, label_mature=prepared.label_mature and not cut)
     shards = this_run.shards(receipts, config.output.partitions)
     this_run.write(descriptions(prepared.contract, prepared.state))
     how = [*told, *([] if earlier else [*described(plan.steps), *partials.described()])]
@@ -205,8 +209,11 @@ class Prepared:
             if anew:
                 raise UnusableFeatures(anew)
             then = {name: facts.get("fingerprint") for name, facts in current.inputs.items()}
-            fingerprint = run_fingerprint(self.inputs, output.day, self.contract, current.label_mature, then)
-            earlier = earlier_run(self.inputs, current, output.storage, fingerprint)
+            # A cut log is only known once it was read: such a run began as one whose labels become final.
+            fingerprints = {
+                run_fingerprint(self.inputs, output.day, self.contract, mature, then) for mature in (False, True)
+            }
+            earlier = earlier_run(self.inputs, current, output.storage, fingerprints)
         except UnusableFeatures as error:
             return None, [f"{OF_FEATURES}not taken from generation {current.generation}: {error}"]
         return earlier, [earlier.described]
@@ -252,7 +259,9 @@ class Prepared:
             shards=shards,
             accounting=accounting.to_dict(),
             views=view_facts(self.inputs, canaries),
-            labels=label_facts(config, watches, output.current, run.storage, shards, self.contract),
+            labels=label_facts(
+                config, watches, output.current, run.storage, shards, self.contract, self.loaded.document
+            ),
             label_mature=self.label_mature,
             versions=versions(),
             seconds=round(seconds, 3),
@@ -334,13 +343,15 @@ def retention_of(config: JobConfig) -> Retention:
 
 
 def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
-    """Whether all label windows of the run had closed, and what they reach into was there to be read.
+    """Whether all label windows of the run had closed, and the days that they reach into were there to be read.
 
-    The whole log is taken as complete.
+    Whether those are complete is known once they were read: see :class:`CoverageWatch`. The whole log is taken as complete.
     """
     labels, end = inputs.config.labels, inputs.day.end
-    closed = end is None or now >= end + max(label.matures_after for label in labels.values())
-    missing = {day for label in actions_among(labels).values() for day in inputs.sources[label.source].missing_days}
+    if end is None:
+        return True
+    closed = now >= end + max(label.matures_after for label in labels.values())
+    missing = {day for source in ends_of_windows(inputs.config, end) for day in inputs.sources[source].missing_days}
     return closed and not any(str(day) > str(run_date) for day in missing)
 
 

@@ -129,7 +129,9 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
         yield Text(f"  All is as of {manifest.known_by}: what became known later is left out.")
     yield from _crowded(manifest)
     if not manifest.label_mature:
-        sentence = "The labels are not final: a label window is still open, or reaches into a day without data."
+        sentence = (
+            "The labels are not final: a label window is open, or reaches into a day without data, or with a cut log."
+        )
         yield Text(f"  {sentence}", style="yellow")
 
 

@@ -74,6 +74,7 @@ class _Flips(TypedDict, total=False):
     new: int
     gone: int
     not_compared: str
+    final: bool
 
 
 class _Label(TypedDict, total=False):

@@ -17,6 +17,7 @@ import ctr_samples
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.job import run as job
+from ctr_samples.job.reporting import Silent
 from ctr_samples.job.summary import run_summary
 from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.records.read import first_examples
@@ -141,7 +142,9 @@ def test_a_day_that_is_run_again_when_its_windows_closed_says_which_labels_flipp
     assert "flipped since generation 1: 1 to 1, 0 to 0, 1 changed value" in summary
 
     again = job.run(spark, config(tmp_path), DAY, force=True).manifest
-    assert "flips" not in again.labels["clicked"]
+    nothing = {"flipped_to_1": 0, "flipped_to_0": 0, "new": 0, "gone": 0, "against": 2, "final": True}
+    assert again.labels["clicked"]["flips"] == nothing
+    assert not [found for found in again.quality["found"] if found["check"] == "final_labels"]
 
 
 LISTS = [
@@ -197,3 +200,116 @@ def test_what_stands_below_the_last_click_of_its_list_is_dropped_and_accounted_f
         "skip_above": 4,
     }
     assert "4  were below the last click of their list" in said(tmp_path, manifest)
+
+
+class Warnings(Silent):
+    """A reporter that remembers the warnings."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.texts.append(text)
+
+
+SHOWN_AT_ALL_HOURS = [
+    (f"2019-06-05 {hour:02}:{minute:02}:00", f"u{hour}", f"r{hour}", "[1, 2]", "exposure", "")
+    for hour in range(24)
+    for minute in range(0, 60, 7)
+]
+
+
+def shown_until(end: str) -> list[tuple[str, ...]]:
+    """The log of the next day up to a time."""
+    rows = [(at.replace("06-05", "06-06"), *row) for at, *row in SHOWN_AT_ALL_HOURS]
+    return [row for row in rows if row[0] <= f"2019-06-06 {end}"]
+
+
+def test_labels_are_not_final_where_the_log_is_cut_before_their_windows_end(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    logged(tmp_path, "2019-06-05", SHOWN_AT_ALL_HOURS)
+    logged(tmp_path, "2019-06-06", shown_until("00:05:00"))
+    reporter = Warnings()
+    cut = job.run(spark, config(tmp_path), DAY, reporter=reporter).manifest
+    assert not cut.label_mature
+    (warning,) = [text for text in reporter.texts if "cut" in text]
+    assert warning == (
+        "sources.log: no row is later than 2019-06-06 00:15:00+00:00, but the label windows end at 2019-06-06 02:00:00+00:00, "
+        "and the same hours of the day itself have 15 rows. The log is cut, so the labels are not final; run again when it is "
+        "complete."
+    )
+    assert "or with a cut log" in said(tmp_path, cut)
+    logged(tmp_path, "2019-06-06", shown_until("23:59:59"))
+    assert job.run(spark, config(tmp_path), DAY).manifest.label_mature
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("today", "tomorrow", "final"),
+    [
+        pytest.param(FIVE, SIX, True, id="a sparse log is not taken for a cut one"),
+        pytest.param(SHOWN_AT_ALL_HOURS, shown_until("01:55:00"), True, id="nor one with a gap of minutes"),
+        pytest.param(SHOWN_AT_ALL_HOURS, [], False, id="an empty log of the next day is cut at midnight"),
+        pytest.param(
+            [row for row in SHOWN_AT_ALL_HOURS if "06:00" < row[0][11:] < "22:00"], [], True, id="closed at night"
+        ),
+    ],
+)
+def test_a_log_is_cut_where_the_day_before_had_rows(
+    spark: SparkSession, tmp_path: Path, today: list[Any], tomorrow: list[Any], final: bool
+) -> None:
+    logged(tmp_path, "2019-06-05", today)
+    logged(tmp_path, "2019-06-06", tomorrow)
+    assert job.run(spark, config(tmp_path, "quality.silent_hours=off"), DAY).manifest.label_mature == final
+
+
+TWO_LOGS = CONFIG.replace("impressions:", """  clicks:
+    format: json
+    path: LOG/../clicks/dt={date}
+    schema: at STRING, user_id STRING, articles STRING
+    days_after: 1
+impressions:""", 1).replace(
+    """labels:
+  clicked: {source: log, where: action = 'click', window: 30m, skew: 2s}
+  read_ms: {source: log, where: action = 'read', window: 2h, value: read_ms, reduce: sum}
+""",
+    "labels: {clicked: {source: clicks, time: at, user: user_id, article: articles, window: 24h, match: [[user, article]]}}\n",
+)  # fmt: skip
+
+
+def test_labels_are_not_final_before_the_impressions_of_the_next_day_are_there_and_warn_if_final_ones_change(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    logged(tmp_path, "2019-06-05", [("2019-06-05 20:00:00", "u", "r", "[1, 2]", "exposure", "")])
+    (tmp_path / "clicks/dt=2019-06-05").mkdir(parents=True)
+    (tmp_path / "clicks/dt=2019-06-05/x.json").write_text("{}\n")
+    (tmp_path / "clicks/dt=2019-06-06").mkdir()
+    (tmp_path / "clicks/dt=2019-06-06/x.json").write_text(
+        '{"at": "2019-06-06 10:00:00", "user_id": "u", "articles": "1"}\n'
+    )
+    (tmp_path / "c.yaml").write_text(
+        TWO_LOGS.replace("LOG", str(tmp_path / "log")).replace("OUT", str(tmp_path / "out"))
+    )
+    loaded, accepted = load_config(tmp_path / "c.yaml", ["sources.clicks.bad_records.max_rate=1"]), ("one_class",)
+
+    early = job.run(spark, loaded, DAY, accept=accepted).manifest
+    assert (early.label_mature, labels(tmp_path, early, "clicked")) == (False, [(0, 1), (1, 0)])
+
+    logged(tmp_path, "2019-06-06", [("2019-06-06 09:00:00", "u", "s", "[3]", "exposure", "")])
+    final = job.run(spark, loaded, DAY, accept=accepted).manifest
+    assert (final.label_mature, labels(tmp_path, final, "clicked")) == (True, [(0, 1), (1, 0)])
+
+    logged(tmp_path, "2019-06-06", [("2019-06-06 09:00:00", "u", "s", "[1]", "exposure", "")])
+    reporter = Warnings()
+    moved = job.run(spark, loaded, DAY, accept=accepted, reporter=reporter).manifest
+    assert (moved.label_mature, labels(tmp_path, moved, "clicked")) == (True, [(0, 0), (1, 0)])
+    assert moved.labels["clicked"]["flips"]["final"]
+    alarm = (
+        "1 value(s) of clicked differ from those of generation 2, whose labels were final: the logs changed after all windows "
+        "had closed. Models that were trained on it saw other labels."
+    )
+    assert alarm in reporter.texts
+    assert alarm in [found["sentence"] for found in moved.quality["found"]]
+    page = (tmp_path / f"out/dt=2019-06-05/data/{moved.run_id}/report.html").read_text()
+    assert "whose labels were final" in page

@@ -104,10 +104,15 @@ def test_features_may_differ_but_labels_may_not(storage: Storage) -> None:
     assert flips_since(before, storage, after, other) == {}
 
 
-def test_a_first_generation_and_one_after_final_labels_have_nothing_to_compare(storage: Storage) -> None:
+def test_a_first_generation_has_nothing_to_compare(storage: Storage) -> None:
     shards = written(storage, "20190606T020000-aaaaaaaa", BEFORE)
     assert flips_since(None, storage, shards, CONTRACT) == {}
-    assert flips_since(manifest(shards, mature=True), storage, shards, CONTRACT) == {}
+
+
+def test_labels_that_were_final_are_compared_too_and_marked(storage: Storage) -> None:
+    before = manifest(written(storage, "20190606T020000-aaaaaaaa", BEFORE), mature=True)
+    found = flips_since(before, storage, written(storage, "20190607T020000-bbbbbbbb", AFTER), CONTRACT, final=True)
+    assert (found["clicked"]["flipped_to_1"], found["clicked"]["final"]) == (2, True)
 
 
 def test_too_many_samples_are_not_compared_and_that_is_said(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,7 @@ class Inputs:
         rows = self._exploded(name, self.watches.lines[name].on(frame, logged) if is_text else frame)
         rows = with_parsed_times(rows, texts_of_times(self.config, name))
         clocks = [clock for use in uses for clock in clocks_of(self.config, self.day, name, use, rows)]
+        rows = self.watches.coverage.on(rows, name, clocks) if by_time else rows
         if not is_text and not logged:
             rows = rows.where(of_interest(clocks))
         if not logged:

@@ -2,6 +2,7 @@
 
 all.py           the watches of a run
 times.py         implausible times
+coverage.py      logs that end before the label windows do
 leak_canary.py   features that only the future knows, joined in every run exactly as the views are; they must never be found
 
 Lines, impressions, labels, sampling and views have their watches beside what they watch.

@@ -13,6 +13,7 @@ from ctr_samples.samples.labels import LabelsWatch, plan_labels, rows_among
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.sampling import SamplingWatch
 from ctr_samples.samples.views.counts import EndsWatch, JoinsWatch
+from ctr_samples.samples.watches.coverage import CoverageWatch
 from ctr_samples.samples.watches.leak_canary import LeakCanary
 from ctr_samples.samples.watches.times import ClocksWatch
 
@@ -23,6 +24,7 @@ class Watches:
 
     lines: Mapping[str, LinesWatch]
     clocks: ClocksWatch
+    coverage: CoverageWatch
     impressions: ImpressionsWatch
     labels: LabelsWatch
     sampling: SamplingWatch
@@ -36,6 +38,7 @@ class Watches:
         return cls(
             {name: LinesWatch(active=active) for name, s in config.sources.items() if isinstance(s, TextSource)},
             ClocksWatch(active=active),
+            CoverageWatch(config, day, active=active),
             ImpressionsWatch(config.impressions, day, active=active),
             LabelsWatch(plan_labels(config), day, rows_among(config.labels), active=active),
             SamplingWatch(config, day, active=active),

@@ -1,0 +1,88 @@
+"""How far the logs of impressions and actions reach in time: labels are final only if these cover the labels' windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from math import ceil
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.config import JobConfig
+from ctr_samples.config.references import actions_among
+from ctr_samples.samples.period import Day
+from ctr_samples.samples.watches.times import Clock
+from ctr_samples.sparksql.columns import micros_of
+from ctr_samples.sparksql.observations import Observations
+from ctr_samples.sparksql.tallies import tally
+
+STEP = timedelta(minutes=15)
+ENOUGH = 10
+"""Rows that the same hours of the run's own day had: a log that has none is cut, not sparse."""
+
+
+def ends_of_windows(config: JobConfig, end: datetime) -> dict[str, datetime]:
+    """Until when each source may hold a row that changes a label of a day with this ``end``.
+
+    An action belongs to the last impression before it, so impressions matter as long as actions do.
+    """
+    ends: dict[str, datetime] = {}
+    for label in actions_among(config.labels).values():
+        for source in (label.source, config.impressions.source):
+            ends[source] = max(ends.get(source, end), end + label.window)
+    return ends
+
+
+class CoverageWatch:
+    """Counts the rows of impressions and actions by quarters of an hour, to the end of the windows. Lives on the driver."""
+
+    def __init__(self, config: JobConfig, day: Day, *, active: bool = True) -> None:
+        self._day, self._observations = day, Observations(active=active)
+        self._ends = {} if day.end is None else ends_of_windows(config, day.end)
+
+    def on(self, rows: DataFrame, source: str, clocks: Sequence[Clock]) -> DataFrame:
+        """The rows of a source for impressions and labels, counted."""
+        if self._day.start is None or source not in self._ends:
+            return rows
+        steps = self._steps(self._ends[source])
+        return self._observations.on(
+            rows, {f"{source}|{clock.name}": tally(self._step(clock, steps), steps) for clock in clocks}
+        )
+
+    def _step(self, clock: Clock, steps: int) -> Column:
+        since = F.unix_micros(clock.time) - F.unix_micros(F.lit(self._day.start))
+        step = F.floor(since / F.lit(micros_of(STEP)))
+        return F.when(clock.applies & step.between(0, steps - 1), step)
+
+    def _steps(self, end: datetime) -> int:
+        assert self._day.start is not None
+        return ceil((end - self._day.start) / STEP)
+
+    def cut(self) -> Iterator[str]:
+        """A sentence for each source whose log ends before the windows do; call it after the action.
+
+        It does if no row follows up to the end of the windows, while the same hours of the run's own period had ten or more.
+        """
+        if self._day.start is None or self._day.end is None:
+            return
+        own = self._steps(self._day.end)
+        for source, counts in self._by_source().items():
+            steps, last = self._steps(self._ends[source]), max(counts, default=-1)
+            expected = sum(counts.get(step % own, 0) for step in range(last + 1, steps))
+            if expected >= ENOUGH:
+                latest = self._day.start + (last + 1) * STEP
+                yield (
+                    f"sources.{source}: no row is later than {latest}, but the label windows end at {self._ends[source]}, and "
+                    f"the same hours of the day itself have {expected:,} rows. The log is cut, so the labels are not final; "
+                    "run again when it is complete."
+                )
+
+    def _by_source(self) -> Mapping[str, Mapping[int, int]]:
+        """The rows of each source by step, whatever they are used for."""
+        sources: dict[str, dict[int, int]] = {}
+        for key, steps in self._observations.tallies().items():
+            counts = sources.setdefault(key.partition("|")[0], {})
+            for step, count in steps.items():
+                counts[step] = counts.get(step, 0) + count
+        return sources
