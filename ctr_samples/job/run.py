@@ -43,6 +43,7 @@ from ctr_samples.samples.views.as_of import described
 from ctr_samples.samples.watches.leak_canary import check_canaries
 from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, open_storage, require_generation
 from ctr_samples.shards.clean import Retention
+from ctr_samples.shards.forgotten import last_forgotten
 from ctr_samples.shards.partials import drop_damaged
 from ctr_samples.sparksql.releases import without_call_sites
 from ctr_samples.sparksql.session import make_active, run_session
@@ -134,6 +135,11 @@ def _run(
     output = DayOutput.open(storage, run_date, config.name, retention_of(config), reporter.warn)
     if not force and (manifest := output.published(prepared.fingerprint)):
         return RunResult(manifest, published=False)
+    if forgotten := last_forgotten(storage, run_date):
+        reporter.warn(
+            f"Users were forgotten with generation {forgotten} of {run_date}; this run takes what the logs have of them. "
+            "Remove them there too, or run `ctr-samples forget` again."
+        )
 
     earlier, told = prepared.earlier(output, anew, reporter)
     partials = (

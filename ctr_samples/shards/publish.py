@@ -12,6 +12,7 @@ from ctr_samples.errors import ConfigError, ContractError, DamagedFile, InputErr
 from ctr_samples.periods import Hour, Period, Whole
 from ctr_samples.shards import generations
 from ctr_samples.shards.agreement import disagreement
+from ctr_samples.shards.forgotten import mark_forgotten
 from ctr_samples.shards.manifest import REMEDY, Manifest, Shard
 from ctr_samples.shards.naming import day_directory, day_of, hours_among, manifest_path, manifests_directory
 from ctr_samples.shards.storage import NameTaken, Storage
@@ -203,6 +204,7 @@ def check_age(storage: Storage, directory: str, began: datetime, longest_run: ti
 def publish(storage: Storage, manifest: Manifest) -> None:
     """Check the shards once more, put the manifest, then ``_SUCCESS``. Runs on the driver, once; deletes nothing.
 
+    A manifest without the samples of some users is marked before it is put (:mod:`ctr_samples.shards.forgotten`).
     Raises DamagedFile, and publishes nothing, if a shard is missing or readers would refuse the manifest. Otherwise raises as
     :func:`ctr_samples.shards.generations.put` does, and StorageError if the manifest was written but ``_SUCCESS`` was not.
     """
@@ -212,6 +214,8 @@ def publish(storage: Storage, manifest: Manifest) -> None:
         f"Nothing was published: the manifest for {storage.locate(manifest_path(manifest.day, manifest.generation))}",
     )
     check_shards(storage, manifest.shards)
+    if manifest.forgotten and manifest.rollback is None:
+        mark_forgotten(storage, manifest.day, manifest.generation)
     generations.put(storage, directory, manifest.generation, data, manifest.run_id)
     mark_success(storage, manifest)
 
