@@ -34,19 +34,22 @@ def latest_manifest(storage: Storage, day: Period) -> Manifest | None:
     try:
         return read_manifest(storage, day, generation)
     except FileNotFoundError:
-        location = storage.locate(manifest_path(day, generation))
-        raise StorageError(
-            f"{location} was listed but cannot be found; expected a store that keeps what it lists. Run again."
-        ) from None
+        raise _lost(storage, day, generation) from None
 
 
 def read_manifest(storage: Storage, day: Period, generation: int) -> Manifest:
     """One generation of a day; FileNotFoundError if it was never published.
 
-    DamagedFile if it is not a manifest, was changed, contradicts itself, or belongs to another generation or day.
+    DamagedFile if it is not a manifest or no file, was changed, contradicts itself, or belongs to another generation or day.
     """
     path = manifest_path(day, generation)
-    manifest = _sound(storage.read(path), storage.locate(path))
+    try:
+        data = storage.read(path)
+    except StorageError as error:
+        if isinstance(error.__cause__, IsADirectoryError):
+            raise DamagedFile(f"{storage.locate(path)} is a directory, not a manifest; {REMEDY}.") from None
+        raise
+    manifest = _sound(data, storage.locate(path))
     if (manifest.day, manifest.generation) != (day, generation):
         raise generations.misplaced(
             storage.locate(path),
@@ -54,6 +57,13 @@ def read_manifest(storage: Storage, day: Period, generation: int) -> Manifest:
             f"Then go back to an earlier generation with `ctr-samples rollback {storage.url} {day} --to N`.",
         )
     return manifest
+
+
+def _lost(storage: Storage, day: Period, generation: int) -> StorageError:
+    location = storage.locate(manifest_path(day, generation))
+    return StorageError(
+        f"{location} was listed but cannot be found; expected a store that keeps what it lists. Run again."
+    )
 
 
 def _sound(data: bytes, location: str) -> Manifest:
@@ -108,7 +118,10 @@ def require_generation(storage: Storage, day: Period, number: int) -> Manifest:
     if number not in numbers:
         there = ", ".join(map(str, numbers[-_SHOWN:]))
         raise InputError(f"{storage.url} has no generation {number} of {day}; it has {there}. Choose one of these.")
-    return read_manifest(storage, day, number)
+    try:
+        return read_manifest(storage, day, number)
+    except FileNotFoundError:
+        raise _lost(storage, day, number) from None
 
 
 def check_directory(storage: Storage, day: Period) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from ctr_samples.errors import DamagedFile, UsageError
+from ctr_samples.errors import DamagedFile, StorageError, UsageError
 from ctr_samples.periods import Period
 from ctr_samples.shards import generations
 from ctr_samples.shards.forgotten import last_forgotten
@@ -18,7 +18,7 @@ from ctr_samples.shards.storage import Storage
 def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) -> Manifest:
     """Publish the samples of generation ``to`` as the next generation and return its manifest. Runs on the driver.
 
-    ``token`` is eight hex digits that no other run has. The newest manifest may be damaged; then there is no parent. Raises
+    ``token`` is eight hex digits that no other run has. The newest manifest may be unreadable; then there is no parent. Raises
     InputError for a missing generation, UsageError for the one that readers see and for one from before users were forgotten,
     DamagedFile for one whose shards are missing, and otherwise as :func:`ctr_samples.shards.publish.publish` does.
     """
@@ -60,5 +60,5 @@ def _check_forgotten(storage: Storage, earlier: Manifest) -> None:
 def _readable(storage: Storage, day: Period, generation: int) -> Manifest | None:
     try:
         return read_manifest(storage, day, generation)
-    except DamagedFile:
+    except (DamagedFile, StorageError, FileNotFoundError):
         return None
