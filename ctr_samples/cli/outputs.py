@@ -220,6 +220,7 @@ def forget(
     with errors_in_words(console, debug):
         from ctr_samples.job.forget import find
         from ctr_samples.job.forget import forget as publish_without
+        from ctr_samples.job.forget_tokens import remaining
         from ctr_samples.job.forget_values import Values
         from ctr_samples.shards import open_storage, published_days
         from ctr_samples.shards.clean import Retention
@@ -244,6 +245,8 @@ def forget(
                 f"Earlier generations still have them; `ctr-samples clean {output} --keep 1` removes those of a day ago.",
                 soft_wrap=True,
             )
+            for sentence in dict.fromkeys(s for one in found for s in remaining(one.manifest.config)):
+                console.print(sentence, soft_wrap=True)
 
 
 def open_records(path: str, date: str | None) -> tuple[Any, Any]:

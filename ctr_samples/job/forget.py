@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,13 +15,18 @@ from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import ValidationError
 
+from ctr_samples.config import JobConfig
+from ctr_samples.config.document import filled
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import DamagedFile, UsageError
+from ctr_samples.job.forget_tokens import without_tokens
 from ctr_samples.job.forget_values import shown
 from ctr_samples.job.gate import describe_anew
 from ctr_samples.periods import Period
 from ctr_samples.quality.measure.collecting import Collector, Wanted
+from ctr_samples.quality.pseudonyms import ORPHAN_SAMPLE, Pseudonyms, pseudonyms_of
 from ctr_samples.records.without import values_among, write_without
 from ctr_samples.shards import (
     DayOutput,
@@ -116,7 +122,7 @@ def forget(storage: Storage, found: Found, key: str, values: Sequence[str], rete
         receipts, measures = zip(*threads.map(written, _partitions(manifest.shards)), strict=True)
     shards = tuple(shard for receipt in receipts for shard in receipt.shards)
     check_shards(storage, shards)
-    run.write(_texts_beside(storage, manifest))
+    run.write(_texts_beside(storage, manifest, without_tokens(manifest.config, key, values)))
     made = replace(
         _without(manifest, shards),
         generation=output.generation,
@@ -125,7 +131,7 @@ def forget(storage: Storage, found: Found, key: str, values: Sequence[str], rete
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         rollback=None,
     )
-    describe_anew(storage, made, measures, wanted)
+    describe_anew(storage, made, measures, wanted, _pseudonyms(manifest, contract))
     run.publish(made)
     return Forgotten(made, manifest.records - made.records)
 
@@ -208,19 +214,39 @@ def _wanted(contract: ExampleContract, manifest: Manifest) -> Wanted:
     return Wanted(contract, next(iter(flags), None), key=key, tasks=len({shard.partition for shard in manifest.shards}))
 
 
-def _texts_beside(storage: Storage, manifest: Manifest) -> dict[str, str]:
-    """The contract, the schema and the vocabularies, by name; no sample is in them."""
+def _texts_beside(storage: Storage, manifest: Manifest, without: Callable[[str, str], str]) -> dict[str, str]:
+    """The contract, the schema and the vocabularies, by name; ``without`` takes the name and the lines of a vocabulary."""
     directory = f"{run_directory(manifest.day, manifest.made_by)}/"
     names = [file.path.removeprefix(directory) for file in storage.files(directory.rstrip("/"))]
-    return {
+    texts = {
         name: storage.read(f"{directory}{name}").decode()
         for name in names
         if name in (CONTRACT, SCHEMA) or name.startswith(f"{VOCABULARIES}/")
     }
+    return {name: text if name in (CONTRACT, SCHEMA) else without(_stem(name), text) for name, text in texts.items()}
+
+
+def _stem(name: str) -> str:
+    return name.removeprefix(f"{VOCABULARIES}/").removesuffix(".txt")
+
+
+def _pseudonyms(manifest: Manifest, contract: ExampleContract) -> Pseudonyms | None:
+    """Those of the run's configuration; of all features if it cannot be read without its environment. The salt may be lost."""
+
+    def value_of(name: str, _: object) -> str:
+        return os.environ.get(name) or secrets.token_hex()
+
+    try:
+        return pseudonyms_of(JobConfig.model_validate(filled(dict(manifest.config), value_of)))
+    except ValidationError:
+        return Pseudonyms(secrets.token_hex(), frozenset(contract.names("feature")))
 
 
 def _without(manifest: Manifest, shards: tuple[Shard, ...]) -> Manifest:
-    """The manifest with fewer samples. Which matches of a view went is not known; there are at most as many as samples."""
+    """The manifest with fewer samples, and no sample of orphans: these actions may be anyone's.
+
+    Which matches of a view went is not known; there are at most as many as samples.
+    """
     records = sum(shard.records for shard in shards)
     counts = dict(manifest.accounting)
     counts[FORGOTTEN] = counts.get(FORGOTTEN, 0) + manifest.records - records
@@ -228,4 +254,8 @@ def _without(manifest: Manifest, shards: tuple[Shard, ...]) -> Manifest:
         name: {**counts, "matched": min(counts["matched"], records)} if "matched" in counts else counts
         for name, counts in manifest.views.items()
     }
-    return replace(manifest, shards=shards, accounting={**counts, "samples": records}, views=views)
+    labels = {
+        name: {what: facts for what, facts in label.items() if what != ORPHAN_SAMPLE}
+        for name, label in manifest.labels.items()
+    }
+    return replace(manifest, shards=shards, accounting={**counts, "samples": records}, views=views, labels=labels)

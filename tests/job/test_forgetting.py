@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -323,3 +324,64 @@ def test_an_id_with_blanks_quotes_and_commas_is_forgotten_as_it_is(tmp_path: Pat
     published(root, CONTRACT, with_odd_names)
     done = forget(root, tmp_path, "\n".join(odd))
     assert (done.exit_code, done.stderr.splitlines()[0]) == (0, "Forgot 4 sample(s) of 1 day(s).")
+
+
+CONFIG = {
+    "name": "feed",
+    "sources": {"log": {"path": "log/{date}.json", "format": "json"}},
+    "impressions": {"source": "log", "time": "t", "user": "who", "article": "item", "columns": {"same": "who", "city": "city"}},
+    "labels": {"clicked": {"source": "log", "where": "kind = 'click'", "window": "1h"}},
+    "features": {
+        "name": {"from": "impression.user", "dtype": "bytes"},
+        "user_row": {"from": "impression.same", "dtype": "int64", "vocabulary": "users"},
+        "visitor": {"expr": "concat(impression . user, '')", "dtype": "int64", "vocabulary": "visitors"},
+        "city": {"from": "impression.city", "dtype": "int64", "vocabulary": "cities"},
+    },
+    "vocabularies": {name: {"capacity": 9} for name in ("users", "visitors", "cities")},
+    "fitted": {"path": "${BASE}/fitted"},
+    "state": {"path": "partials"},
+    "output": {"path": "out", "ids_salt": "${SALT}"},
+}  # fmt: skip
+
+
+def publish_with_vocabularies(root: Path, **more: object) -> None:
+    published(root, CONTRACT, lambda split, first: rows(first, 50), **more)
+    directory = root / f"dt=2019-06-05/data/{current(root).made_by}/vocabularies"
+    directory.mkdir()
+    for name in ("users", "visitors", "cities"):
+        (directory / f"{name}.txt").write_text("n1\nn7\nn77\nn8\n")
+
+
+def test_the_vocabularies_of_users_lose_them_and_all_other_tokens_keep_their_ids(tmp_path: Path) -> None:
+    root = tmp_path / "samples"
+    publish_with_vocabularies(root, config=CONFIG)
+    assert forget(root, tmp_path, "n7\nn8\n").exit_code == 0
+    directory = root / f"dt=2019-06-05/data/{current(root).made_by}/vocabularies"
+    lines = {file.stem: file.read_text().split("\n") for file in directory.iterdir()}
+    assert lines["users"] == lines["visitors"] == ["n1", "\0forgotten 2", "n77", "\0forgotten 4", ""]
+    assert lines["cities"] == ["n1", "n7", "n77", "n8", ""]
+
+
+def test_what_may_still_name_them_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "samples"
+    publish_with_vocabularies(root, config=CONFIG)
+    told = re.sub(r"\s+", " ", forget(root, tmp_path, "n7\n").stderr)
+    assert "The fitted state in ${BASE}/fitted may have them as tokens: once the logs lack them, run" in told
+    assert (
+        "What is kept of finished days in partials may have them: once the logs lack them, remove that directory"
+        in told
+    )
+
+
+@pytest.mark.parametrize("config", [CONFIG, {}], ids=["of a run", "that cannot be read"])
+def test_nothing_beside_the_samples_names_a_user(tmp_path: Path, config: dict[str, object]) -> None:
+    root = tmp_path / "samples"
+    orphans = {"orphans": 1, "orphan_sample": [{"time": "2019-06-05T00:00:00Z", "user": "n7"}]}
+    published(root, CONTRACT, lambda split, first: rows(first, 50), config=config)
+    manifest = current(root)
+    manifest_file(root, 1).write_bytes(replace(manifest, labels={"clicked": orphans}).to_json())
+    assert forget(root, tmp_path, "n7\n").exit_code == 0
+    assert dict(current(root).labels["clicked"]) == {"orphans": 1}
+    texts = [manifest_file(root, 2), *(root / f"dt=2019-06-05/data/{current(root).made_by}").glob("*.*")]
+    assert {file.name for file in texts} >= {"00000002.json", "metrics.json", "report.html", "statistics.pbtxt"}
+    assert [file.name for file in texts if re.search(r"\bn[0-9]+\b", file.read_text())] == []
