@@ -19,9 +19,9 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
-from ctr_samples.config.document import at, filled, names, plain
+from ctr_samples.config.document import at, filled, names, plain, references
 from ctr_samples.config.job import JobConfig
-from ctr_samples.config.masking import mask, remember
+from ctr_samples.config.masking import mask, masking, remember
 from ctr_samples.config.problems import end_sentence
 from ctr_samples.config.references import check_references, check_secrets
 from ctr_samples.config.sentences import kind_of, sentence
@@ -55,9 +55,14 @@ class LoadedConfig:
 
     @contextmanager
     def masked_errors(self) -> Iterator[None]:
-        """An expected error of the block tells nothing that came from the environment, nor does what it was made from."""
+        """An expected error of the block tells nothing that came from the environment, nor does what it was made from.
+
+        In the block :func:`ctr_samples.config.masking.written` knows the texts of the file.
+        """
         try:
-            yield
+            with masking():
+                remember(self.values, dict(references(self.document, self.values)))
+                yield
         except CtrSamplesError as error:
             trace = "".join(traceback.format_exception(error))
             if self.masked(trace) == trace:
@@ -100,8 +105,10 @@ def load_config(
         return environ[name]
 
     document = filled(tree, value_of)
-    values = {name: environ[name] for name in names(plain(tree)) if name in environ}
-    remember(values)
+    document_as_written = plain(tree)
+    values = {name: environ[name] for name in names(document_as_written) if name in environ}
+    texts = dict(references(document_as_written, values))
+    remember(values, texts)
     try:
         config = JobConfig.model_validate(document)
     except ValidationError as error:
@@ -110,7 +117,7 @@ def load_config(
     problems = [at(str(path), tree, p.where) + p.what for p in check_references(config)]
     if problems:
         raise ConfigError(mask(_report(problems), values))
-    return LoadedConfig(config, cast(dict[str, Any], plain(tree)), str(path), values)
+    return LoadedConfig(config, cast(dict[str, Any], document_as_written), str(path), values)
 
 
 def _parse(path: Path) -> CommentedMap:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
+from ctr_samples.config.masking import masked_tree
 from ctr_samples.config.references import actions_among
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedPartial, UnusableFeatures
@@ -252,7 +253,7 @@ class Prepared:
             compression=config.output.compression,
             contract={**self.contract.to_dict(), "fingerprint": self.contract.fingerprint},
             config=self.loaded.document,
-            inputs=self.inputs.facts(),
+            inputs=masked_tree(self.inputs.facts()),
             shards=shards,
             accounting=accounting.to_dict(),
             views=view_facts(watches, canaries),
@@ -260,7 +261,7 @@ class Prepared:
             label_mature=self.label_mature,
             versions=versions(),
             seconds=round(seconds, 3),
-            plan=tuple(plan),
+            plan=masked_tree(tuple(plan)),
             sampling=sampling_facts(config, watches.sampling.result()),
             known_by=self.inputs.day.known_by and self.inputs.day.known_by.astimezone(UTC).isoformat(),
         )

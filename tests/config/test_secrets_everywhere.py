@@ -1,0 +1,155 @@
+"""Values of the environment at every place of a configuration: nothing that is said has a part of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+from typer.testing import CliRunner
+
+from ctr_samples.cli import app
+from ctr_samples.config import load_config
+from ctr_samples.config.masking import mask, masked, masking, remember, tells, written
+from ctr_samples.errors import CtrSamplesError, UsageError
+from ctr_samples.telemetry.lineage import dataset_of
+
+FULL = """
+name: feed
+timezone: UTC
+grain: day
+sources:
+  log: {format: json, path: 'logs/{date}.json', schema: 't string, kind string, u string, i string', days_after: 1}
+  wide: {format: csv, path: 'wide/{date}.csv', header: true, schema: 'u string, city string, t string', delimiter: ','}
+  table: {format: table, table: shop.users, date_column: day}
+  base: {format: jdbc, url: 'jdbc:derby:memory:x', table: prices, user: sa, password: '${P}', driver: some.Driver}
+impressions: {source: log, where: kind = 'shown', time: t, user: u, article: i, columns: {upper: upper(u)}, dedup: 5m}
+labels:
+  clicked: {source: log, where: kind = 'click', window: 1h, reduce: any}
+views:
+  user: {source: wide, entity: user, key: u, event_time: t, ttl: 3d, columns: {city: city}}
+  days: {source: table, entity: user, key: id, snapshot: day}
+  prices: {source: base, entity: article, key: id, static: true}
+  counts: {source: log, entity: user, key: u, event_time: t, aggregates: {windows: [1d, 7d], counts: {n: 'true'}}}
+histories:
+  seen: {source: log, entity: user, key: u, item: i, event_time: t, length: 5, within: 2d}
+features:
+  city: {from: user.city, dtype: int64, hash_buckets: 10, salt: x}
+  n: {from: counts.n_7d, dtype: float32, default: 0, clip: [0, 5]}
+  length: {expr: length(impression.upper), dtype: int64, default: 0}
+split: {by: hash, eval: 0.2, unit: user}
+output: {path: out, partitions: 2, compression: none, shard_size: 1MB, ids: pseudonyms, ids_salt: '${SALT}'}
+quality: {drift: {warn: 0.2}}
+"""
+SECRETS = {
+    "plain": "Hush-Hush-31415",
+    "an address with a day": "s3://Hush-bucket/hush-hush/{date}/Hush.json",
+    "an address of a database": "jdbc:derby://Hush:31415/hush;password=Hush-Hush",
+    "a name": "Hush_Hush_31415",
+    "a function": "Hush_Hush_31415(1)",
+    "a type": "u HUSH_hush_31415",
+    "long": "hush_" * 80,
+    "quoted": 'it\'s "Hush"\\ hush',
+    "of several lines": "Hush hush\nhush Hush",
+    "of other letters": "Straße HÜSH hush",
+}
+"""All have `hush`, in whatever case, which stands in no other text."""
+
+
+def leaves(node: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places of all values of a document."""
+    if isinstance(node, dict | list):
+        for key, child in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from leaves(child, (*where, key))
+    else:
+        yield where
+
+
+def document() -> dict[str, Any]:
+    return dict(YAML(typ="safe", pure=True).load(FULL))
+
+
+def put(where: tuple[Any, ...], value: object, tmp_path: Path) -> Path:
+    """The configuration with another value at a place."""
+    changed = document()
+    node: Any = changed
+    for part in where[:-1]:
+        node = node[part]
+    node[where[-1]] = value
+    path = tmp_path / "feed.yaml"
+    with path.open("w") as file:
+        YAML(typ="safe", pure=True).dump(changed, file)
+    return path
+
+
+PLACES = [".".join(map(str, where)) for where in leaves(document())]
+
+
+def place(name: str) -> tuple[Any, ...]:
+    return next(where for where in leaves(document()) if ".".join(map(str, where)) == name)
+
+
+@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("around", ["{}", "x{}y", "{0} or {0}", "lower('{}')", "impression.{}"])
+def test_no_place_of_a_file_tells_what_the_environment_filled_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, around: str
+) -> None:
+    path = put(place(name), around.format("${X}"), tmp_path)
+    for secret in SECRETS.values():
+        environ = {"X": secret, "P": "Hush-of-p", "SALT": "Hush-of-salt"}
+        try:
+            loaded = load_config(path, environ=environ)
+        except CtrSamplesError as error:
+            assert "hush" not in str(error).lower()
+            continue
+        assert "hush" not in str(loaded.document).lower()
+        with pytest.raises(UsageError) as caught, loaded.masked_errors():
+            for source in loaded.config.sources.values():
+                assert "hush" not in " ".join(dataset_of(source)).lower()
+            raise UsageError(secret.upper())
+        assert "hush" not in str(caught.value).lower()
+        for variable, value in environ.items():
+            monkeypatch.setenv(variable, value)
+        told = CliRunner().invoke(app, ["config", str(path), "--explain", "--date", "2019-06-05"])
+        assert "hush" not in told.output.lower()
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("s3a://Hush-b/hush/{date}/x-*.json", "s3a://Hush-b/hush/2019-06-05/x-00.json"),
+        ("s3a://Hush-b/hush/{date}", "s3a://hush-b/hush/2019-06-05/part-0"),
+        ("s3a://Hush-b/hush/{date}/hush/", "s3://hush-b/hush/2019-06-05/hush"),
+        ("/data/hush/{date}/{hour}/hush-log", "file:/data/hush/2019-06-05/07/hush-log/x.json"),
+        ("/data//hush/../hush/log", "/data/hush/log"),
+        ("{date}/hush-hush", "logs/2019-06-05/hush-hush"),
+        ("Hush_Column", "hush_column#12, HUSH_COLUMN"),
+        ("Hush\nhush", "Hush\\nhush"),
+    ],
+)
+def test_a_value_is_masked_when_a_day_was_filled_in_or_its_case_was_changed(value: str, said: str) -> None:
+    hidden = mask(f"there is no {said}; check", {"X": value})
+    assert "hush" not in hidden.lower()
+    assert hidden.startswith("there is no ")
+    assert hidden.endswith("; check")
+
+
+@pytest.mark.parametrize("value", ["{date}", "/{date}", "*", "s3/{date}", "", "{a,b}/*"])
+def test_a_template_with_hardly_a_fixed_part_masks_no_other_text(value: str) -> None:
+    assert mask("s3://bucket/2019-06-05 is empty", {"X": value}) == "s3://bucket/2019-06-05 is empty"
+
+
+def test_a_text_knows_where_it_came_from_and_a_piece_of_a_value_is_noticed() -> None:
+    with masking():
+        remember({"X": "ab", "Y": "jdbc:postgresql://db/hush-hush"}, {"abc": "${X}c"})
+        assert written("abc") == "${X}c"
+        assert written("other") is None
+        assert written("select ab") == "select ${X}"
+        assert masked("AB, abc") == "${X}, abc"
+        assert tells('database "SH-HUSH" is not there')
+        assert not tells("org.postgresql.Driver is not there")
+        with masking():
+            assert written("abc") == "${X}c"
+    assert written("abc") is None
