@@ -21,10 +21,10 @@ from ruamel.yaml.reader import ReaderError
 
 from ctr_samples.config.document import at, filled, names, plain, references
 from ctr_samples.config.job import JobConfig
-from ctr_samples.config.masking import mask, masking, remember
-from ctr_samples.config.problems import end_sentence
+from ctr_samples.config.masking import LEFT_OUT, mask, masking, remember
+from ctr_samples.config.problems import Problem, end_sentence
 from ctr_samples.config.references import check_references, check_secrets
-from ctr_samples.config.sentences import kind_of, sentence
+from ctr_samples.config.sentences import as_written, kind_of, sentence
 from ctr_samples.config.sizes import LARGEST_FILE, too_large
 from ctr_samples.errors import ConfigError, CtrSamplesError
 
@@ -114,10 +114,23 @@ def load_config(
     except ValidationError as error:
         lines = [sentence(str(path), tree, detail) for detail in error.errors()]
         raise ConfigError(mask(_report(lines), values)) from None
-    problems = [at(str(path), tree, p.where) + p.what for p in check_references(config)]
+    problems = [at(str(path), tree, p.where) + _told(p, tree, values) for p in check_references(config)]
     if problems:
         raise ConfigError(mask(_report(problems), values))
     return LoadedConfig(config, cast(dict[str, Any], document_as_written), str(path), values)
+
+
+def _told(problem: Problem, tree: CommentedMap, values: Mapping[str, str]) -> str:
+    """What is wrong at a place. Of a text with ``${NAME}`` nothing is told that has a word of the value, such as a column."""
+    text = as_written(tree, problem.where, "")
+    inside = {word for name in names(text) for word in _words(values.get(name, ""))}
+    if inside.isdisjoint(_words(mask(problem.what, values))):
+        return problem.what
+    return f"{text!r} does not fit the rest of the file; {LEFT_OUT}"
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w{2,}", text.lower()))
 
 
 def _parse(path: Path) -> CommentedMap:

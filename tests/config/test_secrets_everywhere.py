@@ -21,27 +21,32 @@ name: feed
 timezone: UTC
 grain: day
 sources:
-  log: {format: json, path: 'logs/{date}.json', schema: 't string, kind string, u string, i string', days_after: 1}
-  wide: {format: csv, path: 'wide/{date}.csv', header: true, schema: 'u string, city string, t string', delimiter: ','}
+  log:
+    {format: json, path: 'logs/{date}.json', schema: 't string, kind string, u string, i string', days_before: 7, days_after: 1}
+  wide:
+    {format: csv, path: 'w/{date}.csv', days_before: 1, header: true, delimiter: ',', schema: 'u string, city string, t string'}
   table: {format: table, table: shop.users, date_column: day}
   base: {format: jdbc, url: 'jdbc:derby:memory:x', table: prices, user: sa, password: '${P}', driver: some.Driver}
 impressions: {source: log, where: kind = 'shown', time: t, user: u, article: i, columns: {upper: upper(u)}, dedup: 5m}
 labels:
   clicked: {source: log, where: kind = 'click', window: 1h, reduce: any}
 views:
-  user: {source: wide, entity: user, key: u, event_time: t, ttl: 3d, columns: {city: city}}
-  days: {source: table, entity: user, key: id, snapshot: day}
+  user: {source: wide, entity: user, key: u, event_time: t, ttl: 1d, where: city = 'x'}
+  days: {source: table, entity: user, key: id, snapshot: day, ttl: unbounded}
   prices: {source: base, entity: article, key: id, static: true}
   counts: {source: log, entity: user, key: u, event_time: t, aggregates: {windows: [1d, 7d], counts: {n: 'true'}}}
 histories:
-  seen: {source: log, entity: user, key: u, item: i, event_time: t, length: 5, within: 2d}
+  seen: {source: log, key: u, item: i, time: t, last: 5, within: 1d}
 features:
   city: {from: user.city, dtype: int64, hash_buckets: 10, salt: x}
   n: {from: counts.n_7d, dtype: float32, default: 0, clip: [0, 5]}
+  age: {from: days.age, dtype: float32, default: 0}
+  price: {from: prices.price, dtype: float32, default: 0}
+  seen: {expr: size(seen.items), dtype: int64, default: 0}
   length: {expr: length(impression.upper), dtype: int64, default: 0}
-split: {by: hash, eval: 0.2, unit: user}
+split: {by: user, eval: 0.2}
 output: {path: out, partitions: 2, compression: none, shard_size: 1MB, ids: pseudonyms, ids_salt: '${SALT}'}
-quality: {drift: {warn: 0.2}}
+quality: {heavy_user: {key: user}}
 """
 SECRETS = {
     "plain": "Hush-Hush-31415",
@@ -98,6 +103,10 @@ def load(path: Path, environ: dict[str, str]) -> tuple[LoadedConfig | None, str]
         return load_config(path, environ=environ), ""
     except CtrSamplesError as error:
         return None, str(error)
+
+
+def test_the_configuration_with_all_places_is_valid(tmp_path: Path) -> None:
+    load_config(put(("name",), "feed", tmp_path), environ={"P": "hush", "SALT": "hush"})
 
 
 def check_place(name: str, combinations: Iterable[tuple[str, str]], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from ruamel.yaml import YAML
 from tiny_days import CONFIG, write_days
 
 from ctr_samples.config import LoadedConfig, load_config
@@ -101,3 +102,91 @@ def test_a_day_that_is_not_there_is_told_with_the_variable_and_its_day(spark: Sp
     with pytest.raises(Exception, match=r"sources\.log: there is no .*\$\{X\}; check the path") as caught:
         job.run(spark, loaded, date(2019, 7, 1))
     assert str(days) not in str(caught.value)
+
+
+MORE = (
+    CONFIG.replace("days_after: 1", "days_after: 1\n    days_before: 1")
+    + """views:
+  latest: {source: log, entity: user, key: user, event_time: t, ttl: 1d, where: kind = 'click'}
+  counts:
+    {source: log, entity: user, key: user, event_time: t, aggregates: {windows: [1h], counts: {n: price > 1}, sums: {s: price}}}
+histories:
+  seen: {source: log, key: user, item: item, time: t, last: 5, within: 1d}
+"""
+).replace("features:\n", """features:
+  latest: {from: latest.price, dtype: float32, default: 0}
+  n: {from: counts.n_1h, dtype: float32, default: 0}
+  seen: {expr: size(seen.items), dtype: int64, default: 0}
+  length: {expr: length(impression.user), dtype: int64}
+""")  # fmt: skip
+PLACES = [
+    ("sources", "log", "path"),
+    ("sources", "log", "schema"),
+    ("impressions", "where"),
+    ("impressions", "time"),
+    ("impressions", "user"),
+    ("impressions", "article"),
+    ("impressions", "columns", "price"),
+    ("labels", "clicked", "where"),
+    ("features", "price", "from"),
+    ("features", "latest", "from"),
+    ("features", "length", "expr"),
+    ("features", "seen", "expr"),
+    ("views", "latest", "key"),
+    ("views", "latest", "event_time"),
+    ("views", "latest", "where"),
+    ("views", "counts", "aggregates", "counts", "n"),
+    ("views", "counts", "aggregates", "sums", "s"),
+    ("histories", "seen", "item"),
+    ("histories", "seen", "time"),
+    ("output", "path"),
+]
+SHAPES = {
+    "a name": ("${X}", "Hush_Hush_31415"),
+    "a part of a name": ("impression.${X}", "Hush_Hush_31415"),
+    "a function": ("${X}(kind)", "Hush_Hush_31415"),
+    "a type": ("cast(kind as ${X})", "Hush_31415"),
+    "an evaluated number": ("cast(reverse('${X}') as int)", "51413-HSUH-hsuh"),
+    "a struct": ("named_struct('${X}', kind)", "Hush-31415"),
+    "a constant": ("'${X}'", "Hush-Hush-31415"),
+    "columns": ("t string, kind string, user string, item string, price struct<${X}: int>", "Hush_31415"),
+    "no column": ("t string, ${X}", "Hush Hush 31415"),
+    "a path": ("${X}", "/hush-hush/31415/{date}/Hush.json"),
+}
+
+
+def changed(root: Path, output: Path, where: tuple[str, ...] = (), value: str = "") -> Path:
+    """The larger configuration, with another value at one place."""
+    document = YAML(typ="safe", pure=True).load(MORE.replace("ROOT/out", str(output)).replace("ROOT", str(root)))
+    node = document
+    for part in where[:-1]:
+        node = node[part]
+    if where:
+        node[where[-1]] = value
+    path = output.with_suffix(".yaml")
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_the_configuration_with_all_places_fits_its_inputs(spark: SparkSession, days: Path, tmp_path: Path) -> None:
+    assert problems(spark, load_config(changed(days, tmp_path / "out")), DAY) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("where", PLACES, ids=".".join)
+def test_no_place_tells_a_value_to_whoever_runs_it(
+    spark: SparkSession, days: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: tuple[str, ...], shape: str
+) -> None:
+    around, secret = SHAPES[shape]
+    monkeypatch.chdir(tmp_path)  # an output may be a relative path
+    path = changed(days, tmp_path / "out", where, around)
+    said = []
+    try:
+        loaded = load_config(path, environ={"X": secret})
+        said += problems(spark, loaded, DAY)
+        job.run(spark, loaded, DAY)
+    except Exception as error:
+        said.append("".join(traceback.format_exception(error)))
+    found = [piece for piece in ("hush", "hsuh", "31415", "51413") if piece in "\n".join(said).lower()]
+    assert found == [], "\n".join(said)
