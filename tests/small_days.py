@@ -42,12 +42,13 @@ def published(
     *,
     day: str = "2019-06-05",
     compression: Any = "none",
+    run: str = RUN,
     **more: Any,
 ) -> None:
     """Publish ten batches as a day, the last two of them for eval."""
     storage = open_storage(root)
     writer = shard_writer(
-        storage, run_directory(parse_period(day), RUN), contract, shard_size=8192, compression=compression
+        storage, run_directory(parse_period(day), run), contract, shard_size=8192, compression=compression
     )
     for first in range(0, 500, 50):
         split = "train" if first < 400 else "eval"
@@ -57,7 +58,7 @@ def published(
         manifest(
             contract,
             run_date=day,
-            run_id=RUN,
+            run_id=run,
             compression=compression,
             shards=writer.close().shards,
             labels={"clicked": {}},

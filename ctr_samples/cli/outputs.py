@@ -208,7 +208,9 @@ def rollback(
 def forget(
     output: OutputPath,
     key: Annotated[str, typer.Option("--key", help="The column of the samples that says whose they are.")],
-    values: Annotated[Path, typer.Option("--values", help="A file with one value of it in each line.")],
+    values: Annotated[
+        Path, typer.Option("--values", help="A file with one value of it in each line, as the samples have it.")
+    ],
     date: EveryDay = None,
     keep: Annotated[int, typer.Option("--keep", min=1, help="How many generations of a day to keep.")] = 3,
     debug: Debug = False,
@@ -216,35 +218,35 @@ def forget(
     """Publish each day that has samples of some users again, without these. Prints the path of each new manifest."""
     console = stderr_console()
     with errors_in_words(console, debug):
+        from ctr_samples.job.forget import find
         from ctr_samples.job.forget import forget as publish_without
+        from ctr_samples.job.forget_tokens import remaining
+        from ctr_samples.job.forget_values import Values
         from ctr_samples.shards import open_storage, published_days
         from ctr_samples.shards.clean import Retention
         from ctr_samples.shards.naming import manifest_path
 
         storage, wanted = open_storage(output), _day(date)
-        sought = _lines_of(values)
+        sought = Values.read(values)
+        every = published_days(storage) if wanted is None else [wanted]
+        found = [find(storage, day, key, sought.looked_for) for day in every]
+        unmatched = sought.check(frozenset().union(*(one.now | one.before for one in found)))
         gone = days = 0
-        for day in published_days(storage) if wanted is None else [wanted]:
-            done = publish_without(storage, day, key, sought, Retention(keep))
+        for one in found:
+            done = publish_without(storage, one, key, list(sought.lines), Retention(keep))
             if done.samples:
                 gone, days = gone + done.samples, days + 1
-                say(storage.locate(manifest_path(day, done.manifest.generation)))
+                say(storage.locate(manifest_path(done.manifest.day, done.manifest.generation)))
         console.print(f"Forgot {gone:,} sample(s) of {days:,} day(s).")
-        if gone:
+        if unmatched:
+            console.print(unmatched, soft_wrap=True)
+        if gone or any(one.before for one in found):
             console.print(
-                f"Earlier generations still have them; `ctr-samples clean {output} --keep 1` removes those of a day ago."
+                f"Earlier generations still have them; `ctr-samples clean {output} --keep 1` removes those of a day ago.",
+                soft_wrap=True,
             )
-
-
-def _lines_of(file: Path) -> list[str]:
-    try:
-        lines = [line for line in file.read_text("utf-8").splitlines() if line]
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise UsageError(f"Cannot read {file}: {why}. `--values` names a file with one value in each line.") from None
-    if not lines:
-        raise UsageError(f"{file} has no line; `--values` names a file with one value in each line.")
-    return lines
+            for sentence in dict.fromkeys(s for one in found for s in remaining(one.manifest.config)):
+                console.print(sentence, soft_wrap=True)
 
 
 def open_records(path: str, date: str | None) -> tuple[Any, Any]:

@@ -30,6 +30,15 @@ def filled(node: Any, value_of: Callable[[str, tuple[Any, ...]], str], where: tu
     return REFERENCE.sub(lambda match: value_of(match[1], where), node) if isinstance(node, str) else plain(node)
 
 
+def references(node: Any, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Each text of a document with ``${NAME}``: what it is with these values, and as it is written."""
+    if isinstance(node, Mapping | list):
+        for child in node.values() if isinstance(node, Mapping) else node:
+            yield from references(child, values)
+    elif isinstance(node, str) and REFERENCE.search(node):
+        yield REFERENCE.sub(lambda match: values[match[1]], node), node
+
+
 def plain(node: Any) -> Any:
     """The tree without ruamel's own types, ready for JSON."""
     if isinstance(node, Mapping):

@@ -19,12 +19,12 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
-from ctr_samples.config.document import at, filled, names, plain
+from ctr_samples.config.document import at, filled, names, plain, references
 from ctr_samples.config.job import JobConfig
-from ctr_samples.config.masking import mask, remember
-from ctr_samples.config.problems import end_sentence
+from ctr_samples.config.masking import LEFT_OUT, mask, masking, remember
+from ctr_samples.config.problems import Problem, end_sentence
 from ctr_samples.config.references import check_references, check_secrets
-from ctr_samples.config.sentences import kind_of, sentence
+from ctr_samples.config.sentences import as_written, kind_of, sentence
 from ctr_samples.config.sizes import LARGEST_FILE, too_large
 from ctr_samples.errors import ConfigError, CtrSamplesError
 
@@ -55,9 +55,14 @@ class LoadedConfig:
 
     @contextmanager
     def masked_errors(self) -> Iterator[None]:
-        """An expected error of the block tells nothing that came from the environment, nor does what it was made from."""
+        """An expected error of the block tells nothing that came from the environment, nor does what it was made from.
+
+        In the block :func:`ctr_samples.config.masking.written` knows the texts of the file.
+        """
         try:
-            yield
+            with masking():
+                remember(self.values, dict(references(self.document, self.values)))
+                yield
         except CtrSamplesError as error:
             trace = "".join(traceback.format_exception(error))
             if self.masked(trace) == trace:
@@ -100,17 +105,32 @@ def load_config(
         return environ[name]
 
     document = filled(tree, value_of)
-    values = {name: environ[name] for name in names(plain(tree)) if name in environ}
-    remember(values)
+    document_as_written = plain(tree)
+    values = {name: environ[name] for name in names(document_as_written) if name in environ}
+    texts = dict(references(document_as_written, values))
+    remember(values, texts)
     try:
         config = JobConfig.model_validate(document)
     except ValidationError as error:
         lines = [sentence(str(path), tree, detail) for detail in error.errors()]
         raise ConfigError(mask(_report(lines), values)) from None
-    problems = [at(str(path), tree, p.where) + p.what for p in check_references(config)]
+    problems = [at(str(path), tree, p.where) + _told(p, tree, values) for p in check_references(config)]
     if problems:
         raise ConfigError(mask(_report(problems), values))
-    return LoadedConfig(config, cast(dict[str, Any], plain(tree)), str(path), values)
+    return LoadedConfig(config, cast(dict[str, Any], document_as_written), str(path), values)
+
+
+def _told(problem: Problem, tree: CommentedMap, values: Mapping[str, str]) -> str:
+    """What is wrong at a place. Of a text with ``${NAME}`` nothing is told that has a word of the value, such as a column."""
+    text = as_written(tree, problem.where, "")
+    inside = {word for name in names(text) for word in _words(values.get(name, ""))}
+    if inside.isdisjoint(_words(mask(problem.what, values))):
+        return problem.what
+    return f"{text!r} does not fit the rest of the file; {LEFT_OUT}"
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w{2,}", text.lower()))
 
 
 def _parse(path: Path) -> CommentedMap:

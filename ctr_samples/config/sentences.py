@@ -53,7 +53,7 @@ def sentence(path: str, tree: CommentedMap, detail: ErrorDetails) -> str:
     place = place.below(last)
     if detail["type"].startswith("union_tag_"):
         return _unknown_kind(path, tree, detail, place.where)
-    key, found = at(path, tree, place.where), _found(_as_written(tree, place.where, detail["input"]))
+    key, found = at(path, tree, place.where), _found(as_written(tree, place.where, detail["input"]))
     if detail["type"] == "value_error":
         message = str(detail["ctx"]["error"])
         return f"{key}{message}" if isinstance(detail["input"], dict) else f"{key}found {found}, {message}"
@@ -66,7 +66,7 @@ def _unknown_kind(path: str, tree: CommentedMap, detail: ErrorDetails, where: tu
     key = detail["ctx"]["discriminator"].strip("'")
     if detail["type"] == "union_tag_not_found":
         return f"{at(path, tree, where)}the key `{key}` is missing"
-    found = _found(_as_written(tree, (*where, key), detail["input"][key]))
+    found = _found(as_written(tree, (*where, key), detail["input"][key]))
     expected = " or ".join(detail["ctx"]["expected_tags"].rsplit(", ", 1))
     return f"{at(path, tree, (*where, key))}found {found}, expected {expected}"
 
@@ -85,8 +85,8 @@ def _expected(detail: ErrorDetails, place: Place) -> str:
             return detail["msg"].removeprefix("Input should be ")
 
 
-def _as_written(tree: Any, where: Sequence[str], value: Any) -> Any:
-    """The text of the file where it has ``${NAME}``: what a part of it was filled with is shown nowhere, not even cut."""
+def as_written(tree: Any, where: Sequence[str], value: Any) -> Any:
+    """The text of the file where it has ``${NAME}``, else ``value``: what it was filled with is shown nowhere, not even cut."""
     node = tree
     for part in where:
         try:

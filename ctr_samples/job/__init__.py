@@ -9,7 +9,8 @@ manifest_facts.py   the facts in a manifest besides its shards
 checking.py         what is wrong with a configuration for its inputs, all at once
 preview.py          a few samples as a table, without writing
 looking_back.py     runs as of an earlier time, and from the inputs of an earlier generation
-forget.py           the next generation of a day without the samples of some users
+forget.py           the next generation of a day without the samples of some users; forget_values.py says who they are,
+                    forget_tokens.py what leaves the vocabularies
 flips.py            labels that changed since the generation before
 fit.py              the next version of vocabularies, moments and quantiles
 many_days.py        many days in one session, judged and published in order

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
-from ctr_samples.errors import DamagedFile, InputError
+from ctr_samples.errors import DamagedFile, InputError, StorageError
 from ctr_samples.periods import WHOLE, Hour, Period, periods_between
 from ctr_samples.shards import Manifest, Storage, days_of, latest_manifest
 from ctr_samples.shards.refused import refused_run
@@ -60,17 +62,19 @@ def statuses(
 
 
 def _timezone(storage: Storage, days: Sequence[Period]) -> str:
-    """The zone whose clocks name the hours, as the newest published period has it; days need none."""
-    if not isinstance(next(iter(days), None), Hour):
-        return "UTC"
-    published = (manifest for day in reversed(days) if (manifest := latest_manifest(storage, day)) is not None)
-    newest = next(published, None)
-    return str(newest.config["timezone"]) if newest else "UTC"
+    """The zone whose clocks name the hours, as the newest manifest that can be read has it; days need none."""
+    if isinstance(next(iter(days), None), Hour):
+        for day in reversed(days):
+            manifest = _status(storage, day).manifest
+            with suppress(LookupError, ValueError, OSError):  # it may stand in the environment: ${NAME}
+                if manifest is not None:
+                    return ZoneInfo(str(manifest.config["timezone"])).key
+    return "UTC"
 
 
 def _status(storage: Storage, day: Period) -> DayStatus:
     try:
         manifest = latest_manifest(storage, day)
-    except DamagedFile as error:
+        return DayStatus(day, manifest, refused_run(storage, day, manifest.run_id if manifest else ""))
+    except (DamagedFile, StorageError) as error:
         return DayStatus(day, damage=str(error))
-    return DayStatus(day, manifest, refused_run(storage, day, manifest.run_id if manifest else ""))

@@ -2,30 +2,60 @@
 
 from __future__ import annotations
 
+import os
+import re
 import secrets
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pydantic import ValidationError
 
+from ctr_samples.config import JobConfig
+from ctr_samples.config.document import filled
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.errors import UsageError
+from ctr_samples.errors import DamagedFile, UsageError
+from ctr_samples.job.forget_tokens import without_tokens
+from ctr_samples.job.forget_values import shown
 from ctr_samples.job.gate import describe_anew
 from ctr_samples.periods import Period
 from ctr_samples.quality.measure.collecting import Collector, Wanted
-from ctr_samples.records.without import rows_matching, write_without
-from ctr_samples.shards import DayOutput, Manifest, Receipt, Shard, Storage, require_manifest
+from ctr_samples.quality.pseudonyms import ORPHAN_SAMPLE, Pseudonyms, pseudonyms_of
+from ctr_samples.records.without import values_among, write_without
+from ctr_samples.shards import (
+    DayOutput,
+    Manifest,
+    Receipt,
+    Shard,
+    Storage,
+    generations,
+    latest_manifest,
+    read_manifest,
+    require_manifest,
+)
 from ctr_samples.shards.clean import Retention
+from ctr_samples.shards.forgotten import last_forgotten, mark_forgotten
 from ctr_samples.shards.manifest import FORGOTTEN
-from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES, run_directory
+from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES, manifests_directory, run_directory
 from ctr_samples.shards.publish import check_shards
 
 _THREADS = 4
+_INT64 = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The values that samples of a day have: those that readers see in ``manifest``, and those of earlier generations."""
+
+    manifest: Manifest
+    now: frozenset[str]
+    before: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,26 +66,43 @@ class Forgotten:
     samples: int
 
 
-def forget(storage: Storage, day: Period, key: str, values: Sequence[str], retention: Retention) -> Forgotten:
-    """Publish a day without the samples whose column ``key`` has one of ``values``. Runs on this machine, without Spark.
+def find(storage: Storage, day: Period, key: str, values: Sequence[str]) -> Found:
+    """Look for values in the column ``key`` of a day's samples; also in earlier generations that could be restored.
 
-    A day that has none of them is left as it is. The records that stay keep their bytes and their order; the page and the
-    metrics are made anew of them. Earlier generations, which still have the others, go when ``retention`` says.
-    Raises UsageError for a column by which users cannot be told apart, and otherwise as a run does.
+    Runs on this machine, without Spark. Raises UsageError for a column by which users cannot be told apart, or a value that it
+    cannot have.
     """
     manifest = require_manifest(storage, day)
+    now = _values_among(storage, manifest, manifest.shards, key, values)
+    seen = {shard.path for shard in manifest.shards}
+    before: set[str] = set()
+    for earlier in _restorable(storage, manifest):
+        unseen = [shard for shard in earlier.shards if shard.path not in seen]
+        seen.update(shard.path for shard in unseen)
+        with suppress(UsageError, DamagedFile):  # users cannot be told apart there, or nobody can read it
+            before |= _values_among(storage, earlier, unseen, key, values)
+    return Found(manifest, now, frozenset(before))
+
+
+def forget(storage: Storage, found: Found, key: str, values: Sequence[str], retention: Retention) -> Forgotten:
+    """Publish a day without the samples whose column ``key`` has one of ``values``. Runs on this machine, without Spark.
+
+    ``found`` is what :func:`find` says of the day. A day that has none of them is left as it is. The records that stay keep
+    their bytes and their order; the page and the metrics are made anew of them. Earlier generations, which still have the
+    others, go when ``retention`` says, and cannot be restored any more. Raises what :func:`find` does, and otherwise as a run.
+    """
+    manifest, day = found.manifest, found.manifest.day
     contract = ExampleContract.from_dict(dict(manifest.contract))
-    column = _column(contract, key)
-    sought = _values(column, values)
-    with ThreadPoolExecutor(_THREADS) as threads:
-        found = threads.map(
-            partial(rows_matching, storage, contract=contract, column=key, values=sought), manifest.shards
-        )
-        if not sum(found):
-            return Forgotten(manifest, 0)
+    if not found.now.intersection(values):
+        if found.before.intersection(values):
+            mark_forgotten(storage, day, manifest.generation)
+            if latest_manifest(storage, day) != manifest:
+                return forget(storage, find(storage, day, key, values), key, values, retention)
+        return Forgotten(manifest, 0)
+    sought = pa.array(_ids(contract[key], values), _type(contract[key]))
     output = DayOutput.open(storage, day, manifest.name, retention)
     if output.current != manifest:  # a run was faster; its samples are the ones to look at
-        return forget(storage, day, key, values, retention)
+        return forget(storage, find(storage, day, key, values), key, values, retention)
     run = output.begin(datetime.now(UTC), secrets.token_hex(4))
     wanted = _wanted(contract, manifest)
 
@@ -75,7 +122,7 @@ def forget(storage: Storage, day: Period, key: str, values: Sequence[str], reten
         receipts, measures = zip(*threads.map(written, _partitions(manifest.shards)), strict=True)
     shards = tuple(shard for receipt in receipts for shard in receipt.shards)
     check_shards(storage, shards)
-    run.write(_texts_beside(storage, manifest))
+    run.write(_texts_beside(storage, manifest, without_tokens(manifest.config, key, values)))
     made = replace(
         _without(manifest, shards),
         generation=output.generation,
@@ -84,7 +131,7 @@ def forget(storage: Storage, day: Period, key: str, values: Sequence[str], reten
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         rollback=None,
     )
-    describe_anew(storage, made, measures, wanted)
+    describe_anew(storage, made, measures, wanted, _pseudonyms(manifest, contract))
     run.publish(made)
     return Forgotten(made, manifest.records - made.records)
 
@@ -97,6 +144,8 @@ def _column(contract: ExampleContract, key: str) -> FeatureSpec:
         raise UsageError(
             f"The samples have no column {key!r}; they have {names}. Users can be forgotten by a column only."
         )
+    if spec.role not in ("feature", "key"):
+        raise UsageError(f"The column {key!r} is a {spec.role}, which is no id. Give a column with an id as it is.")
     if spec.shape != () or spec.buckets is not None or spec.dtype not in ("string", "bytes", "int64"):
         raise UsageError(
             f"The column {key!r} does not tell users apart: it is {_said(spec)}. Give one with an id as it is."
@@ -110,15 +159,45 @@ def _said(spec: FeatureSpec) -> str:
     return f"a list of {spec.dtype}" if spec.shape != () else f"a {spec.dtype}"
 
 
-def _values(spec: FeatureSpec, values: Sequence[str]) -> pa.Array:
-    if spec.dtype == "int64":
-        try:
-            return pa.array([int(value) for value in values], pa.int64())
-        except ValueError as error:
+def _values_among(
+    storage: Storage, manifest: Manifest, shards: Sequence[Shard], key: str, values: Sequence[str]
+) -> frozenset[str]:
+    contract = ExampleContract.from_dict(dict(manifest.contract))
+    spec = _column(contract, key)
+    ids = _ids(spec, values)
+    look = partial(values_among, storage, contract=contract, column=key, values=pa.array(ids, _type(spec)))
+    with ThreadPoolExecutor(_THREADS) as threads:
+        there = set().union(*threads.map(look, shards))
+    return frozenset(value for value, of_samples in zip(values, ids, strict=True) if of_samples in there)
+
+
+def _restorable(storage: Storage, manifest: Manifest) -> Iterator[Manifest]:
+    """The earlier generations of a day to which nobody has forbidden to go back, and whose shards are there."""
+    there = storage.names(run_directory(manifest.day, "").rstrip("/"))
+    first = last_forgotten(storage, manifest.day)
+    for number in generations.numbers(storage, manifests_directory(manifest.day)):
+        if first <= number < manifest.generation:
+            with suppress(DamagedFile):
+                earlier = read_manifest(storage, manifest.day, number)
+                if earlier.made_by in there:
+                    yield earlier
+
+
+def _type(spec: FeatureSpec) -> pa.DataType:
+    return pa.int64() if spec.dtype == "int64" else pa.binary()
+
+
+def _ids(spec: FeatureSpec, values: Sequence[str]) -> list[int] | list[bytes]:
+    """The values as a column has them. UsageError for one that it cannot have."""
+    if spec.dtype != "int64":
+        return [value.encode() for value in values]
+    for value in values:
+        if not re.fullmatch(r"-?[0-9]{1,19}", value) or int(value) not in _INT64:
             raise UsageError(
-                f"The column {spec.name!r} has whole numbers, but --values has another line: {error}."
-            ) from None
-    return pa.array([value.encode() for value in values], pa.binary())
+                f"The column {spec.name!r} has whole numbers of 64 bits, but a line of `--values` is {shown(value)}. Expected "
+                "digits alone. Nothing was published; correct the file and run again."
+            )
+    return [int(value) for value in values]
 
 
 def _partitions(shards: Sequence[Shard]) -> list[list[Shard]]:
@@ -135,19 +214,39 @@ def _wanted(contract: ExampleContract, manifest: Manifest) -> Wanted:
     return Wanted(contract, next(iter(flags), None), key=key, tasks=len({shard.partition for shard in manifest.shards}))
 
 
-def _texts_beside(storage: Storage, manifest: Manifest) -> dict[str, str]:
-    """The contract, the schema and the vocabularies, by name; no sample is in them."""
+def _texts_beside(storage: Storage, manifest: Manifest, without: Callable[[str, str], str]) -> dict[str, str]:
+    """The contract, the schema and the vocabularies, by name; ``without`` takes the name and the lines of a vocabulary."""
     directory = f"{run_directory(manifest.day, manifest.made_by)}/"
     names = [file.path.removeprefix(directory) for file in storage.files(directory.rstrip("/"))]
-    return {
+    texts = {
         name: storage.read(f"{directory}{name}").decode()
         for name in names
         if name in (CONTRACT, SCHEMA) or name.startswith(f"{VOCABULARIES}/")
     }
+    return {name: text if name in (CONTRACT, SCHEMA) else without(_stem(name), text) for name, text in texts.items()}
+
+
+def _stem(name: str) -> str:
+    return name.removeprefix(f"{VOCABULARIES}/").removesuffix(".txt")
+
+
+def _pseudonyms(manifest: Manifest, contract: ExampleContract) -> Pseudonyms | None:
+    """Those of the run's configuration; of all features if it cannot be read without its environment. The salt may be lost."""
+
+    def value_of(name: str, _: object) -> str:
+        return os.environ.get(name) or secrets.token_hex()
+
+    try:
+        return pseudonyms_of(JobConfig.model_validate(filled(dict(manifest.config), value_of)))
+    except ValidationError:
+        return Pseudonyms(secrets.token_hex(), frozenset(contract.names("feature")))
 
 
 def _without(manifest: Manifest, shards: tuple[Shard, ...]) -> Manifest:
-    """The manifest with fewer samples. Which matches of a view went is not known; there are at most as many as samples."""
+    """The manifest with fewer samples, and no sample of orphans: these actions may be anyone's.
+
+    Which matches of a view went is not known; there are at most as many as samples.
+    """
     records = sum(shard.records for shard in shards)
     counts = dict(manifest.accounting)
     counts[FORGOTTEN] = counts.get(FORGOTTEN, 0) + manifest.records - records
@@ -155,4 +254,8 @@ def _without(manifest: Manifest, shards: tuple[Shard, ...]) -> Manifest:
         name: {**counts, "matched": min(counts["matched"], records)} if "matched" in counts else counts
         for name, counts in manifest.views.items()
     }
-    return replace(manifest, shards=shards, accounting={**counts, "samples": records}, views=views)
+    labels = {
+        name: {what: facts for what, facts in label.items() if what != ORPHAN_SAMPLE}
+        for name, label in manifest.labels.items()
+    }
+    return replace(manifest, shards=shards, accounting={**counts, "samples": records}, views=views, labels=labels)

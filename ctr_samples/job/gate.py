@@ -98,9 +98,12 @@ def judge(
     return manifest
 
 
-def describe_anew(storage: Storage, manifest: Manifest, tasks: Iterable[str], wanted: Wanted) -> None:
+def describe_anew(
+    storage: Storage, manifest: Manifest, tasks: Iterable[str], wanted: Wanted, names: Pseudonyms | None
+) -> None:
     """Write the metrics and the page of samples that were published before, and of which some are gone. Nothing is refused."""
     measured = measured_of(manifest, Measures.of(tasks), wanted)
+    measured = measured if names is None else names.applied(measured)
     days = Days(measured, last_before(storage, manifest.day), last_same_weekday(storage, manifest.day))
     metrics = _judged(days, Quality(), CHECKS)
     _write(storage, run_directory(manifest.day, manifest.run_id), metrics, render(metrics, manifest, days.before))

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
+from ctr_samples.config.masking import masked_tree
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedPartial, UnusableFeatures
 from ctr_samples.job.accounting import Accounting
@@ -43,6 +44,7 @@ from ctr_samples.samples.watches.coverage import ends_of_windows
 from ctr_samples.samples.watches.leak_canary import check_canaries
 from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, open_storage, require_generation
 from ctr_samples.shards.clean import Retention
+from ctr_samples.shards.forgotten import last_forgotten
 from ctr_samples.shards.partials import drop_damaged
 from ctr_samples.sparksql.releases import without_call_sites
 from ctr_samples.sparksql.session import make_active, run_session
@@ -134,6 +136,11 @@ def _run(
     output = DayOutput.open(storage, run_date, config.name, retention_of(config), reporter.warn)
     if not force and (manifest := output.published(prepared.fingerprint)):
         return RunResult(manifest, published=False)
+    if forgotten := last_forgotten(storage, run_date):
+        reporter.warn(
+            f"Users were forgotten with generation {forgotten} of {run_date}; this run takes what the logs have of them. "
+            "Remove them there too, or run `ctr-samples forget` again."
+        )
 
     earlier, told = prepared.earlier(output, anew, reporter)
     partials = (
@@ -255,7 +262,7 @@ class Prepared:
             compression=config.output.compression,
             contract={**self.contract.to_dict(), "fingerprint": self.contract.fingerprint},
             config=self.loaded.document,
-            inputs=self.inputs.facts(),
+            inputs=masked_tree(self.inputs.facts()),
             shards=shards,
             accounting=accounting.to_dict(),
             views=view_facts(self.inputs, canaries),
@@ -265,7 +272,7 @@ class Prepared:
             label_mature=self.label_mature,
             versions=versions(),
             seconds=round(seconds, 3),
-            plan=tuple(plan),
+            plan=masked_tree(tuple(plan)),
             sampling=sampling_facts(config, watches.sampling.result()),
             known_by=self.inputs.day.known_by and self.inputs.day.known_by.astimezone(UTC).isoformat(),
         )

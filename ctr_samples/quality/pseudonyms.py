@@ -15,6 +15,9 @@ from ctr_samples.config import JobConfig, View
 from ctr_samples.quality.feature_facts import Facts, Feature, TopValue
 from ctr_samples.quality.metrics import Measured, Users
 
+ORPHAN_SAMPLE = "orphan_sample"
+"""What a manifest has of some actions without an impression, with their keys."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pseudonyms:
@@ -46,7 +49,7 @@ class Pseudonyms:
         return {
             name: {
                 **counts,
-                **{key: [*map(self._orphan, counts[key])] for key in ("orphan_sample",) if key in counts},
+                **{key: [*map(self._orphan, counts[key])] for key in (ORPHAN_SAMPLE,) if key in counts},
             }
             for name, counts in labels.items()
         }

@@ -54,14 +54,14 @@ def write_without(
         return writer.close()
 
 
-def rows_matching(storage: Storage, shard: Shard, contract: ExampleContract, column: str, values: pa.Array) -> int:
-    """How many records of a shard have one of some values in a column."""
-    only = ExampleContract((contract[column],), contract.record)
-    decoder = ExampleDecoder(only)
-    return sum(
-        pc.sum(pc.is_in(decoder.decode_frames(chunk.buffer, chunk.offsets).column(column), values)).as_py() or 0
-        for chunk in records_of(storage, shard)
-    )
+def values_among(storage: Storage, shard: Shard, contract: ExampleContract, column: str, values: pa.Array) -> set[Any]:
+    """Those of some values that a shard's records have in a column."""
+    decoder = ExampleDecoder(ExampleContract((contract[column],), contract.record))
+    found: set[Any] = set()
+    for chunk in records_of(storage, shard):
+        rows = decoder.decode_frames(chunk.buffer, chunk.offsets).column(column)
+        found.update(rows.filter(pc.is_in(rows, values)).unique().to_pylist())
+    return found
 
 
 def _rows_of(storage: Storage, shard: Shard, contract: ExampleContract) -> Iterator[pa.RecordBatch]:

@@ -10,6 +10,7 @@ sealed.py       documents with their own checksum; agreement.py checks that thei
 generations.py  numbered manifests, each written once by a create-only put
 publish.py      makes a manifest visible, and finds the current one; published.py finds a day or a table
 rollback.py, generation_history.py     back to an earlier generation; the list of all
+forgotten.py    marks of generations with which users were forgotten
 refused.py      runs that were not published
 clean.py        what to remove, by the store's clock (store_clock.py)
 naming.py       the layout of an output directory

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
-from ctr_samples.errors import DamagedFile, InputError
+from ctr_samples.errors import DamagedFile, InputError, StorageError
 from ctr_samples.periods import Period
 from ctr_samples.shards import generations
 from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, manifests_directory, run_directory
@@ -53,8 +53,10 @@ def _lines(numbers: list[int], line: Callable[[int], Generation]) -> Iterator[Ge
             yield Generation(before + 1, note=f"missing{up_to}")
         try:
             entry = line(number)
-        except (DamagedFile, FileNotFoundError) as error:
+        except (DamagedFile, StorageError) as error:
             entry = Generation(number, note=str(error))
+        except FileNotFoundError:
+            entry = Generation(number, note="its manifest was listed but cannot be found")
         yield replace(entry, note=", ".join(filter(None, [entry.note, "what readers see" * (number == numbers[-1])])))
 
 

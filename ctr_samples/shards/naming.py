@@ -6,6 +6,7 @@
        data/<run id>/train/part-00000-<attempt>-<hex8>.tfrecord
        data/<run id>/contract.json, metrics.json, report.html
        manifests/00000001.json
+       manifests/00000002.forgotten
        _SUCCESS
     _trends.html
 
@@ -35,6 +36,7 @@ SUFFIXES = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib
 MOST_GENERATIONS = 99_999_999
 """Names of manifests have eight digits."""
 _MANIFEST = re.compile(r"([0-9]{8})\.json")
+_FORGOTTEN = re.compile(r"([0-9]{8})\.forgotten")
 _HOUR_KEY = "hour="
 _DAY = re.compile(r"dt=([0-9]{4}-[0-9]{2}-[0-9]{2})(?:/hour=([0-9]{2}b?))?")
 RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{8}")
@@ -117,6 +119,16 @@ def generation_name(generation: int) -> str:
 def manifest_path(day: Period, generation: int) -> str:
     """Path of the manifest of a generation; creating it publishes the generation."""
     return f"{manifests_directory(day)}/{generation_name(generation)}"
+
+
+def forgotten_path(day: Period, generation: int) -> str:
+    """Path of the mark of a generation with which users were forgotten."""
+    return f"{manifests_directory(day)}/{generation:08d}.forgotten"
+
+
+def forgotten_among(names: Iterable[str]) -> list[int]:
+    """The generations that have such a mark, from the names of a directory of manifests."""
+    return [int(match[1]) for match in map(_FORGOTTEN.fullmatch, names) if match]
 
 
 def generations_among(names: Iterable[str]) -> list[int]:

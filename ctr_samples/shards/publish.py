@@ -12,6 +12,7 @@ from ctr_samples.errors import ConfigError, ContractError, DamagedFile, InputErr
 from ctr_samples.periods import Hour, Period, Whole
 from ctr_samples.shards import generations
 from ctr_samples.shards.agreement import disagreement
+from ctr_samples.shards.forgotten import mark_forgotten
 from ctr_samples.shards.manifest import REMEDY, Manifest, Shard
 from ctr_samples.shards.naming import day_directory, day_of, hours_among, manifest_path, manifests_directory
 from ctr_samples.shards.storage import NameTaken, Storage
@@ -33,19 +34,22 @@ def latest_manifest(storage: Storage, day: Period) -> Manifest | None:
     try:
         return read_manifest(storage, day, generation)
     except FileNotFoundError:
-        location = storage.locate(manifest_path(day, generation))
-        raise StorageError(
-            f"{location} was listed but cannot be found; expected a store that keeps what it lists. Run again."
-        ) from None
+        raise _lost(storage, day, generation) from None
 
 
 def read_manifest(storage: Storage, day: Period, generation: int) -> Manifest:
     """One generation of a day; FileNotFoundError if it was never published.
 
-    DamagedFile if it is not a manifest, was changed, contradicts itself, or belongs to another generation or day.
+    DamagedFile if it is not a manifest or no file, was changed, contradicts itself, or belongs to another generation or day.
     """
     path = manifest_path(day, generation)
-    manifest = _sound(storage.read(path), storage.locate(path))
+    try:
+        data = storage.read(path)
+    except StorageError as error:
+        if isinstance(error.__cause__, IsADirectoryError):
+            raise DamagedFile(f"{storage.locate(path)} is a directory, not a manifest; {REMEDY}.") from None
+        raise
+    manifest = _sound(data, storage.locate(path))
     if (manifest.day, manifest.generation) != (day, generation):
         raise generations.misplaced(
             storage.locate(path),
@@ -53,6 +57,13 @@ def read_manifest(storage: Storage, day: Period, generation: int) -> Manifest:
             f"Then go back to an earlier generation with `ctr-samples rollback {storage.url} {day} --to N`.",
         )
     return manifest
+
+
+def _lost(storage: Storage, day: Period, generation: int) -> StorageError:
+    location = storage.locate(manifest_path(day, generation))
+    return StorageError(
+        f"{location} was listed but cannot be found; expected a store that keeps what it lists. Run again."
+    )
 
 
 def _sound(data: bytes, location: str) -> Manifest:
@@ -107,7 +118,10 @@ def require_generation(storage: Storage, day: Period, number: int) -> Manifest:
     if number not in numbers:
         there = ", ".join(map(str, numbers[-_SHOWN:]))
         raise InputError(f"{storage.url} has no generation {number} of {day}; it has {there}. Choose one of these.")
-    return read_manifest(storage, day, number)
+    try:
+        return read_manifest(storage, day, number)
+    except FileNotFoundError:
+        raise _lost(storage, day, number) from None
 
 
 def check_directory(storage: Storage, day: Period) -> None:
@@ -203,6 +217,7 @@ def check_age(storage: Storage, directory: str, began: datetime, longest_run: ti
 def publish(storage: Storage, manifest: Manifest) -> None:
     """Check the shards once more, put the manifest, then ``_SUCCESS``. Runs on the driver, once; deletes nothing.
 
+    A manifest without the samples of some users is marked before it is put (:mod:`ctr_samples.shards.forgotten`).
     Raises DamagedFile, and publishes nothing, if a shard is missing or readers would refuse the manifest. Otherwise raises as
     :func:`ctr_samples.shards.generations.put` does, and StorageError if the manifest was written but ``_SUCCESS`` was not.
     """
@@ -212,6 +227,8 @@ def publish(storage: Storage, manifest: Manifest) -> None:
         f"Nothing was published: the manifest for {storage.locate(manifest_path(manifest.day, manifest.generation))}",
     )
     check_shards(storage, manifest.shards)
+    if manifest.forgotten and manifest.rollback is None:
+        mark_forgotten(storage, manifest.day, manifest.generation)
     generations.put(storage, directory, manifest.generation, data, manifest.run_id)
     mark_success(storage, manifest)
 

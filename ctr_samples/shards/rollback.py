@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from ctr_samples.errors import DamagedFile, UsageError
+from ctr_samples.errors import DamagedFile, StorageError, UsageError
 from ctr_samples.periods import Period
 from ctr_samples.shards import generations
+from ctr_samples.shards.forgotten import last_forgotten
 from ctr_samples.shards.manifest import Manifest, Rollback
 from ctr_samples.shards.naming import manifests_directory, run_id
 from ctr_samples.shards.publish import check_shards, publish, read_manifest, require_generation
@@ -17,16 +18,16 @@ from ctr_samples.shards.storage import Storage
 def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) -> Manifest:
     """Publish the samples of generation ``to`` as the next generation and return its manifest. Runs on the driver.
 
-    ``token`` is eight hex digits that no other run has. The newest manifest may be damaged; then there is no parent. Raises
-    InputError for a missing generation, UsageError for the one that readers see, DamagedFile for one whose shards are
-    missing, and otherwise as :func:`ctr_samples.shards.publish.publish` does.
+    ``token`` is eight hex digits that no other run has. The newest manifest may be unreadable; then there is no parent. Raises
+    InputError for a missing generation, UsageError for the one that readers see and for one from before users were forgotten,
+    DamagedFile for one whose shards are missing, and otherwise as :func:`ctr_samples.shards.publish.publish` does.
     """
     numbers = generations.numbers(storage, manifests_directory(day))
     if to in numbers[-1:]:
         raise UsageError(f"Readers already see generation {to} of {day}; choose an earlier one.")
     earlier = require_generation(storage, day, to)
     current = _readable(storage, day, numbers[-1])
-    _check_forgotten(current, earlier)
+    _check_forgotten(storage, earlier)
     remedy = f"so generation {to} cannot be restored. Choose another one, or run the day again"
     check_shards(storage, earlier.shards, remedy)
     number = generations.following(numbers[-1], storage.locate(manifests_directory(day)))
@@ -46,17 +47,18 @@ def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) 
     return made
 
 
-def _check_forgotten(current: Manifest | None, earlier: Manifest) -> None:
-    """UsageError for a generation that still has the samples of users that the current one was published without."""
-    if current is not None and current.forgotten > earlier.forgotten:
+def _check_forgotten(storage: Storage, earlier: Manifest) -> None:
+    """UsageError for a generation from before users of the day were forgotten, whatever was published since."""
+    last = last_forgotten(storage, earlier.day)
+    if earlier.generation < last:
         raise UsageError(
-            f"Generation {earlier.generation} of {earlier.run_date} still has {current.forgotten - earlier.forgotten:,} "
-            "sample(s) of users who are to be forgotten. Run the day again from logs without them."
+            f"Generation {earlier.generation} of {earlier.run_date} may still have samples of users who were forgotten with "
+            f"generation {last}. Go back to generation {last} or a later one, or run the day again from logs without them."
         )
 
 
 def _readable(storage: Storage, day: Period, generation: int) -> Manifest | None:
     try:
         return read_manifest(storage, day, generation)
-    except DamagedFile:
+    except (DamagedFile, StorageError, FileNotFoundError):
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ctr_samples.config.masking import written
 from ctr_samples.errors import ExpressionError
 
 LONGEST_TEXT = 20_000
@@ -40,7 +41,8 @@ def check_text(text: str, where: str) -> None:
 
 
 def shown(text: str) -> str:
-    """The expression as it is quoted in an error."""
+    """The expression as it is quoted in an error: as the file has it, before it is cut."""
+    text = written(text) or text
     return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...")
 
 

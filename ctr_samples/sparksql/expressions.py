@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
+from ctr_samples.config.masking import LEFT_OUT, written
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import ExpressionError, InputError
 from ctr_samples.sparksql.expression_sizes import DEEPEST, Sizes, check_text, shown, too_deep
@@ -75,6 +77,11 @@ def typed_expression(frame: DataFrame, text: str, where: str) -> tuple[Column, D
     Runs on the driver; nothing is executed. Raises ExpressionError for what is not SQL or not allowed, and InputError for a
     column that the frame does not have or an operation that its types do not allow.
     """
+    with _told_as_written(text, where):
+        return _typed(frame, text, where)
+
+
+def _typed(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:
     parsed = _parsed(frame.sparkSession, text, where)
     columns = {name.lower() for name in frame.columns}
     for root in sorted({path[0].lower() for path in parsed.paths} - columns):
@@ -144,7 +151,20 @@ def referenced_columns(spark: SparkSession, text: str, where: str) -> list[str]:
 
 def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[str, ...]]:
     """Each name as its parts: ``log1p(item.clicks)`` -> ``[("item", "clicks")]``."""
-    return list(_parsed(spark, text, where).paths)
+    with _told_as_written(text, where):
+        return list(_parsed(spark, text, where).paths)
+
+
+@contextmanager
+def _told_as_written(text: str, where: str) -> Iterator[None]:
+    """What is wrong with an expression that has ``${NAME}``, without what Spark says of it: that may be made of a value."""
+    try:
+        yield
+    except (ExpressionError, InputError) as error:
+        if written(text) is None:
+            raise
+        what = "is not allowed here or is no SQL" if isinstance(error, ExpressionError) else "does not fit its source"
+        raise type(error)(f"{where}: {shown(text)} {what}; {LEFT_OUT}.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +179,12 @@ _PARSED: dict[str, _Parsed] = {}
 """What was parsed in this process, by text: a run asks for most expressions several times, and a later day for all again."""
 _PLACES: dict[str, str] = {}
 """Where each text stands in the configuration; the last place, if there are several."""
+
+
+def left_out_of(where: str | None) -> str | None:
+    """What to say instead of an error on a value, at a place or at any, if an expression there has ``${NAME}``; else None."""
+    hidden = any(written(text) is not None for text, place in _PLACES.items() if where in (None, place))
+    return LEFT_OUT if hidden else None
 
 
 def place_of_expression(text: str) -> str | None:

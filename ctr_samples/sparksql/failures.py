@@ -10,8 +10,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from ctr_samples import errors
+from ctr_samples.config.masking import LEFT_OUT, written
 from ctr_samples.errors import NO_TENSORFLOW, CtrSamplesError, InputError, StorageError
-from ctr_samples.sparksql.expressions import CONFIGURATION, place_of_expression
+from ctr_samples.sparksql.expressions import CONFIGURATION, left_out_of, place_of_expression
 
 _OURS = re.compile(r"^ctr_samples\.errors\.(\w+): (.+)$", re.MULTILINE)
 _UNREADABLE = re.compile(
@@ -89,7 +90,7 @@ def expected_errors(secretly: Callable[[Exception], CtrSamplesError | None] | No
         expected = as_expected_error(error)
         if expected is None:
             raise
-        raise expected from error
+        raise expected from (None if LEFT_OUT in str(expected) else error)
 
 
 @contextmanager
@@ -98,7 +99,7 @@ def input_errors(what: str) -> Iterator[None]:
     try:
         yield
     except SPARK_FAILURES as error:
-        raise InputError(f"{what}: {_reason(error)}.") from None
+        raise InputError(f"{what}: {LEFT_OUT if written(what) else _reason(error)}.") from None
 
 
 def as_expected_error(error: Exception) -> CtrSamplesError | None:
@@ -139,7 +140,7 @@ def as_expected_error(error: Exception) -> CtrSamplesError | None:
         what = _ADVICE.sub("", value["what"] or value["range"]).rstrip(";. ")
         place = _place_of(text)
         which = f"{place}: the expression" if place else "An expression in the configuration"
-        return InputError(f"{which} fails on a value in the data: {what}.")
+        return InputError(f"{which} fails on a value in the data: {left_out_of(place) or what}.")
     return None
 
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from ctr_samples import __version__
 from ctr_samples.config import CatalogSource, DatabaseSource, JobConfig, Source
-from ctr_samples.config.masking import masked
+from ctr_samples.config.masking import masked, masked_tree, written
 from ctr_samples.errors import UsageError
 from ctr_samples.job.many_days import DayOutcome
 from ctr_samples.periods import Period, span_of
@@ -104,17 +104,25 @@ class Lineage:
 
 
 def dataset_of(source: Source) -> tuple[str, str]:
-    """The namespace and name of what a source reads: files by the part of their path that no day changes."""
+    """The namespace and name of what a source reads: files by the part of their path that no day changes.
+
+    What came from the environment stands there as ``${NAME}``.
+    """
     if isinstance(source, DatabaseSource):
+        table = masked(source.table or "query")
+        if (address := written(source.url)) is not None:
+            return "jdbc", f"{address}.{table}"
         server = urlsplit(source.url.removeprefix("jdbc:"))
         place = f"{server.scheme}://{server.hostname or ''}{f':{server.port}' if server.port else ''}"
-        return place, ".".join(filter(None, [server.path.strip("/"), source.table or "query"]))
+        return place, ".".join(filter(None, [server.path.strip("/"), table]))
     if isinstance(source, CatalogSource):
-        return "spark", source.table
-    return _file_dataset(re.split(r"/[^/]*\{", source.path)[0])
+        return "spark", written(source.table) or source.table
+    return _file_dataset(re.split(r"/[^/]*(?<!\$)\{", written(source.path) or source.path)[0])
 
 
 def _file_dataset(path: str) -> tuple[str, str]:
+    if path.startswith("${"):
+        return "file", path
     address = urlsplit(path)
     if address.scheme in ("", "file"):
         return "file", str(Path(address.path).absolute())
@@ -154,20 +162,20 @@ def _output(config: JobConfig, manifest: Manifest) -> OutputDataset:
         quality.Assertion(
             one["check"], success=False, column=one["subject"], severity=one["severity"], description=one["sentence"]
         )
-        for one in manifest.quality.get("found", ())
+        for one in masked_tree(manifest.quality.get("found", ()))
     ]
     verdict = quality.Assertion("published", success=True, description=str(manifest.quality.get("verdict")))
-    written = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
+    statistics = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(
         rowCount=manifest.records, size=manifest.bytes, fileCount=len(manifest.shards)
     )
-    namespace, dataset = _file_dataset(config.output.path)
+    namespace, dataset = _file_dataset(written(config.output.path) or config.output.path)
     version = f"{manifest.run_date}/{manifest.generation:08}/{manifest.run_id}"
     facets: dict[str, Any] = {
         "version": dataset_version_dataset.DatasetVersionDatasetFacet(version),
         "schema": schema_dataset.SchemaDatasetFacet(columns),
         "dataQualityAssertions": quality.DataQualityAssertionsDatasetFacet([verdict, *found]),
     }
-    return OutputDataset(namespace, dataset, facets=facets, outputFacets={"outputStatistics": written})
+    return OutputDataset(namespace, dataset, facets=facets, outputFacets={"outputStatistics": statistics})
 
 
 def _instant(time: datetime) -> str:

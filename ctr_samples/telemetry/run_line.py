@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ctr_samples.config import JobConfig
-from ctr_samples.config.masking import masked
+from ctr_samples.config.masking import masked_tree
 from ctr_samples.job.many_days import Became, DayOutcome
 from ctr_samples.periods import Period
 from ctr_samples.shards import Manifest, open_storage
@@ -30,7 +30,7 @@ class JsonLines:
 
     def ended(self, outcome: DayOutcome) -> None:
         """One line, without the values that the configuration takes from the environment."""
-        self.write(masked(json.dumps(facts_of(self.config, outcome), ensure_ascii=True)))
+        self.write(json.dumps(masked_tree(facts_of(self.config, outcome)), ensure_ascii=True))
 
 
 def facts_of(config: JobConfig, outcome: DayOutcome) -> dict[str, Any]:

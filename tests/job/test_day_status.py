@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 from manifests import RUN, manifest
 from pyspark.sql import SparkSession
+from strange_files import STRANGE, replace_by
 from tiny_days import write_day, write_days
+from typer.testing import CliRunner
 
+from ctr_samples.cli import app
 from ctr_samples.config import load_config
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job import run as job
@@ -51,6 +54,44 @@ def test_each_day_between_the_first_and_the_last_has_a_status(tmp_path: Path) ->
         "2019-06-07": "published, a later run was refused",
         "2019-06-08": damaged,
     }
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_whatever_has_the_name_of_a_manifest_is_told_of_its_day_alone(tmp_path: Path, kind: str) -> None:
+    for day in ("2019-06-03", "2019-06-04", "2019-06-05"):
+        publish(open_storage(tmp_path), manifest(run_date=day))
+    replace_by(kind, tmp_path / "dt=2019-06-04/manifests/00000002.json")
+    told = CliRunner().invoke(app, ["status", str(tmp_path)])
+    assert told.exit_code == 0
+    days = {line.split()[0]: line for line in told.stdout.splitlines() if line.strip().startswith("2019-")}
+    assert list(days) == ["2019-06-03", "2019-06-04", "2019-06-05"]
+    assert "damaged: " in days["2019-06-04"]
+    assert "00000002.json" in told.stdout
+    assert all(days[day].rstrip().endswith("published") for day in ("2019-06-03", "2019-06-05"))
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+@pytest.mark.parametrize("place", ["dt=2019-06-04", "dt=2019-06-04/manifests", "dt=2019-06-04/data"])
+def test_whatever_has_the_name_of_a_directory_is_told_of_its_day_alone(tmp_path: Path, place: str, kind: str) -> None:
+    for day in ("2019-06-03", "2019-06-05"):
+        publish(open_storage(tmp_path), manifest(run_date=day))
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    replace_by(kind, tmp_path / place)
+    told = sentences(tmp_path)
+    assert told.pop("2019-06-04").startswith(("missing", "damaged: Cannot read "))
+    assert told == {"2019-06-03": "published", "2019-06-05": "published"}
+
+
+@pytest.mark.parametrize("timezone", ["Asia/Shanghai", "${TZ_OF_TESTS}", None], ids=str)
+def test_hours_are_listed_although_the_newest_cannot_be_read_or_its_zone_is_not_known(
+    tmp_path: Path, timezone: str | None
+) -> None:
+    for hour in ("2019-06-03T07", "2019-06-03T09", "2019-06-03T10"):
+        publish(open_storage(tmp_path), manifest(run_date=hour, config={"timezone": timezone}))
+    replace_by("an empty directory", tmp_path / "dt=2019-06-03/hour=10/manifests/00000001.json")
+    told = sentences(tmp_path)
+    assert told.pop("2019-06-03T10").startswith("damaged: ")
+    assert told == {"2019-06-03T07": "published", "2019-06-03T08": "missing", "2019-06-03T09": "published"}
 
 
 def test_the_range_may_be_wider_or_narrower_than_what_is_there(tmp_path: Path) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from small_days import CONTRACT, published, rows
+from small_days import CONTRACT, WEIGHTED, published, rows
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli import app
@@ -35,7 +38,7 @@ def publish_two_days(root: Path, compression: str = "none") -> None:
 
 def forget(root: Path, tmp_path: Path, values: str, key: str = "name") -> Result:
     file = tmp_path / "values.txt"
-    file.write_text(values)
+    file.write_bytes(values.encode())
     return CliRunner().invoke(app, ["forget", str(root), "--key", key, "--values", str(file)])
 
 
@@ -114,12 +117,100 @@ def test_the_metrics_and_the_page_are_those_of_the_samples_that_stay(tmp_path: P
     assert "of users to be forgotten" in page
 
 
+MAY_HAVE = (
+    r"^Generation 1 of 2019-06-05 may still have samples of users who were forgotten with generation {}\. Go back to"
+)
+
+
+def go_back(root: Path, to: int) -> Manifest:
+    return rollback(open_storage(root), DAY, to, datetime.now(UTC), "0" * 8)
+
+
+def publish_again(root: Path, generation: int, without: str = "") -> None:
+    """What a run of the day publishes from logs that may lack somebody: nothing of it tells that users were forgotten."""
+
+    def staying(split: str, first: int) -> pa.RecordBatch:
+        batch = rows(first, 50)
+        return batch.filter(pc.not_equal(batch["name"], without))
+
+    published(root, CONTRACT, staying, generation=generation, run=f"20190607T020000-{generation:08x}")
+
+
+def manifest_file(root: Path, generation: int) -> Path:
+    return root / f"dt=2019-06-05/manifests/{generation:08d}.json"
+
+
 def test_no_rollback_brings_them_back(tmp_path: Path) -> None:
     root = tmp_path / "samples"
     publish_two_days(root)
     forget(root, tmp_path, "n7\nn8\n")
-    with pytest.raises(UsageError, match=r"^Generation 1 of 2019-06-05 still has 2 sample\(s\) of users who are"):
-        rollback(open_storage(root), DAY, 1, datetime.now(UTC), "0" * 8)
+    with pytest.raises(UsageError, match=MAY_HAVE.format(2)):
+        go_back(root, 1)
+
+
+def test_no_rollback_brings_them_back_after_later_runs(tmp_path: Path) -> None:
+    root = tmp_path / "samples"
+    publish_two_days(root)
+    forget(root, tmp_path, "n7\n")
+    publish_again(root, 3, without="n7")
+    publish_again(root, 4, without="n7")
+    with pytest.raises(UsageError, match=MAY_HAVE.format(2)):
+        go_back(root, 1)
+    assert go_back(root, 2).generation == 5
+    with pytest.raises(UsageError, match=MAY_HAVE.format(2)):
+        go_back(root, 1)
+    assert go_back(root, 3).generation == 6
+
+
+def test_no_rollback_brings_back_who_was_forgotten_after_a_rollback(tmp_path: Path) -> None:
+    root = tmp_path / "samples"
+    publish_two_days(root)
+    publish_again(root, 2, without="n7")
+    assert go_back(root, 1).generation == 3
+    assert forget(root, tmp_path, "n7\n").exit_code == 0
+    publish_again(root, 5, without="n7")
+    for to in (1, 3):
+        with pytest.raises(UsageError, match=MAY_HAVE.format(4).replace("Generation 1", f"Generation {to}")):
+            go_back(root, to)
+    assert go_back(root, 4).generation == 6
+
+
+@pytest.mark.parametrize("lost", ["damaged", "moved away"])
+def test_no_rollback_brings_them_back_when_a_manifest_cannot_be_read(tmp_path: Path, lost: str) -> None:
+    root = tmp_path / "samples"
+    publish_two_days(root)
+    forget(root, tmp_path, "n7\n")
+    file = manifest_file(root, 2)
+    if lost == "damaged":
+        file.write_bytes(b"{")
+        with pytest.raises(UsageError, match=MAY_HAVE.format(2)):
+            go_back(root, 1)
+        publish_again(root, 3, without="n7")
+    else:
+        file.unlink()
+        publish_again(root, 2, without="n7")
+    with pytest.raises(UsageError, match=MAY_HAVE.format(2)):
+        go_back(root, 1)
+
+
+def test_a_day_of_which_nobody_was_forgotten_goes_back_when_its_newest_manifest_is_damaged(tmp_path: Path) -> None:
+    root = tmp_path / "samples"
+    publish_two_days(root)
+    publish_again(root, 2)
+    forget(root, tmp_path, "n1007\n")
+    manifest_file(root, 2).write_bytes(b"{")
+    assert go_back(root, 1).generation == 3
+
+
+def test_no_rollback_brings_back_who_was_only_in_an_earlier_generation(tmp_path: Path) -> None:
+    root = tmp_path / "samples"
+    publish_two_days(root)
+    publish_again(root, 2, without="n7")
+    done = forget(root, tmp_path, "n7\n")
+    assert (done.exit_code, done.stdout, current(root).generation) == (0, "", 2)
+    assert "Earlier generations still have them" in done.stderr
+    with pytest.raises(UsageError, match=MAY_HAVE.format(2)):
+        go_back(root, 1)
 
 
 @pytest.mark.parametrize(
@@ -136,8 +227,23 @@ def test_no_rollback_brings_them_back(tmp_path: Path) -> None:
             "The column 'city' does not tell users apart: it is one of 4 numbers, which several users share.",
         ),
         ("vector", "1\n", "The column 'vector' does not tell users apart: it is a list of float32."),
-        ("impression_id", "seven\n", "The column 'impression_id' has whole numbers, but --values has another line"),
+        ("clicked", "1\n", "The column 'clicked' is a label, which is no id. Give a column with an id as it is."),
+        *[
+            ("impression_id", f"7\n{line}\n", "has whole numbers of 64 bits, but a line of `--values` is ")
+            for line in (
+                "seven",
+                "9223372036854775808",
+                "-9223372036854775809",
+                " 7",
+                '"7"',
+                "7,8",
+                "1_0",
+                "7.0",
+                "\u0667",
+            )
+        ],
         ("name", "\n", "values.txt has no line"),
+        ("name", "n\x007\n", "it has a zero byte, so it is no text in UTF-8"),
     ],
 )
 def test_a_column_or_a_file_that_names_no_user_is_refused(tmp_path: Path, key: str, values: str, said: str) -> None:
@@ -148,3 +254,134 @@ def test_a_column_or_a_file_that_names_no_user_is_refused(tmp_path: Path, key: s
     assert said in re.sub(r"\s+", " ", done.stderr)
     assert json.loads((root / "dt=2019-06-05/manifests/00000001.json").read_text())["generation"] == 1
     assert current(root).generation == 1
+
+
+@pytest.mark.parametrize("role", ["mask", "weight"])
+def test_a_mask_or_a_weight_is_no_id(tmp_path: Path, role: str) -> None:
+    root = tmp_path / "samples"
+    more = {"read_ms": pa.array([1.0] * 50, pa.float32()), "read_ms__mask": pa.array([1] * 50)}
+    more["sample_weight"] = pa.array([1.0] * 50, pa.float32())
+
+    def weighted(split: str, first: int) -> pa.RecordBatch:
+        batch = rows(first, 50)
+        return pa.RecordBatch.from_pydict({**dict(zip(batch.schema.names, batch.columns, strict=True)), **more})
+
+    published(root, WEIGHTED, weighted)
+    done = forget(root, tmp_path, "1\n", {"mask": "read_ms__mask", "weight": "sample_weight"}[role])
+    assert (done.exit_code, current(root).generation) == (2, 1)
+    assert f"is a {role}, which is no id" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\ufeffn7\nn8\n", "n7\r\nn8\r\n", "\n\nn7\nn8", "n8\nn7\nn7\n", "n7\nn8\n\n\r\n"],
+    ids=["mark", "windows", "no end", "twice", "empty lines"],
+)
+def test_a_file_of_any_editor_names_the_same_users(tmp_path: Path, text: str) -> None:
+    root = tmp_path / "samples"
+    publish_two_days(root)
+    done = forget(root, tmp_path, text)
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (0, "Forgot 2 sample(s) of 1 day(s).")
+    assert "match no sample" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "n8 ", " n8", "\tn8", "n8\t", "\u00a0n8", '"n8"', "'n8'", '"n8', "n8,", "n8;", "n7,n8", "n7 n8", "n8|x", "n8\rn9",
+        "\u201cn8\u201d", "\ufeffn8", "n8\u200b", "n8\x0cn9", "n8\u2028n9", "n8\x85", '"n8","Lee"', ' "n8" ', '"nobody"',
+    ],
+)  # fmt: skip
+def test_a_line_of_which_samples_have_a_part_is_refused_before_anything_is_published(tmp_path: Path, line: str) -> None:
+    root = tmp_path / "samples"
+    publish_two_days(root)
+    done = forget(root, tmp_path, f"n7\n{line}\nn1007\n")
+    assert (done.exit_code, done.stdout) == (2, "")
+    said = re.sub(r"\s+", " ", done.stderr)
+    assert "No sample has the value in line 2 of" in said
+    assert "Expected one value in each line as the samples have it, with no quotes, blanks or commas around it." in said
+    assert (current(root).generation, current(root, "2019-06-06").generation) == (1, 1)
+
+
+def test_values_that_no_sample_has_are_counted_with_their_lines(tmp_path: Path) -> None:
+    root = tmp_path / "samples"
+    publish_two_days(root)
+    done = forget(root, tmp_path, "n7\nnobody\nn1007\n\nnobody\nLee, Ann\n")
+    said = re.sub(r"\s+", " ", done.stderr)
+    assert done.exit_code == 0
+    assert "Forgot 2 sample(s) of 2 day(s). 2 of 4 value(s) match no sample: lines 2, 6 of" in said
+
+
+def test_an_id_with_blanks_quotes_and_commas_is_forgotten_as_it_is(tmp_path: Path) -> None:
+    root = tmp_path / "samples"
+    odd = [' "Lee, Ann" ', "a\u2028b", "c\rd", "\x1c"]
+
+    def with_odd_names(split: str, first: int) -> pa.RecordBatch:
+        batch = rows(first, 50)
+        names = [*odd, *batch["name"].to_pylist()[len(odd) :]] if first == 0 else batch["name"]
+        return batch.set_column(3, "name", pa.array(names))
+
+    published(root, CONTRACT, with_odd_names)
+    done = forget(root, tmp_path, "\n".join(odd))
+    assert (done.exit_code, done.stderr.splitlines()[0]) == (0, "Forgot 4 sample(s) of 1 day(s).")
+
+
+CONFIG = {
+    "name": "feed",
+    "sources": {"log": {"path": "log/{date}.json", "format": "json"}},
+    "impressions": {"source": "log", "time": "t", "user": "who", "article": "item", "columns": {"same": "who", "city": "city"}},
+    "labels": {"clicked": {"source": "log", "where": "kind = 'click'", "window": "1h"}},
+    "features": {
+        "name": {"from": "impression.user", "dtype": "bytes"},
+        "user_row": {"from": "impression.same", "dtype": "int64", "vocabulary": "users"},
+        "visitor": {"expr": "concat(impression . user, '')", "dtype": "int64", "vocabulary": "visitors"},
+        "city": {"from": "impression.city", "dtype": "int64", "vocabulary": "cities"},
+    },
+    "vocabularies": {name: {"capacity": 9} for name in ("users", "visitors", "cities")},
+    "fitted": {"path": "${BASE}/fitted"},
+    "state": {"path": "partials"},
+    "output": {"path": "out", "ids_salt": "${SALT}"},
+}  # fmt: skip
+
+
+def publish_with_vocabularies(root: Path, **more: object) -> None:
+    published(root, CONTRACT, lambda split, first: rows(first, 50), **more)
+    directory = root / f"dt=2019-06-05/data/{current(root).made_by}/vocabularies"
+    directory.mkdir()
+    for name in ("users", "visitors", "cities"):
+        (directory / f"{name}.txt").write_text("n1\nn7\nn77\nn8\n")
+
+
+def test_the_vocabularies_of_users_lose_them_and_all_other_tokens_keep_their_ids(tmp_path: Path) -> None:
+    root = tmp_path / "samples"
+    publish_with_vocabularies(root, config=CONFIG)
+    assert forget(root, tmp_path, "n7\nn8\n").exit_code == 0
+    directory = root / f"dt=2019-06-05/data/{current(root).made_by}/vocabularies"
+    lines = {file.stem: file.read_text().split("\n") for file in directory.iterdir()}
+    assert lines["users"] == lines["visitors"] == ["n1", "\0forgotten 2", "n77", "\0forgotten 4", ""]
+    assert lines["cities"] == ["n1", "n7", "n77", "n8", ""]
+
+
+def test_what_may_still_name_them_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "samples"
+    publish_with_vocabularies(root, config=CONFIG)
+    told = re.sub(r"\s+", " ", forget(root, tmp_path, "n7\n").stderr)
+    assert "The fitted state in ${BASE}/fitted may have them as tokens: once the logs lack them, run" in told
+    assert (
+        "What is kept of finished days in partials may have them: once the logs lack them, remove that directory"
+        in told
+    )
+
+
+@pytest.mark.parametrize("config", [CONFIG, {}], ids=["of a run", "that cannot be read"])
+def test_nothing_beside_the_samples_names_a_user(tmp_path: Path, config: dict[str, object]) -> None:
+    root = tmp_path / "samples"
+    orphans = {"orphans": 1, "orphan_sample": [{"time": "2019-06-05T00:00:00Z", "user": "n7"}]}
+    published(root, CONTRACT, lambda split, first: rows(first, 50), config=config)
+    manifest = current(root)
+    manifest_file(root, 1).write_bytes(replace(manifest, labels={"clicked": orphans}).to_json())
+    assert forget(root, tmp_path, "n7\n").exit_code == 0
+    assert dict(current(root).labels["clicked"]) == {"orphans": 1}
+    texts = [manifest_file(root, 2), *(root / f"dt=2019-06-05/data/{current(root).made_by}").glob("*.*")]
+    assert {file.name for file in texts} >= {"00000002.json", "metrics.json", "report.html", "statistics.pbtxt"}
+    assert [file.name for file in texts if re.search(r"\bn[0-9]+\b", file.read_text())] == []

@@ -290,7 +290,13 @@ def outcome(spark: SparkSession, path: Path, limit: str = "1") -> dict[str, Any]
         manifest = run(spark, load_config(path), DAY, force=True, accept=CHECKS).manifest
     except InputError as error:
         return str(error)
-    return {key: getattr(manifest, key) for key in ("accounting", "inputs", "labels", "views", "label_mature")}
+    labels = {
+        name: {**label, "flips": None} for name, label in manifest.labels.items()
+    }  # there is one run before, or none
+    return {
+        "labels": labels,
+        **{key: getattr(manifest, key) for key in ("accounting", "inputs", "views", "label_mature")},
+    }
 
 
 def missing_times(root: Path, day: date) -> None:

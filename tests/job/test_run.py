@@ -28,6 +28,7 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.serving.hashing import SEPARATOR, prefix_of, text_of, xxh64
 from ctr_samples.shards import DayOutput, Manifest, StoredFile, day_output, latest_manifest, open_storage, publish
 from ctr_samples.shards.clean import Retention
+from ctr_samples.shards.forgotten import mark_forgotten
 from ctr_samples.shards.rollback import rollback
 from ctr_samples.shards.storage import LocalStorage
 from ctr_samples.simulator import SimulationSpec, simulate
@@ -191,8 +192,15 @@ def test_a_forced_run_publishes_the_next_generation_with_the_same_bytes(
 ) -> None:
     output, first = tuesday
     copy = shutil.copytree(output, tmp_path / "copy")
-    again = job.run(spark, open_bandit(copy), TUESDAY, force=True)
+    mark_forgotten(open_storage(copy), TUESDAY, 1)
+    reporter = MagicMock()
+    again = job.run(spark, open_bandit(copy), TUESDAY, force=True, reporter=reporter)
     assert again.published
+    assert (
+        reporter.warn.call_args_list[0]
+        .args[0]
+        .startswith("Users were forgotten with generation 1 of 2019-11-26; this run")
+    )
     assert again.manifest.generation == 2
     contents = [[(s.split, s.partition, s.records, s.crc32c) for s in m.shards] for m in (first, again.manifest)]
     assert contents[0] == contents[1]

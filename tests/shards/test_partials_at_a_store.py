@@ -227,6 +227,6 @@ def test_a_day_that_was_begun_and_never_put_is_not_complete(storage: LocalStorag
 def test_a_partial_of_a_later_format_is_made_anew(storage: LocalStorage, tmp_path: Path) -> None:
     made = put(storage)
     storage.delete(made.path)
-    publish_partial(storage, replace(made, format=2))
+    publish_partial(storage, replace(made, format=3))
     (error,) = found(storage, "item", D1, {"2019-06-05": A})
-    assert "has format 2" in str(error)
+    assert "has format 3" in str(error)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from small_publish import by_another_run, publish_day, publish_literal, runs_of_day
+from strange_files import STRANGE, replace_by
 
-from ctr_samples.errors import DamagedFile, InputError, PublishConflict, UsageError
+from ctr_samples.errors import DamagedFile, InputError, PublishConflict, StorageError, UsageError
 from ctr_samples.shards import Manifest, Storage, latest_manifest, read_manifest, require_manifest
 from ctr_samples.shards import rollback as rollbacks
 from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
@@ -95,6 +96,20 @@ def test_a_day_whose_newest_manifest_is_damaged_can_go_back(thrice: Storage) -> 
     made = go_back(thrice, 2)
     assert (made.generation, made.parent, made.made_by) == (4, None, RUNS[1])
     assert latest_manifest(thrice, DAY) == made
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_a_day_goes_back_past_whatever_has_the_name_of_a_manifest(thrice: Storage, kind: str) -> None:
+    replace_by(kind, Path(thrice.locate("dt=2019-06-05/manifests/00000003.json")))
+    with pytest.raises((DamagedFile, StorageError), match=r"00000003\.json"):
+        require_manifest(thrice, DAY)
+    notes = [line.note for line in generations_of(thrice, DAY)]
+    assert notes[:2] == ["", ""]
+    assert notes[2].endswith(", what readers see")
+    made = go_back(thrice, 2)
+    assert (made.generation, made.parent, made.made_by) == (4, None, RUNS[1])
+    with pytest.raises((DamagedFile, StorageError), match=r"00000003\.json"):
+        go_back(thrice, 3)
 
 
 def test_of_two_at_once_one_goes_back_and_the_other_is_a_conflict(

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampNTZType
 
 from ctr_samples.config import DatabaseSource, Source
+from ctr_samples.config.masking import masked, tells, written
 from ctr_samples.errors import InputError
 from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.failures import SPARK_FAILURES, expected_errors
@@ -48,7 +49,7 @@ def open_database_table(spark: SparkSession, name: str, source: DatabaseSource) 
 def place_of(source: DatabaseSource) -> str:
     """The table or query and the database, without anything that may be a secret."""
     what = f"the table {source.table}" if source.table else "the query"
-    return f"{what} of {shown_url(source.url)}"
+    return f"{what} of {written(source.url) or shown_url(source.url)}"
 
 
 def shown_url(url: str) -> str:
@@ -129,7 +130,8 @@ def _redacted(line: str, sources: Collection[DatabaseSource]) -> str:
     line = re.split(r"\s*SQLSTATE: ", line)[0].rstrip(".; ")
     for url in (source.url for source in sources):
         line = line.replace(url, shown_url(url))
-    if any(secret in line for source in sources for secret in _secrets_of(source)):
+    line = masked(line)
+    if tells(line) or any(secret.lower() in line.lower() for source in sources for secret in _secrets_of(source)):
         return "the database refused with a message that contains a secret"
     return line
 

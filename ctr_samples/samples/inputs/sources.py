@@ -26,6 +26,7 @@ from ctr_samples.config import (
     Source,
     TextSource,
 )
+from ctr_samples.config.masking import LEFT_OUT, masked, written
 from ctr_samples.config.source import SourceKind
 from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.periods import Hour, Period, Whole, calendar_day, hours_of, local_days, overlap, span_of
@@ -242,8 +243,8 @@ def _read_table(
     try:
         frame = spark.read.table(source.table)
         version = current_version(spark, source.table)
-        if version is not None and pinned is not None and version.table == pinned.table:
-            version = pinned
+        if version is not None and pinned is not None and masked(version.table) == masked(pinned.table):
+            version = replace(pinned, table=version.table)
         if version is not None:
             frame = rows_of_version(spark, source.table, version)
     except (AnalysisException, ParseException) as error:
@@ -252,9 +253,8 @@ def _read_table(
             missing = days_needed(source, run_date, _zone(spark), forward) if source.is_dated else ()
             return _absent(spark, name, source, f"table {source.table}", tuple(missing))
         hint = _HIVE_HINT if unknown and spark.conf.get("spark.sql.catalogImplementation") == "in-memory" else ""
-        raise InputError(
-            f"sources.{name}: the table {source.table} cannot be read: {first_sentence(error)}{hint}"
-        ) from None
+        why = f"{LEFT_OUT}." if written(source.table) else first_sentence(error)
+        raise InputError(f"sources.{name}: the table {source.table} cannot be read: {why}{hint}") from None
     with input_errors(f"sources.{name}: the table {source.table} cannot be read"):
         days = _of_days(name, frame, source, run_date, forward, f"the table {source.table}")
         return replace(days, version=version)
@@ -447,7 +447,8 @@ def _schema(name: str, source: FileSource | CatalogSource) -> StructType:
     try:
         schema = StructType.fromDDL(text)
     except (ParseException, AnalysisException) as error:
-        raise ConfigError(f"sources.{name}.schema: {first_sentence(error)}") from None
+        why = f"{LEFT_OUT}." if written(source.schema_ or "") else first_sentence(error)
+        raise ConfigError(f"sources.{name}.schema: {why}") from None
     if not isinstance(schema, StructType):
         raise ConfigError(f"sources.{name}.schema: found {text}, expected columns such as `a INT, b STRING`")
     return schema.add(MALFORMED, StringType()) if isinstance(source, TextSource) else schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -68,8 +69,12 @@ class HadoopStorage:
         """See the interface."""
         location = self.locate(path)
         with reading(location), _speaking():
-            length = int(self._connect().get_file_info(self._absolute(path)).length)
-            return io.BufferedReader(_Source(self._connect().read(self._absolute(path)), location, length), 1 << 20)
+            status = self._connect().get_file_info(self._absolute(path))
+            if status.isdir:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), location)
+            return io.BufferedReader(
+                _Source(self._connect().read(self._absolute(path)), location, int(status.length)), 1 << 20
+            )
 
     def size(self, path: str) -> int:
         """See the interface."""
@@ -211,7 +216,7 @@ def _speaking() -> Iterator[None]:
     """hdfs-native raises RuntimeError for most of what a server refuses, with Java's stack: make it an OSError of one line."""
     try:
         yield
-    except (FileNotFoundError, FileExistsError):
+    except (FileNotFoundError, FileExistsError, IsADirectoryError):
         raise
     except (OSError, RuntimeError) as error:
         raise OSError(errno.EIO, _said(str(error))) from error
