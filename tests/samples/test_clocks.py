@@ -17,6 +17,7 @@ from ctr_samples.config import JobConfig, LoadedConfig, load_config
 from ctr_samples.errors import InputError
 from ctr_samples.job import run as job
 from ctr_samples.samples.inputs.sources import MALFORMED
+from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.times import (
     ClockCounts,
@@ -320,3 +321,14 @@ def test_a_day_has_23_or_25_hours_when_the_clocks_change(spark: SparkSession, da
     start = int(own.start.timestamp())
     moments = session.range(start - 3600, start + 26 * 3600, 3600).select(F.timestamp_seconds("id").alias("t"))
     assert moments.where(own.contains(F.col("t"))).count() == hours
+
+
+def test_times_are_passed_on_to_the_files_of_impressions_and_actions(spark: SparkSession, tmp_path: Path) -> None:
+    row = {"kind": ["s"], "t": pa.array([MILLIS], pa.timestamp("ms", "UTC")), "who": ["a"], "what": [1]}
+    pq.write_table(pa.table(row), tmp_path / "log.parquet")
+    pq.write_table(
+        pa.table({"who": ["a"], "at": [MILLIS], "known": [MILLIS], "city": ["x"]}), tmp_path / "table.parquet"
+    )
+    read = Inputs.read(spark, loaded(tmp_path, TIME="t", PAST="t").config, date(2019, 6, 5))
+    plan = read.watched("log", "impressions", "labels")._jdf.queryExecution().executedPlan().toString()
+    assert "PushedFilters: [Or(" in plan, plan

@@ -101,14 +101,15 @@ class Inputs:
         rows = self._exploded(name, self.watches.lines[name].on(frame, logged) if is_text else frame)
         rows = with_parsed_times(rows, texts_of_times(self.config, name))
         clocks = [clock for use in uses for clock in clocks_of(self.config, self.day, name, use, rows)]
-        rows = self.watches.coverage.on(rows, name, clocks) if by_time else rows
         if not is_text and not logged:
-            rows = rows.where(of_interest(clocks))
-        if not logged:
-            return self.watches.clocks.on(rows, clocks).drop(LOG_DAY)
-        around = self.days_around(name) if by_time else logged
-        rows = self.watches.clocks.on(rows, [clock.within(around) for clock in clocks], logged)
-        return (rows.where(self._is_own(clocks)) if by_time else rows).drop(LOG_DAY)
+            rows = rows.where(
+                of_interest(clocks)
+            )  # before anything is counted, so that Spark passes it on to the files
+        if by_time:
+            rows = self.watches.coverage.on(rows, name, clocks)
+            clocks = [clock.within(self.days_around(name)) for clock in clocks] if logged else clocks
+        rows = self.watches.clocks.on(rows, clocks, logged)
+        return (rows.where(self._is_own(clocks)) if by_time and logged else rows).drop(LOG_DAY)
 
     def days_of_log(self, name: str) -> Collection[date]:
         """The days of a source whose path names the day, as far as they are there; none of other sources."""
