@@ -139,5 +139,5 @@ def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> ClocksByDay
     for key in seen:
         if found[key]:
             raise UnusableFeatures(f"{found[key]:,} row(s) that came to the source {name} since then matter to `{key}`")
-    tallies = {key: counted(bytes(value)) for key, value in found.items() if isinstance(value, bytearray)}
+    tallies = {key: counted(bytes(value)) for key, value in found.items() if isinstance(value, bytes | bytearray)}
     return by_clock({key: value or 0 for key, value in found.items() if key not in tallies}, tallies)

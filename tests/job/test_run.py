@@ -508,7 +508,8 @@ def test_a_profile_is_joined_as_of_the_impression_and_not_as_of_today(
 def test_too_many_malformed_lines_are_refused(spark: SparkSession, world: Path, tmp_path: Path) -> None:
     strict = simulated(world, tmp_path, "sources.actions.bad_records.max_rate=0.0001")
     with pytest.raises(
-        InputError, match=r"sources.actions: \d+ of [\d,]+ lines are malformed .* Look at the file, or raise"
+        InputError,
+        match=r"sources.actions: \d+ of [\d,]+ lines in the log of 2019-06-0\d are malformed .* Look at the file, or raise",
     ):
         job.run(spark, strict, SIMULATED_DAY)
     assert nothing_published(tmp_path)

@@ -277,7 +277,7 @@ def test_lists_do_not_depend_on_how_rows_are_cut_into_batches(size: int, room: i
             "time": pa.array([row[1] for row in rows], pa.timestamp("us", "UTC")),
             "item": pa.array([row[2] for row in rows], pa.int64()),
             "request": pa.array([None if row[3] is None else f"r{row[3]}" for row in rows], pa.string()),
-            "shown": pa.array([None if row[2] is not None else {"row": at} for at, row in enumerate(rows)]),
+            "_shown": pa.array([None if row[2] is not None else {"row": at} for at, row in enumerate(rows)]),
         }
     )
     plan = HistoryPlan("clicks", last, within=timedelta(microseconds=150), by_request=True, room=room)

@@ -37,7 +37,8 @@ from ctr_samples.sparksql.expressions import typed_expression
 from ctr_samples.sparksql.releases import arrow_schema
 
 _ACTION, _IMPRESSION = 0, 1
-_ORDER = ("moment", "kind", ITEM, TIE)
+_MOMENT, _KIND = "_moment", "_kind"  # no column of a configuration begins with an underscore
+_ORDER = (_MOMENT, _KIND, ITEM, TIE)
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -86,7 +87,7 @@ def join_history(impressions: DataFrame, actions: DataFrame, plan: HistoryPlan) 
     _refuse_intervals(impressions, plan.name)
     own_key, action_key = same_key_type(impressions, f"impression.{plan.on}", actions, KEY)
     rows = _stacked(impressions, own_key, actions.withColumn(KEY, action_key), plan)
-    in_order = rows.repartition(KEY, ALONE).sortWithinPartitions(KEY, ALONE, *_ORDER).drop(ALONE, "moment", "kind", TIE)
+    in_order = rows.repartition(KEY, ALONE).sortWithinPartitions(KEY, ALONE, *_ORDER).drop(ALONE, _MOMENT, _KIND, TIE)
     kind = StructType([*impressions.schema, StructField(plan.name, history_type(actions, plan))])
     return in_order.mapInArrow(partial(with_lists, plan=plan), kind)
 
@@ -119,8 +120,8 @@ def _stacked(impressions: DataFrame, key: Column, actions: DataFrame, plan: Hist
     kinds: dict[str, DataType | str] = {
         KEY: actions.schema[KEY].dataType,
         ALONE: "bigint",
-        "moment": "timestamp",
-        "kind": "int",
+        _MOMENT: "timestamp",
+        _KIND: "int",
         TIE: "bigint",
         TIME: "timestamp",
         ITEM: actions.schema[ITEM].dataType,
@@ -136,8 +137,8 @@ def _stacked(impressions: DataFrame, key: Column, actions: DataFrame, plan: Hist
     request = {REQUEST: F.col("impression.request")} if plan.by_request else {}
     # An impression without the key has no history; alone, it does not gather with the others on one task.
     alone = F.when(key.isNull(), number)
-    placed = {KEY: key, ALONE: alone, "moment": time, "kind": F.lit(_IMPRESSION), TIE: number, TIME: time, SHOWN: shown}
-    known = {"moment": moment(plan), "kind": F.lit(_ACTION), TIE: content_hash(actions)}
+    placed = {KEY: key, ALONE: alone, _MOMENT: time, _KIND: F.lit(_IMPRESSION), TIE: number, TIME: time, SHOWN: shown}
+    known = {_MOMENT: moment(plan), _KIND: F.lit(_ACTION), TIE: content_hash(actions)}
     own = {name: F.col(name) for name in (KEY, TIME, ITEM, REQUEST, *plan.columns)}
     return rows(impressions, {**placed, **request}).unionByName(rows(actions, {**known, **own}))
 

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from ctr_samples.codec.layout import ACTION, FIRST_OF_KEY
 from ctr_samples.codec.machine_code import kernels
 
-KEY, TIME, ITEM, REQUEST, TIE, ALONE = "_key", "time", "item", "request", "tie", "alone"
-SHOWN = "shown"
+KEY, TIME, ITEM, REQUEST, TIE, ALONE = "_key", "time", "item", "request", "_tie", "_alone"
+SHOWN = "_shown"
 """The column that has an impression as a struct, and null for an action."""
 
 
