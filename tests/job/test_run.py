@@ -509,7 +509,7 @@ def test_too_many_malformed_lines_are_refused(spark: SparkSession, world: Path, 
     strict = simulated(world, tmp_path, "sources.actions.bad_records.max_rate=0.0001")
     with pytest.raises(
         InputError,
-        match=r"sources.actions: \d+ of [\d,]+ lines in the log of 2019-06-0\d are malformed .* Look at the file, or raise",
+        match=r"sources.actions: \d+ of [\d,]+ lines in the log of 2019-06-0\d are malformed .* or raise the rate",
     ):
         job.run(spark, strict, SIMULATED_DAY)
     assert nothing_published(tmp_path)
