@@ -181,9 +181,9 @@ def _exact(column: Column, kind: DataType) -> list[Column]:
     """What ``xxhash64`` has to see of a value that is not null, so that no other value of its type looks the same."""
     match kind:
         case FloatType() | DoubleType():
-            return [column, F.when((column == 0) & column.cast("string").startswith("-"), F.lit(True))]
-        case StringType():
-            return [column.cast("binary")]
+            return [column, F.when(column == 0, column.cast("string"))]
+        case StringType() if kind != StringType():
+            return [column.cast("binary")]  # its collation takes different texts for equal
         case ArrayType(elementType=FloatType() | DoubleType()):
             # Vectors are long, and this is compiled, unlike a lambda. A list with nulls contains 0, or null is the answer.
             has_zero_or_null = F.coalesce(F.array_contains(column, F.lit(0).cast(kind.elementType)), F.lit(True))

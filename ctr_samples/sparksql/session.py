@@ -114,11 +114,10 @@ def _local_settings(options: str) -> dict[str, str]:
 
 def smallest_memory(spark: SparkSession) -> int:
     """The bytes of memory of the driver, or of an executor if that has less."""
-    conf = spark.sparkContext.getConf()
     keys = ["spark.driver.memory"]
-    if not conf.get("spark.master", "").startswith("local"):
+    if not str(spark.conf.get("spark.master", "")).startswith("local"):
         keys.append("spark.executor.memory")
-    return min(_bytes_of(conf.get(key, "1g")) for key in keys)
+    return min(_bytes_of(str(spark.conf.get(key, "1g"))) for key in keys)
 
 
 def _bytes_of(text: str) -> int:

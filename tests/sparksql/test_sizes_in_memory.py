@@ -44,5 +44,5 @@ def test_a_value_takes_about_its_bytes_in_memory(spark: SparkSession, value: str
 )
 def test_what_is_broadcast_must_fit_into_the_driver_and_into_each_executor(settings: dict[str, str], size: int) -> None:
     session = Mock()
-    session.sparkContext.getConf.return_value = settings
+    session.conf.get = settings.get
     assert smallest_memory(session) == size

@@ -43,7 +43,7 @@ def kinds_by_day(name: str, kind: Column, kinds: int, days: Collection[date]) ->
     if not days:
         return {f"{name}|": tally(kind, kinds)}
     first, last = min(days), max(days)
-    day = F.datediff(F.col(LOG_DAY), F.lit(first))
+    day = F.unix_date(LOG_DAY) - (first - date(1970, 1, 1)).days
     return {f"{name}|{first}": tally(day * kinds + kind, ((last - first).days + 1) * kinds)}
 
 

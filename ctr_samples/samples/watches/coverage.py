@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import ceil
 
 from pyspark.sql import Column, DataFrame
@@ -51,8 +51,9 @@ class CoverageWatch:
         )
 
     def _step(self, clock: Clock, steps: int) -> Column:
-        since = F.unix_micros(clock.time) - F.unix_micros(F.lit(self._day.start))
-        step = F.floor(since / F.lit(micros_of(STEP)))
+        assert self._day.start is not None
+        start = micros_of(self._day.start - datetime(1970, 1, 1, tzinfo=UTC))
+        step = F.floor((F.unix_micros(clock.time) - start) / micros_of(STEP))
         return F.when(clock.applies & step.between(0, steps - 1), step)
 
     def _steps(self, end: datetime) -> int:

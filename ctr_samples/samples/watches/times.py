@@ -34,6 +34,7 @@ from ctr_samples.sparksql.observations import Observations
 
 Use = Literal["impressions", "labels", "views", "histories"]
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLY = (datetime(1970, 1, 1, tzinfo=UTC), datetime(1972, 1, 1, tzinfo=UTC))
 _LATE = datetime(2200, 1, 1, tzinfo=UTC)
 _NO_TIMES = datetime(2000, 1, 1, tzinfo=UTC)
@@ -163,22 +164,25 @@ class ClocksWatch:
 
 _UNUSABLE, _EARLY_TIME, _LATE_TIME = 1, 2, 4
 _KINDS = 6
-"""Of rows: they may be unusable, and either early or late."""
+"""Of rows, as sums: they may be unusable, and either early or late."""
 
 
 def clock_counts(clocks: Sequence[Clock], days: Collection[date] = ()) -> dict[str, Column]:
     """Aggregates over the rows of a source: all that :class:`ClockCounts` has of each clock and each of the ``days``."""
     counts: dict[str, Column] = {}
     for clock in clocks:
-        early, late = (F.coalesce(wrong, F.lit(False)) for wrong in (is_early(clock.time), is_late(clock.time)))
-        kind = (
-            clock.is_missing.cast("int") * _UNUSABLE + early.cast("int") * _EARLY_TIME + late.cast("int") * _LATE_TIME
-        )
+        micros = F.unix_micros(clock.time)  # numbers take fewer calls to the JVM than instants do
+        early, late = micros.between(_micros(_EARLY[0]), _micros(_EARLY[1]) - 1), micros >= _micros(_LATE)
+        kind = clock.is_missing.cast("int") + F.when(early, _EARLY_TIME).when(late, _LATE_TIME).otherwise(0)
         mine = clock.applies if clock.days is None else clock.applies & F.col(LOG_DAY).isin(*clock.days)
         counts |= kinds_by_day(clock.name, F.when(mine, kind), _KINDS, days)
-        counts[f"{clock.name}|latest_early"] = F.max(F.when(mine & early, F.unix_micros(clock.time)))
-        counts[f"{clock.name}|latest_late"] = F.max(F.when(mine & late, F.unix_micros(clock.time)))
+        counts[f"{clock.name}|latest_early"] = F.max(F.when(mine & early, micros))
+        counts[f"{clock.name}|latest_late"] = F.max(F.when(mine & late, micros))
     return counts
+
+
+def _micros(instant: datetime) -> int:
+    return (instant - _EPOCH) // timedelta(microseconds=1)
 
 
 def by_clock(latest: Mapping[str, int], tallies: Mapping[str, Mapping[int, int]]) -> ClocksByDay:
