@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -31,12 +31,18 @@ from pyspark.sql.types import (
 from ctr_samples.errors import InputError
 from ctr_samples.sparksql.expressions import PARSED_TIME, as_type, typed_expression
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 
 
 def micros_of(span: timedelta) -> int:
     """A duration as Spark's timestamps count it."""
     return span // timedelta(microseconds=1)
+
+
+def micros_at(instant: datetime) -> int:
+    """An instant as Spark's timestamps count it, in microseconds since 1970."""
+    return micros_of(instant - _EPOCH)
 
 
 def quoted(name: str) -> str:

@@ -51,13 +51,12 @@ from ctr_samples.shards.partials import (
     remove_day,
     unneeded,
 )
-from ctr_samples.sparksql.columns import time_column
+from ctr_samples.sparksql.columns import micros_at, time_column
 from ctr_samples.sparksql.observations import Observations
 
 _AT_ONCE = 2
 _BYTES_OF_A_TASK = 512 * 2**20
 """Of a log, of which one task writes what is kept: some 10 MB, so that few files come together over the days."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Telling(Protocol):
@@ -191,7 +190,7 @@ class Partials:
         assert start is not None
         assert end is not None
         reach = impression_reach(inputs.config)
-        first, last = _micros(start - reach), _micros(end + max(reach, forward_reach(inputs.config, source)))
+        first, last = micros_at(start - reach), micros_at(end + max(reach, forward_reach(inputs.config, source)))
         times = {
             partial.day: partial.times for one in self.kept if one.what.source == source for partial in one.partials
         }
@@ -364,7 +363,3 @@ def _by_day(inputs: Inputs, source: str) -> FilesByDay:
     by_day = inputs.sources[source].by_day
     assert by_day is not None
     return by_day
-
-
-def _micros(instant: datetime) -> int:
-    return (instant - _EPOCH) // timedelta(microseconds=1)

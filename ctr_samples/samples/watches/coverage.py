@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from math import ceil
 
 from pyspark.sql import Column, DataFrame
@@ -13,7 +13,7 @@ from ctr_samples.config import JobConfig
 from ctr_samples.config.references import actions_among
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.times import Clock
-from ctr_samples.sparksql.columns import micros_of
+from ctr_samples.sparksql.columns import micros_at, micros_of
 from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.tallies import tally
 
@@ -52,8 +52,7 @@ class CoverageWatch:
 
     def _step(self, clock: Clock, steps: int) -> Column:
         assert self._day.start is not None
-        start = micros_of(self._day.start - datetime(1970, 1, 1, tzinfo=UTC))
-        step = F.floor((F.unix_micros(clock.time) - start) / micros_of(STEP))
+        step = F.floor((F.unix_micros(clock.time) - micros_at(self._day.start)) / micros_of(STEP))
         return F.when(clock.applies & step.between(0, steps - 1), step)
 
     def _steps(self, end: datetime) -> int:

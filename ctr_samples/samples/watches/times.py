@@ -28,13 +28,12 @@ from ctr_samples.samples.period import Day
 from ctr_samples.samples.views.aggregates import in_windows
 from ctr_samples.samples.views.keys import key_columns
 from ctr_samples.samples.views.rows import has_readable_end
-from ctr_samples.sparksql.columns import time_column
+from ctr_samples.sparksql.columns import micros_at, time_column
 from ctr_samples.sparksql.expressions import typed_expression
 from ctr_samples.sparksql.observations import Observations
 
 Use = Literal["impressions", "labels", "views", "histories"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EARLY = (datetime(1970, 1, 1, tzinfo=UTC), datetime(1972, 1, 1, tzinfo=UTC))
 _LATE = datetime(2200, 1, 1, tzinfo=UTC)
 _NO_TIMES = datetime(2000, 1, 1, tzinfo=UTC)
@@ -172,17 +171,13 @@ def clock_counts(clocks: Sequence[Clock], days: Collection[date] = ()) -> dict[s
     counts: dict[str, Column] = {}
     for clock in clocks:
         micros = F.unix_micros(clock.time)  # numbers take fewer calls to the JVM than instants do
-        early, late = micros.between(_micros(_EARLY[0]), _micros(_EARLY[1]) - 1), micros >= _micros(_LATE)
+        early, late = micros.between(micros_at(_EARLY[0]), micros_at(_EARLY[1]) - 1), micros >= micros_at(_LATE)
         kind = clock.is_missing.cast("int") + F.when(early, _EARLY_TIME).when(late, _LATE_TIME).otherwise(0)
         mine = clock.applies if clock.days is None else clock.applies & F.col(LOG_DAY).isin(*clock.days)
         counts |= kinds_by_day(clock.name, F.when(mine, kind), _KINDS, days)
         counts[f"{clock.name}|latest_early"] = F.max(F.when(mine & early, micros))
         counts[f"{clock.name}|latest_late"] = F.max(F.when(mine & late, micros))
     return counts
-
-
-def _micros(instant: datetime) -> int:
-    return (instant - _EPOCH) // timedelta(microseconds=1)
 
 
 def by_clock(latest: Mapping[str, int], tallies: Mapping[str, Mapping[int, int]]) -> ClocksByDay:
