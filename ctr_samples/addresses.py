@@ -6,6 +6,7 @@ import os
 import re
 from urllib.parse import unquote
 
+from ctr_samples.day_paths import DayPath, pattern_of
 from ctr_samples.errors import UsageError
 
 CREDENTIALS_ELSEWHERE = (
@@ -36,9 +37,9 @@ def check_address(address: str) -> None:
 def overlap(read: str, written: str) -> str | None:
     """How what is written would come among what is read, or be replaced by it, in words; None where they are apart.
 
-    ``read`` may have ``{date}`` and globs; links, ``..`` and the ways to write a local path make no difference.
+    ``read`` may name the day, and have globs; links, ``..`` and the ways to write a local path make no difference.
     """
-    (store, pattern), (other, place) = _parts(read), _parts(written)
+    (store, pattern), (other, place) = _parts(DayPath(read).spread), _parts(written)
     if store != other or not all(_matches(one, name) for one, name in zip(pattern, place, strict=False)):
         return None
     if len(pattern) == len(place):
@@ -70,16 +71,17 @@ def _on_disk(path: str) -> list[str]:
     return [name for name in [*real.split("/"), *names[fixed:]] if name]
 
 
-_TOKEN = re.compile(r"\{date\}|\{[^}]*\}|\[[^\]]*\]|[*?]")
+_TOKEN = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[*?]")
 
 
 def _matches(pattern: str, name: str) -> bool:
     """Whether a name of the output is one that the input's pattern reads; of braces any choice counts."""
     if pattern == name:
         return True
-    kinds = {"{date}": r"\d{4}-\d\d-\d\d", "*": ".*", "?": "."}
+    kinds = {"*": ".*", "?": "."}
     tokens, plain = _TOKEN.findall(pattern), _TOKEN.split(pattern)
     regex = re.escape(plain[0])
     for token, text in zip(tokens, plain[1:], strict=True):
-        regex += kinds.get(token, "." if token.startswith("[") else ".*") + re.escape(text)
+        any_text = "." if token.startswith("[") else ".*"
+        regex += (pattern_of(token) or kinds.get(token, any_text)) + re.escape(text)
     return re.fullmatch(regex, name) is not None

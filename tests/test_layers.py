@@ -17,6 +17,7 @@ LEAVES = {
     "addresses",
     "contract",
     "crc32c",
+    "day_paths",
     "errors",
     "feature_rules",
     "periods",
@@ -28,9 +29,10 @@ LEAVES = {
 
 MAY_IMPORT = {
     "__main__": {"cli"},
-    "addresses": {"errors"},
+    "addresses": {"day_paths", "errors"},
     "contract": {"errors", "typed"},
     "crc32c": set(),
+    "day_paths": set(),
     "descriptions": {"contract"},
     "errors": set(),
     "feature_rules": set(),
@@ -40,7 +42,7 @@ MAY_IMPORT = {
     "terminal": set(),
     "typed": set(),
     "vocabulary": set(),
-    "config": {"addresses", "errors", "feature_rules", "periods"},
+    "config": {"addresses", "day_paths", "errors", "feature_rules", "periods"},
     "codec": LEAVES,
     "packing": {"codec", "errors"},
     "shards": LEAVES,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from ctr_samples.config.base import Expression, Model, Name, Scalar, as_text, from_home, hint
 from ctr_samples.config.kinds import Kind, kinds_of, without_absent
+from ctr_samples.day_paths import DayPath
 from ctr_samples.periods import Hour, Period, calendar_day
 
 
@@ -84,9 +84,11 @@ class FileSource(SourceKind):
     format: Literal["json", "csv", "parquet", "orc"]
     path: str = Field(
         min_length=1,
-        description="A file or directory; `{date}` stands for each day that is read. A directory `dt={date}` gives the rows a "
-        "column `dt`, a date, unless the files have a column of that name. With `grain: hour`, `{hour}` stands for each hour "
-        "of these days, as two digits.",
+        description="A file or directory; `{date}` stands for each day that is read, as 2019-06-05. Other forms are written "
+        "with %Y, %m, %d, and %-m and %-d without leading zeros: `{date:%Y%m%d}`, `{date:%Y/%m/%d}`, "
+        "`year={date:%Y}/month={date:%-m}/day={date:%-d}`. A directory that names the whole day, as `dt={date}`, gives the "
+        "rows a column `dt`, a date, unless the files have a column of that name. With `grain: hour`, `{hour}` stands for "
+        "each hour of these days, as two digits, or as `{hour:%-H}` without a leading zero.",
     )
     schema_: str | None = Field(None, alias="schema", description="Columns and types as in `CREATE TABLE`.")
     optional: bool = Field(False, description=_OPTIONAL)
@@ -94,11 +96,8 @@ class FileSource(SourceKind):
     @field_validator("path")
     @classmethod
     def _only_templates_of_time(cls, value: str) -> str:
-        templates = set(re.findall(r"\{[^}]*\}", value))
-        for template in sorted(templates - {"{date}", "{hour}"}):
-            raise ValueError(f"the only templates in a path are {{date}} and {{hour}}, not {template}")
-        if "{hour}" in templates and "{date}" not in templates:
-            raise ValueError("`{hour}` needs `{date}` in the path too")
+        if problem := DayPath(value).problem():
+            raise ValueError(problem)
         return from_home(value)
 
     @model_validator(mode="after")
@@ -112,19 +111,23 @@ class FileSource(SourceKind):
         return self.path
 
     @property
+    def days(self) -> DayPath:
+        """The path as one that may name the day and the hour."""
+        return DayPath(self.path)
+
+    @property
     def is_dated(self) -> bool:
         """True when the path names the day."""
-        return "{date}" in self.path
+        return self.days.is_dated
 
     @property
     def is_hourly(self) -> bool:
         """True when the path names the hour."""
-        return "{hour}" in self.path
+        return self.days.is_hourly
 
     def path_of(self, period: Period) -> str:
         """The path of what a run of a day or an hour reads; for the whole log as it stands."""
-        hour = f"{period.hour:02}" if isinstance(period, Hour) else "{hour}"
-        return self.path.replace("{date}", str(calendar_day(period) or "{date}")).replace("{hour}", hour)
+        return self.days.filled(calendar_day(period), period.hour if isinstance(period, Hour) else None)
 
     @property
     def may_be_absent(self) -> bool:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config import CatalogSource, DatabaseSource, JobConfig, LoadedConfig, Source
 from ctr_samples.config.document import filled
+from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import CtrSamplesError
 from ctr_samples.job.run import planning
 from ctr_samples.periods import WHOLE, Period, calendar_day
@@ -81,9 +82,9 @@ def _empty(spark: SparkSession, name: str, source: Source, run_date: Period | No
         if source.date_column:
             rows_of_days(f"sources.{name}.date_column", source.place, read.frame, source.date_column)
     else:
-        path = source.path.replace("{hour}", "[0-2][0-9]")
+        path = source.days.glob("hour")
         if source.is_dated and calendar_day(period) is None:
-            days = days_there(spark, f"sources.{name}", path)
+            days = days_there(spark, f"sources.{name}", DayPath(path))
             period = days[-1] if days else period
         alone = {"days_before": 0, "days_after": 0, "path": path}
         read = read_source(spark, name, source.model_copy(update=alone), period)

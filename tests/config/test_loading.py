@@ -100,7 +100,8 @@ def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> Non
         (
             "path: log.parquet",
             "path: 'log/{day}'",
-            "c.yaml:4: sources.log.path: found 'log/{day}', the only templates in a path are {date} and {hour}, not {day}.",
+            "c.yaml:4: sources.log.path: found 'log/{day}', the only templates in a path are {date} and {hour}, as they are "
+            "or as {date:%Y%m%d}, not {day}.",
         ),
         ("name: tiny\n", "", "c.yaml: the key `name` is missing."),
         (

@@ -33,9 +33,13 @@ from ctr_samples.config import (
     explain,
     load_config,
 )
+from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.job import run as job
+from ctr_samples.periods import Whole
 from ctr_samples.samples.inputs.databases import database_error, errors_of_sources
+from ctr_samples.samples.inputs.listing import days_there
+from ctr_samples.samples.inputs.log_days import LOG_DAY
 from ctr_samples.samples.inputs.sources import MALFORMED, InputFile, read_source
 from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.failures import expected_errors
@@ -285,6 +289,36 @@ def test_key_value_directories_are_columns_over_several_days(spark: SparkSession
     assert sorted((r.a, r.hour) for r in found.frame.collect()) == [(0, 0), (0, 0), (23, 23), (23, 23)]
     assert found.frame.columns == ["a", MALFORMED, "hour", *(["dt"] if "dt" in day else [])]
     assert found.snapshot["files"] == 4
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "day={date:%Y%m%d}",
+        "{date:%Y/%m/%d}/[ab]",
+        "year={date:%Y}/month={date:%-m}/day={date:%-d}",
+        "l ö-{date:%m%d%Y}.*",
+    ],
+)
+@pytest.mark.parametrize("days", [1, 8])
+def test_a_day_may_be_named_in_any_form(spark: SparkSession, tmp_path: Path, path: str, days: int) -> None:
+    written = {date(2024, 3, 4): 1, date(2024, 3, 3): 2, date(2024, 2, 25): 3, date(2024, 2, 24): 4}
+    for day, a in written.items():
+        file = tmp_path / DayPath(path).filled(day, None).replace("[ab]", "b").replace(".*", ".json")
+        file = file if file.suffix else file / "x.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f'{{"a": {a}}}\n')
+    source = JsonSource.model_validate(
+        {"format": "json", "path": f"{tmp_path}/{path}", "schema": "a INT", "days_before": days}
+    )
+    read = read_source(spark, "log", source, date(2024, 3, 4))
+    rows = {(row["a"], row[LOG_DAY]) for row in read.rows.collect()}
+    assert rows == {(a, day) for day, a in written.items() if a <= (2 if days == 1 else 3)}
+    assert ("day", "date") in read.frame.dtypes or "day={date:%Y" not in path
+    assert len(read.missing_days) == days - (1 if days == 1 else 2)
+    whole = source.model_copy(update={"days_before": 0})
+    assert days_there(spark, "log", whole.days) == sorted(written)
+    assert read_source(spark, "log", whole, Whole()).frame.count() == 4
 
 
 @pytest.mark.parametrize("first", ["1", "two", "2019-06-05"])

@@ -12,12 +12,10 @@ from typing import Any, cast
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.real_files import RealFiles, real_files
 from ctr_samples.sparksql.failures import input_errors
-
-_ANY_DAY = "[0-9][0-9][0-9][0-9]-[0-1][0-9]-[0-3][0-9]"
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +101,10 @@ def glob_of(name: str) -> str:
     return re.sub(r"[\\{}\[\]*?]", r"\\\g<0>", f"file:{name}" if name.startswith("/") else name)
 
 
-def days_there(spark: SparkSession, where: str, path: str) -> list[date]:
-    """The days for which a path with ``{date}`` exists, in order. Raises as :func:`find_files` does."""
-    roots = _find_roots(spark, where, [path.replace("{date}", _ANY_DAY)])
-    # No glob crosses a slash, so the directory that names the day is as far from the end as in the path.
-    from_end = next(n for n, part in enumerate(reversed(path.split("/")), 1) if "{date}" in part)
-    names = {_DAY.findall(root.split("/")[-from_end])[-1] for root in roots}
-    return sorted(date.fromisoformat(name) for name in names)
+def days_there(spark: SparkSession, where: str, path: DayPath) -> list[date]:
+    """The days for which something lies at the path, in order. Raises as :func:`find_files` does."""
+    roots = _find_roots(spark, where, [path.glob("date")])
+    return sorted({day for root in roots if (day := path.day_of(root)) is not None})
 
 
 def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, str]:

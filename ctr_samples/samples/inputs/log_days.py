@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.listing import Listing
 from ctr_samples.sparksql.tallies import tally
@@ -20,22 +21,22 @@ ByDay = dict[date | None, list[int]]
 """For each day how many rows of each kind there are; the day of a source without days is None."""
 
 
-def day_in_path(where: str, path: str, listings: Mapping[str, Listing]) -> Column:
-    """The day that the path of a row's file names. ``listings`` are what was found under ``path`` and its ``{date}``.
+def day_in_path(where: str, path: DayPath, listings: Mapping[str, Listing]) -> Column:
+    """The day that the path of a row's file names. ``listings`` are what was found under ``path`` and its days.
 
     InputError, which begins with ``where``, if directories of a day lie at several depths.
     """
-    parts = path.rstrip("/").split("/")
-    from_end = next(n for n, part in enumerate(reversed(parts), 1) if "{date}" in part)
     roots = {root for listing in listings.values() for root in listing.roots}
-    depths = {len(re.sub(r"^[^:/]+:(//[^/]*)?", "", root).split("/")) - from_end for root in roots}
+    depths = {len(re.sub(r"^[^:/]+:(//[^/]*)?", "", root).split("/")) - path.from_end for root in roots}
     if len(depths) > 1:
         raise InputError(
-            f"{where}: the files of a day lie at several depths below {path}; give each depth its own source."
+            f"{where}: the files of a day lie at several depths below {path.path}; give each depth its own source."
         )
+    pattern, groups = path.day_pattern()
     # Spark writes file:///a where Hadoop has file:/a.
-    pattern = rf"^[^:/]+:(?://[^/]*)?/(?:[^/]*/){{{depths.pop() - 1}}}[^/]*(\d{{4}}-\d\d-\d\d)"
-    return F.regexp_extract("_metadata.file_path", pattern, 1).cast("date")
+    pattern = rf"^[^:/]+:(?://[^/]*)?/(?:[^/]*/){{{depths.pop() - 1}}}{pattern}"
+    year, month, day = (F.regexp_extract("_metadata.file_path", pattern, group) for group in groups)
+    return F.concat_ws("-", year, month, day).cast("date")
 
 
 def kinds_by_day(name: str, kind: Column, kinds: int, days: Collection[date]) -> dict[str, Column]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
@@ -225,7 +224,7 @@ def _absent(
 ) -> SourceFrame:
     """An optional source that does not exist. Spark sees that it is empty while planning, and joins nothing."""
     schema = _schema(name, source)
-    key = _key_of_day(source) if isinstance(source, FileSource) else None
+    key = source.days.key if isinstance(source, FileSource) else None
     if key is not None and key.lower() not in _lower(schema.fieldNames()):
         schema = schema.add(key, DateType())
     columns = [F.lit(None).cast(field.dataType).alias(field.name) for field in schema]
@@ -308,7 +307,7 @@ def _paths(
     if not source.is_dated:
         return {run_date: source.path}
     if isinstance(run_date, Whole):
-        there = days_there(spark, f"sources.{name}", source.path)
+        there = days_there(spark, f"sources.{name}", source.days)
         if not there and not source.optional:
             raise InputError(f"sources.{name}: there is no {source.path}; check the path.")
         return {day: source.path_of(day) for day in there}
@@ -371,7 +370,7 @@ def _read_files(
             reader = reader.schema(file_schema)
         # Of ``key=value`` directories Spark takes one root at a time.
         together = parts if keys else [_Part(paths, {})]
-        day = [day_in_path(f"sources.{name}", source.path, listings).alias(LOG_DAY)] if source.is_dated else []
+        day = [day_in_path(f"sources.{name}", source.days, listings).alias(LOG_DAY)] if source.is_dated else []
         loaded = [reader.options(**part.base).load(part.paths) for part in together]
         rows = reduce(DataFrame.unionByName, [rows.select("*", *day) for rows in loaded])
         if not isinstance(source, JsonSource):
@@ -387,20 +386,14 @@ def _csv_columns(
     spark: SparkSession, name: str, source: CsvSource, paths: Sequence[str], keys: Sequence[str]
 ) -> CsvColumns:
     """What the lines of a CSV source hold; the column of the day may be in them or not."""
-    schema, day = _schema(name, source), _key_of_day(source)
+    schema, day = _schema(name, source), source.days.key
     in_lines = [field.name for field in schema if field.name != MALFORMED and field.name not in keys]
     return columns_of(spark, f"sources.{name}", source, in_lines, paths, day)
 
 
-def _key_of_day(source: FileSource) -> str | None:
-    """The name in front of the day in the path: ``dt`` of ``users/dt={date}``."""
-    match = re.search(r"(?:^|/)([A-Za-z_][\w-]*)=\{date\}(?:/|$)", source.path, re.ASCII)
-    return match[1] if match else None
-
-
 def _with_day(rows: DataFrame, name: str, source: FileSource) -> DataFrame:
     """The day of a directory ``key={date}`` as a column of its name. What the files themselves say goes before."""
-    key = _key_of_day(source)
+    key = source.days.key
     if key is None:
         return rows
     day, there = F.col(LOG_DAY), key.lower() in _lower(rows.columns)

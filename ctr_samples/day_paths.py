@@ -1,0 +1,170 @@
+"""Paths that name the day or the hour of what lies under them, in whatever form: ``{date}``, ``{date:%Y%m%d}``, ``{hour}``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+_NAMED = re.compile(r"\{(date|hour)(?::([^}]*))?\}")
+_DEFAULTS = {"date": "%Y-%m-%d", "hour": "%H"}
+_FIELD = re.compile(r"%-?[A-Za-z]")
+_FIELDS = {
+    "date": {
+        "%Y": (r"\d{4}", "[0-9][0-9][0-9][0-9]"),
+        "%m": (r"\d\d", "[0-1][0-9]"),
+        "%d": (r"\d\d", "[0-3][0-9]"),
+        "%-m": (r"\d\d?", "{[1-9],[1][0-2]}"),
+        "%-d": (r"\d\d?", "{[1-9],[1-3][0-9]}"),
+    },
+    "hour": {"%H": (r"\d\d", "[0-2][0-9]"), "%-H": (r"\d\d?", "{[0-9],[1-2][0-9]}")},
+}
+"""The fields of a form: what matches one, as a regular expression and as a glob of Hadoop's."""
+_ANY = {field: how for fields in _FIELDS.values() for field, how in fields.items()}
+_BETWEEN = re.compile(r"[\w.,=+ /-]*", re.ASCII)
+_SAFE = re.compile(r"[\w.=-]+", re.ASCII)
+"""What Spark writes as it is into the path of a row's file."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayPath:
+    """A path as a source has it. No glob crosses a slash, so names are counted from its end in whatever it matches."""
+
+    path: str
+
+    def problem(self) -> str | None:
+        """What is wrong with its templates, in words; None for a path that can be filled in."""
+        for template in sorted(set(re.findall(r"\{[^}]*\}", self.path))):
+            if (problem := _problem(template)) is not None:
+                return problem
+        fields = {field.replace("-", "") for _, field in _pieces(self.path) if field is not None}
+        missing = [name for field, name in (("%Y", "year"), ("%m", "month"), ("%d", "day")) if field not in fields]
+        if self.is_dated and missing:
+            return f"{self.path} names no {' and no '.join(missing)}; name the whole day, as {{date:%Y/%m/%d}} does"
+        return "`{hour}` needs `{date}` in the path too" if self.is_hourly and not self.is_dated else None
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether the path names the day."""
+        return "{date" in self.path
+
+    @property
+    def is_hourly(self) -> bool:
+        """Whether the path names the hour."""
+        return "{hour" in self.path
+
+    def filled(self, day: date | None, hour: int | None) -> str:
+        """The path of a day and an hour; where one is None, its templates stay."""
+        values = {"Y": day and day.year, "m": day and day.month, "d": day and day.day, "H": hour}
+
+        def fill(template: re.Match[str]) -> str:
+            if (day if template[1] == "date" else hour) is None:
+                return template[0]
+            return _FIELD.sub(lambda field: _digits(field[0], values[field[0][-1]] or 0), _form(template))
+
+        return _NAMED.sub(fill, self.path)
+
+    def glob(self, which: str) -> str:
+        """The path with a glob for every ``date`` or ``hour``."""
+        return _NAMED.sub(
+            lambda found: _FIELD.sub(lambda field: _ANY[field[0]][1], _form(found)) if found[1] == which else found[0],
+            self.path,
+        )
+
+    @property
+    def spread(self) -> str:
+        """The path with a template for each name where a form has slashes: ``{date:%Y/%m}`` -> ``{date:%Y}/{date:%m}``."""
+        return _NAMED.sub(_spread, self.path)
+
+    def names(self) -> list[str]:
+        """The names on the way to what it leads to."""
+        return self.spread.rstrip("/").split("/")
+
+    @property
+    def key(self) -> str | None:
+        """The name in front of the day where a directory names all of it: ``dt`` of ``users/dt={date}``."""
+        for name in self.names():
+            match = re.fullmatch(r"([A-Za-z_][\w-]*)=(\{date[^{}]*\})", name, re.ASCII)
+            if match is not None and DayPath(match[2]).problem() is None:
+                return match[1]
+        return None
+
+    @property
+    def from_end(self) -> int:
+        """How far the first name that tells of the day is from the end; 1 is the last name."""
+        names = self.names()
+        return len(names) - next(i for i, name in enumerate(names) if "{date" in name)
+
+    def day_pattern(self) -> tuple[str, list[int]]:
+        """A regular expression, for Java and Python, of the names from the first that tells of the day to the last, and its
+        groups with year, month and day."""
+        names = self.names()[-self.from_end :]
+        names = names[: 1 + max(i for i, name in enumerate(names) if "{date" in name)]
+        pattern, groups = "", dict[str, int]()
+        for text, field in _pieces("/".join(names)):
+            pattern += _literal(text)
+            if field is not None:
+                pattern += f"({_ANY[field][0]})"
+                groups[field.replace("-", "")] = pattern.count("(")
+        return f"{pattern}(/|$)", [groups[field] for field in ("%Y", "%m", "%d")]
+
+    def day_of(self, found: str) -> date | None:
+        """The day of something that the path matches; None if the calendar has no such day."""
+        pattern, groups = self.day_pattern()
+        match = re.match(pattern, "/".join(found.rstrip("/").split("/")[-self.from_end :]))
+        try:
+            return None if match is None else date(*(int(match[group]) for group in groups))
+        except ValueError:
+            return None
+
+
+def pattern_of(template: str) -> str | None:
+    """A regular expression for what stands for a template of the day or hour; None for other templates."""
+    if _NAMED.fullmatch(template) is None:
+        return None
+    return "".join(re.escape(text) + (_ANY[field][0] if field else "") for text, field in _pieces(template))
+
+
+def _problem(template: str) -> str | None:
+    match = _NAMED.fullmatch(template)
+    if match is None:
+        return (
+            f"the only templates in a path are {{date}} and {{hour}}, as they are or as {{date:%Y%m%d}}, not {template}"
+        )
+    fields, form = _FIELDS[match[1]], _form(match)
+    found = _FIELD.findall(form)
+    if found and set(found) <= set(fields) and _BETWEEN.fullmatch(_FIELD.sub("", form)):
+        return None
+    return f"found {template}, expected a form of {', '.join(fields)} with plain characters between them"
+
+
+def _form(template: re.Match[str]) -> str:
+    return _DEFAULTS[template[1]] if template[2] is None else template[2]
+
+
+def _pieces(text: str) -> Iterator[tuple[str, str | None]]:
+    """The text before each field of the templates, with the field; at the end the text after the last, with None."""
+    plain, end = "", 0
+    for template in _NAMED.finditer(text):
+        plain, end, at = plain + text[end : template.start()], template.end(), 0
+        for field in _FIELD.finditer(_form(template)):
+            yield plain + _form(template)[at : field.start()], field[0]
+            plain, at = "", field.end()
+        plain += _form(template)[at:]
+    yield plain + text[end:], None
+
+
+def _spread(template: re.Match[str]) -> str:
+    parts = _form(template).split("/")
+    return "/".join(f"{{{template[1]}:{part}}}" if _FIELD.search(part) else part for part in parts)
+
+
+def _literal(text: str) -> str:
+    """Matches what a path has there. Of globs, and of characters that Spark escapes, any text counts."""
+    pieces: Sequence[str] = re.findall(r"[\w.=-]+|/|(?:\[[^\]]*\]|\\.|[^\w.=/\\[-])+", text, re.ASCII)
+    return "".join(re.escape(piece) if piece == "/" or _SAFE.fullmatch(piece) else "[^/]*?" for piece in pieces)
+
+
+def _digits(field: str, number: int) -> str:
+    return f"{number:0{1 if '-' in field else 4 if field == '%Y' else 2}}"
