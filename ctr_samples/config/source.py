@@ -187,6 +187,15 @@ class CsvSource(TextSource):
         '`""` is a column without a name.',
     )
     delimiter: str = Field(",", min_length=1, description="What separates the columns.")
+    quote: str = Field(
+        '"', max_length=1, description='What values stand in that contain the delimiter; `""` if quotes mean nothing.'
+    )
+    escape: str = Field(
+        '"',
+        min_length=1,
+        max_length=1,
+        description="What stands before a quote within quotes: `'\"'` where it is doubled (RFC 4180), or `'\\'`.",
+    )
 
     @model_validator(mode="after")
     def _header_has_names(self) -> CsvSource:

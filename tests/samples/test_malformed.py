@@ -113,3 +113,20 @@ def test_lines_that_are_no_json_are_shown(spark: SparkSession, tmp_path: Path) -
 def test_a_value_inside_a_list_is_told_by_its_column(spark: SparkSession, tmp_path: Path) -> None:
     said = reason(spark, tmp_path, ['{"a": [1]}', '{"a": [1, "x"]}'], "a ARRAY<INT>", "json")
     assert said.startswith("`a` = '[1,\"x\"]' is not an ARRAY<INT> in 1 of 2 lines; use ")
+
+
+@pytest.mark.parametrize("header", [False, True])
+def test_a_line_of_another_width_is_told_where_all_columns_are_text(
+    spark: SparkSession, tmp_path: Path, header: bool
+) -> None:
+    lines = [*(["a,b"] if header else []), "1,x", "2", "3,y,z"]
+    said = reason(spark, tmp_path, lines, "a STRING, b STRING", header=header)
+    assert said == "2 have a different number of columns, expected 2, such as '3,y,z'"
+
+
+def test_quotes_that_are_plain_text_are_told(spark: SparkSession, tmp_path: Path) -> None:
+    said = reason(spark, tmp_path, ["1,x,u", '2,"Alexa,u', "3,y,u"], "a INT, b STRING, c STRING")
+    assert said == (
+        "1 have a different number of columns, expected 3, such as '2,\"Alexa,u'; it has 3 if \" is plain text; "
+        "did you mean `quote: ''`?"
+    )

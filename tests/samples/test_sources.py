@@ -170,6 +170,26 @@ def test_csv_quotes_within_quotes_are_doubled(spark: SparkSession, tmp_path: Pat
     assert [(r.a, r.b, r[MALFORMED]) for r in rows] == [(1, 'say "hi", you', None), (2, "a\\b", None)]
 
 
+@pytest.mark.parametrize(
+    ("more", "line", "value"),
+    [
+        ({"quote": ""}, '1,"Alexa" is up', '"Alexa" is up'),
+        ({"quote": ""}, '1,"never closed', '"never closed'),
+        ({"quote": ""}, r"1,a\"b", r"a\"b"),
+        ({"quote": "'"}, "1,'a, b'", "a, b"),
+        ({"quote": "'"}, '1,"a"', '"a"'),
+        ({"escape": "\\"}, r'1,"say \"hi\", you"', 'say "hi", you'),
+        ({"escape": "\\"}, r'1,"a\\"', "a\\"),
+    ],
+)
+def test_csv_has_the_quotes_that_the_source_says(
+    spark: SparkSession, tmp_path: Path, more: dict[str, str], line: str, value: str
+) -> None:
+    lines(tmp_path / "t.csv", "a,b", line, "2,x")
+    rows = read_source(spark, "t", csv_source(tmp_path / "t.csv", **more), DAY).frame.collect()
+    assert [(r.a, r.b, r[MALFORMED]) for r in rows] == [(1, value, None), (2, "x", None)]
+
+
 def test_the_snapshot_changes_with_any_input_file(spark: SparkSession, tmp_path: Path) -> None:
     lines(tmp_path / "dt=2019-06-05/x.json", '{"a": 1}')
     source = json_source(tmp_path)

@@ -74,8 +74,13 @@ def csv_reader(reader: DataFrameReader, source: CsvSource, malformed: str) -> Da
 
 
 def csv_options(source: CsvSource) -> dict[str, str]:
-    """How a line is split. Quotes within quotes are doubled (RFC 4180)."""
-    return {"sep": source.delimiter, "escape": '"', "timestampFormat": TIME_FORMAT}
+    """How a line is split."""
+    return {
+        "sep": source.delimiter,
+        "quote": source.quote,
+        "escape": source.escape,
+        "timestampFormat": TIME_FORMAT,
+    }
 
 
 def delimiter_hint(line: str, delimiter: str, columns: int | None = None) -> str:

@@ -126,6 +126,8 @@ def _counted(bad: DataFrame, typed: list[StructField], first_line: str) -> Mappi
     for is_wrong in wrong:
         every, some = every & is_wrong, some | is_wrong
     counts = {
+        # Spark refuses a query of CSV that needs no column of the lines.
+        "values": F.max(F.hash(*[quoted(name) for name in bad.columns if name not in ("_texts", MALFORMED)])),
         "others": F.count_if(~some),
         "other": F.max(F.when(~some, F.substring(line, 1, 1000))),
         "first_line": F.count_if(every & (line == first_line)),
@@ -180,6 +182,8 @@ def _other_lines(source_frame: SourceFrame, source: TextSource, counted: Mapping
         return
     width = len(source_frame.csv.names)
     hint = delimiter_hint(line, source.delimiter, width)
+    if source.quote and source.quote in line and line.count(source.delimiter) == width - 1:
+        hint = f"it has {width} if {source.quote} is plain text; did you mean `quote: ''`?"
     columns = "one column" if source.delimiter not in line else "a different number of columns"
     yield f"{count:,} have {columns}, expected {width}, such as {_shown(line)}" + (f"; {hint}" if hint else "")
 
