@@ -56,11 +56,15 @@ class ModelSteps:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Where a feature stands in a record that joins all of them: ``size`` numbers, or ids, from ``start`` on."""
+    """Where a feature stands in a record that joins all of them: ``size`` numbers, or ids, from ``start`` on.
+
+    ``missing`` is that of its :class:`FeatureSpec`.
+    """
 
     name: str
     start: Count
     size: Count
+    missing: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +77,9 @@ class FeatureSpec:
     ``unit`` is what an int64 made from a date or timestamp counts since 1970 (UTC). ``encoding`` other than ``list`` puts the
     values, of type ``dtype``, into one bytes value: a TensorProto or raw little-endian. ``sequence`` makes the feature a
     FeatureList of a SequenceExample; ``shape`` is then that of one step. ``buckets`` is the number of ids of an id feature,
-    0 to ``buckets - 1``: what an embedding table needs. ``model`` is what the model has to do with the value. float64 is for
-    encodings other than ``list``: tf.train.Feature has no such list.
+    0 to ``buckets - 1``: what an embedding table needs. ``missing`` is the id of a missing single value that is hashed; where
+    it is None, as in contracts of earlier releases, a missing value was hashed like others. ``model`` is what the model has
+    to do with the value. float64 is for encodings other than ``list``: tf.train.Feature has no such list.
     """
 
     name: str
@@ -89,6 +94,7 @@ class FeatureSpec:
     encoding: Encoding = "list"
     sequence: bool = False
     buckets: int | None = None
+    missing: int | None = None
     model: ModelSteps | None = None
 
     def __post_init__(self) -> None:
@@ -160,8 +166,8 @@ class ExampleContract:
             "version": self.version,
             "record": self.record,
             "layout": self.layout,
-            "features": [_spec_to_dict(f) for f in self.features],
-            "parts": [asdict(part) for part in self.parts],
+            "features": [{**_as_dict(f), "shape": None if f.shape is None else list(f.shape)} for f in self.features],
+            "parts": [_as_dict(part) for part in self.parts],
             "state": None if self.state is None else dict(self.state),
         }
 
@@ -201,7 +207,6 @@ class ExampleContract:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _spec_to_dict(spec: FeatureSpec) -> dict[str, Any]:
-    value = asdict(spec)
-    value["shape"] = None if spec.shape is None else list(spec.shape)
-    return value
+def _as_dict(entry: FeatureSpec | Part) -> dict[str, Any]:
+    """Without ``missing`` where there is none, as contracts were before they had it: their fingerprints stay."""
+    return {key: value for key, value in asdict(entry).items() if key != "missing" or value is not None}

@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "terminal": set(),
     "typed": set(),
     "vocabulary": set(),
-    "config": {"addresses", "day_paths", "errors", "feature_rules", "periods"},
+    "config": {"addresses", "day_paths", "errors", "feature_rules", "periods", "vocabulary"},
     "codec": LEAVES,
     "packing": {"codec", "errors"},
     "shards": LEAVES,

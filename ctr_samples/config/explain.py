@@ -93,7 +93,7 @@ def _label(label: Label, config: JobConfig) -> str:
 
 def _of_actions(label: ActionLabel, config: JobConfig) -> str:
     first, *others = [" and ".join(names) for names in match_of(label, config.impressions)]
-    key = first + "".join(f", else of the same {other}" for other in others)
+    key = first + "".join(f", {_else(label, first)} of the same {other}" for other in others)
     what = "1 if there is" if label.reduce == "any" else f"{label.reduce} of {label.value} over"
     early = f" (up to {format_duration(label.skew)} before it, if none was shown before)" if label.skew else ""
     where = f" where {label.where}" if label.where else ""
@@ -101,6 +101,10 @@ def _of_actions(label: ActionLabel, config: JobConfig) -> str:
         f"{what} a row of {label.source}{where}, within {format_duration(label.window)} "
         f"after the last impression of the same {key}{early}"
     )
+
+
+def _else(label: ActionLabel, first: str) -> str:
+    return "or if it has no request id" if label.match is None and first.startswith("request") else "else"
 
 
 def _views(config: JobConfig) -> Iterator[str]:
@@ -232,8 +236,12 @@ def _missing(feature: Feature) -> str:
         return {"omit": "left out", "fail": "ends the run"}[feature.nulls]
     if feature.ragged:
         return "empty"
-    if feature.multi_hot or (feature.makes_ids and feature.shape):
+    if feature.multi_hot:
+        return "all 0 if it is a list, else an id of its own"
+    if feature.makes_ids and feature.shape:
         return "all 0"
-    if feature.makes_ids and feature.computed == "sample":
-        return "an id of its own"
+    if feature.cross:
+        return "hashed as the features that it crosses have it"
+    if feature.missing_id is not None:
+        return f"the id {feature.missing_id}, which no value has"
     return repr(feature.default_value)

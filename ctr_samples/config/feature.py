@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from ctr_samples.config.base import Expression, Model, Name, Scalar
 from ctr_samples.config.feature_conflicts import conflict
 from ctr_samples.feature_rules import FeatureRules
+from ctr_samples.vocabulary import MISSING
 
 DatePart = Literal["hour", "weekday", "day", "month", "hour_of_week", "weekend"]
 
@@ -93,11 +94,11 @@ class Feature(FeatureRules, Model):
         None,
         ge=2,
         le=2**62,
-        description="Hash the value to an id below this number; in a list 0 is kept for padding.",
+        description="Hash the value to an id from 1 on and below this number; 0 is a missing value, and the padding of a list.",
     )
     salt: str | None = Field(
         None,
-        description="With `hash_buckets`: single values with one salt share ids, and so do lists; default: the feature's name.",
+        description="With `hash_buckets`: features with one salt share ids; default: the feature's name.",
     )
     vocabulary: Name | None = Field(None, description="A name under `vocabularies`: the id of the token.")
     multi_hot: bool = Field(
@@ -115,6 +116,12 @@ class Feature(FeatureRules, Model):
         if problem := conflict(self):
             raise ValueError(problem)
         return self
+
+    @property
+    def missing_id(self) -> int | None:
+        """The id that a missing value has, and no other; None for what is no single id in the record."""
+        single = self.makes_ids and self.computed == "sample" and not (self.is_list or self.multi_hot or self.cross)
+        return (MISSING if self.vocabulary is not None else 0) if single else None
 
     @property
     def is_fitted(self) -> bool:

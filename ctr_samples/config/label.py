@@ -99,7 +99,8 @@ class ActionLabel(LabelKind):
         None,
         min_length=1,
         description="The keys that find an action's impression, tried in order: `[[request, item], [user, item]]`. Default: "
-        "the request and what was shown; then the user, or all keys that both have where there is no user, and what was shown.",
+        "the request and what was shown; for actions without a request id the user, or all keys that both have where there is "
+        "no user, and what was shown. With `match` written out, an action whose request finds nothing tries the next keys too.",
     )
     skew: Duration = Field(
         timedelta(),

@@ -47,13 +47,18 @@ def wanted_of(config: JobConfig, contract: ExampleContract, hour: str, user: str
     names = contract.names("label")
     main = next((name for name in labels if name in names), names[0] if labels and contract.parts else None)
     defaults = {
-        name: f.default_value for name, f in config.features.items() if f.nulls == "default" and not f.makes_ids
+        name: f.default_value
+        for name, f in config.features.items()
+        if f.nulls == "default" and not f.makes_ids and f.date_part is None  # midnight and Monday are 0
     }
+    missing = {name: id_ for name, f in config.features.items() if (id_ := f.missing_id) is not None}
     key = next(iter(contract.names("key")), None)
     by_hour = hour if config.grain == "day" else None
     heavy = measured_key(config)
     named = {} if heavy is None else {"user": user, "user_key": heavy}
-    return Wanted(contract, main, by_hour, key=key, defaults=defaults, tasks=config.output.partitions, **named)
+    return Wanted(
+        contract, main, by_hour, key=key, defaults=defaults, missing=missing, tasks=config.output.partitions, **named
+    )
 
 
 def check_accepted(accepted: Collection[str]) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ctr_samples.contract import ExampleContract
+from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.periods import calendar_day, parse_period
 from ctr_samples.serving.declared import Declared
@@ -36,7 +36,10 @@ class Assembler:
         declared = [Declared.of(name, entry) for name, entry in config["features"].items()]
         self._required = {f.name for f in declared if f.nulls == "fail"}
         plain = [f for f in declared if not f.cross]
-        self._features = [(f.name, feature_of(f, config, state, of_list=f.name in lists)) for f in plain]
+        missing = _missing_ids(self.contract)
+        self._features = [
+            (f.name, feature_of(f, config, state, missing.get(f.name), of_list=f.name in lists)) for f in plain
+        ]
         self._crossed = [f for f in declared if f.cross]
         self._known = {"impression", *(config.get("views") or {}), *(config.get("histories") or {})}
         self._given = {f.name for f in declared} | {f.name for f in self.contract.features if f.role != "feature"}
@@ -89,6 +92,12 @@ def load_assembler(path: str, *, date: str, lists: Collection[str] = ()) -> Asse
     day = calendar_day(manifest.day)
     state = require_state(open_storage(_filled(manifest.config["fitted"]["path"])), day) if fitted and day else None
     return Assembler(manifest, state, lists)
+
+
+def _missing_ids(contract: ExampleContract) -> dict[str, int | None]:
+    """The id that a missing hashed value has, by feature; none in contracts of releases that hashed it too."""
+    features: Sequence[FeatureSpec | Part] = contract.parts or contract.features
+    return {one.name: one.missing for one in features}
 
 
 def _check_state(contract: ExampleContract, state: FittedState | None) -> None:

@@ -18,11 +18,17 @@ Change = Callable[[Any], Any]
 
 
 def feature_of(
-    feature: Declared, config: Mapping[str, Any], state: FittedState | None, *, of_list: bool = False
+    feature: Declared,
+    config: Mapping[str, Any],
+    state: FittedState | None,
+    missing_id: int | None = None,
+    *,
+    of_list: bool = False,
 ) -> Get:
     """A function from rows to the values of a feature: a value, a list, or None where the record leaves it out.
 
-    ``of_list`` says of a multi-hot feature that its column is a list, which its declaration does not tell.
+    ``missing_id`` is the id that the contract gives a missing hashed value. ``of_list`` says of a multi-hot feature that its
+    column is a list, which its declaration does not tell.
     """
     get = _tokens(source_of(feature, config)) if feature.vocabulary is not None else source_of(feature, config)
     makes_ids = feature.hash_buckets is not None or feature.vocabulary is not None
@@ -33,7 +39,7 @@ def feature_of(
         else feature.pad or feature.top_k is not None or _of_history(feature, config)
     )
     of_list = of_list or feature.top_k is not None or feature.part == "keys" or _of_history(feature, config)
-    change = _ids(feature, state, of_list) if makes_ids else _values(feature, state)
+    change = _ids(feature, state, missing_id, of_list) if makes_ids else _values(feature, state)
     finish = _finished(feature, pads)
 
     optional = feature.nulls != "default"
@@ -77,16 +83,18 @@ def _each(change: Change) -> Change:
     return changed
 
 
-def _ids(feature: Declared, state: FittedState | None, of_list: bool) -> Change:
+def _ids(feature: Declared, state: FittedState | None, missing_id: int | None, of_list: bool) -> Change:
     name = feature.name
     if feature.computed == "model":
         text: Change = lambda value: b"" if value is None else text_of(value, name)  # noqa: E731
         return _each(text) if feature.is_list else lambda value: None if value is None else text(value)
     if feature.hash_buckets is not None:
         prefix, buckets = prefix_of(feature.salt or name), feature.hash_buckets
-        single: Change = lambda value: bucket_of(prefix, [text_of(value, name)], buckets)  # noqa: E731
         # In a list 0 is padding.
         item: Change = lambda value: bucket_of(prefix, [text_of(value, name)], buckets - 1) + 1  # noqa: E731
+        single: Change = lambda value: missing_id if value is None else item(value)  # noqa: E731
+        if missing_id is None:  # an earlier release hashed a missing value too
+            single = lambda value: bucket_of(prefix, [text_of(value, name)], buckets)  # noqa: E731
     else:
         assert state is not None
         assert feature.vocabulary is not None

@@ -244,6 +244,16 @@ def test_nan_that_stands_for_a_missing_value_is_a_default_and_no_fault() -> None
     assert (facts.defaults, facts.nan, facts.rows) == (ROWS // 3, 0, ROWS)
 
 
+def test_the_id_of_a_missing_value_counts_as_no_value() -> None:
+    collector = Collector(Wanted(CONTRACT, "clicked", missing={"city": 0}), 0)
+    clicked = pa.array([0, 1] * (ROWS // 2))
+    batch = rows().set_column(1, "city", pa.array([0, 7] * (ROWS // 2))).set_column(5, "clicked", clicked)
+    collector.observe(batch, "train")
+    facts = column(Measures.of([collector.close()]), "city")
+    assert (facts.nulls, facts.defaults, facts.rows) == (ROWS // 2, 0, ROWS)
+    assert facts.auc == 1.0, "whether there is a value tells of a click"
+
+
 def test_a_scalar_has_no_lengths_whatever_is_null() -> None:
     batch = rows()
     some = pa.array([1.0, None] * (ROWS // 2), pa.float32())

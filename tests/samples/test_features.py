@@ -72,12 +72,27 @@ def test_a_hashed_id_is_stable_below_its_limit_and_differs_between_features(fram
     one, other = (
         [r[0] for r in rows.select(feature_column(rows, name, feature)).collect()] for name in ("one", "other")
     )
-    assert set(one) == set(range(10))
+    assert set(one) == set(range(1, 10))
     assert one != other
     assert one[:3] == FIRST_THREE
 
 
-FIRST_THREE = [8, 7, 2]  # a change here moves every id of every trained embedding
+def test_a_missing_value_has_an_id_that_no_value_has(frame: Frame) -> None:
+    rows = frame("item struct<city: string>", [(("a",),), ((None,),), (None,), (("b",),)])
+    feature = Feature.model_validate({"from": "item.city", "dtype": "int64", "hash_buckets": 2})
+    assert [r[0] for r in rows.select(feature_column(rows, "city", feature)).collect()] == [1, 0, 0, 1]
+
+
+def test_single_values_and_lists_share_the_ids_of_a_salt(frame: Frame) -> None:
+    rows = frame("item struct<city: string, cities: array<string>>", [(("a", ["b", "a"]),), (("b", []),)])
+    of = {"dtype": "int64", "hash_buckets": 1000, "salt": "city"}
+    one = Feature.model_validate({"from": "item.city", **of})
+    many = Feature.model_validate({"from": "item.cities", "shape": [2], "pad": True, **of})
+    a, b = rows.select(feature_column(rows, "one", one), feature_column(rows, "many", many)).collect()
+    assert (a[1], b[1]) == ([b[0], a[0]], [0, 0])
+
+
+FIRST_THREE = [5, 9, 1]  # a change here moves every id of every trained embedding
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, Row
 
 from ctr_samples.config import ActionLabel, Impressions
@@ -85,14 +86,12 @@ BY_REQUEST = {
     "a click without a request id falls back to the user": Case(
         [Shown(TEN, "r1"), Shown("10:10:00", "r2")], [Click("10:11:00", 1)]
     ),
-    "a click whose request showed nothing falls back to the user": Case(
-        [Shown(TEN, "r1")], [Click("10:01:00", 0, "a detail page")]
+    "a click whose request showed nothing": Case([Shown(TEN, "r1")], [Click("10:01:00", ORPHANED, "a detail page")]),
+    "a click whose request showed another article": Case(
+        [Shown(TEN, "r1", article="b"), Shown("10:05:00", "r2")], [Click("10:06:00", ORPHANED, "r1")]
     ),
-    "a click whose request showed another article falls back to the user": Case(
-        [Shown(TEN, "r1", article="b"), Shown("10:05:00", "r2")], [Click("10:06:00", 1, "r1")]
-    ),
-    "a click too late for its request falls back to what was shown since": Case(
-        [Shown(TEN, "r1"), Shown("10:20:00", "r2")], [Click("10:30:00.001", 1, "r1")]
+    "a click too late for its request takes no impression of a later one": Case(
+        [Shown(TEN, "r1"), Shown("10:20:00", "r2")], [Click("10:30:00.001", ORPHANED, "r1")]
     ),
     "a click too late for its request and for its user": Case(
         [Shown(TEN, "r1")], [Click("10:30:00.001", ORPHANED, "r1")]
@@ -121,8 +120,8 @@ BY_SKEW = {
     "an early click without a request belongs to the next of the user": Case(
         [Shown(TEN, "r1")], [Click("09:59:59", 0)]
     ),
-    "too early by request, yet the user saw it before": Case(
-        [Shown("09:50:00", "r1"), Shown(TEN, "r2")], [Click("09:59:00", 0, "r2")]
+    "too early by request takes no impression of an earlier one": Case(
+        [Shown("09:50:00", "r1"), Shown(TEN, "r2")], [Click("09:59:00", ORPHANED, "r2")]
     ),
     "a click the second before the day of its impression": Case(
         [Shown("00:00:00.5")], [Click("2019-06-04 23:59:59", 0)]
@@ -130,6 +129,24 @@ BY_SKEW = {
 }
 
 CASES = {**BY_USER, **BY_REQUEST, **BY_SKEW}
+
+WRITTEN_OUT = {
+    "a click whose request showed nothing falls back to the user": Case(
+        [Shown(TEN, "r1")], [Click("10:01:00", 0, "a detail page")]
+    ),
+    "a click whose request showed another article falls back to the user": Case(
+        [Shown(TEN, "r1", article="b"), Shown("10:05:00", "r2")], [Click("10:06:00", 1, "r1")]
+    ),
+    "a click too late for its request falls back to what was shown since": Case(
+        [Shown(TEN, "r1"), Shown("10:20:00", "r2")], [Click("10:30:00.001", 1, "r1")]
+    ),
+    "too early by request, yet the user saw it before": Case(
+        [Shown("09:50:00", "r1"), Shown(TEN, "r2")], [Click("09:59:00", 0, "r2")]
+    ),
+}
+"""With ``match`` in the configuration."""
+
+ORDER = (("request", "article"), ("user", "article"))
 
 
 def dated(time: str | None) -> str | None:
@@ -152,9 +169,10 @@ def labelled(
     return attribute(shown, actions_by_keys(plans, DAY, lambda _: actions), plans).collect()
 
 
-def test_every_case(frame: Frame) -> None:
+@pytest.mark.parametrize(("cases", "match"), [(CASES, None), (WRITTEN_OUT, ORDER)], ids=["default", "written out"])
+def test_every_case(frame: Frame, cases: dict[str, Case], match: tuple[tuple[str, ...], ...] | None) -> None:
     impressions, log, expected, orphans = [], [], {}, 0
-    for name, case in CASES.items():
+    for name, case in cases.items():
         for place, one in enumerate(case.shown):
             number = len(impressions)
             impressions.append(
@@ -165,7 +183,7 @@ def test_every_case(frame: Frame) -> None:
             keys = own(name, click.request), own(name, click.user), own(name, click.article)
             log.append((dated(click.at), *keys, "click"))
             orphans += click.to == ORPHANED
-    rows = labelled(frame, impressions, log, CLICKED)
+    rows = labelled(frame, impressions, log, CLICKED.model_copy(update={"match": match}))
     places = list(expected)
     assert {places[r.impression_id]: r.clicked for r in rows if not r[IS_ACTION]} == expected
     assert sum(r[ORPHAN] for r in rows) == orphans
@@ -212,7 +230,7 @@ def test_whole_numbers_and_text_are_the_same_key(frame: Frame) -> None:
         "at string, request_id string, user_id bigint, article_id bigint",
         [(dated("10:01:00"), "5", None, 9007199254740993), (dated("10:01:00"), "six", 71, 9007199254740993)],
     )
-    plans = [plan_label("clicked", CLICKED.model_copy(update={"where": None}), SHOWN)]
+    plans = [plan_label("clicked", CLICKED.model_copy(update={"where": None, "match": ORDER}), SHOWN)]
     rows = attribute(shown, actions_by_keys(plans, DAY, lambda _: log), plans).collect()
     assert {r.impression_id: r.clicked for r in rows if not r[IS_ACTION]} == {1: 1, 2: 1, 3: 0}
 
@@ -241,11 +259,11 @@ def test_labels_with_other_keys_and_logs_meet_on_one_impression(frame: Frame) ->
 Rows = list[tuple[int, int, str | None, str]]
 
 
-def oracle(shown: Rows, clicks: Rows, window: int, skew: int) -> dict[int, int]:
+def oracle(shown: Rows, clicks: Rows, window: int, skew: int, is_bound: bool) -> dict[int, int]:
     """The rule in plain Python: seconds, requests and users; each click goes to one impression or none."""
     found = {number: 0 for number, *_ in shown}
     for _, time, *keys in clicks:
-        for which, key in enumerate(keys):
+        for which, key in enumerate(keys[:1] if is_bound and keys[0] is not None else keys):
             alike = [(t, n) for n, t, *k in shown if key is not None and k[which] == key]
             before = [one for one in alike if one[0] <= time]
             after = [one for one in alike if one[0] > time]
@@ -258,7 +276,10 @@ def oracle(shown: Rows, clicks: Rows, window: int, skew: int) -> dict[int, int]:
     return found
 
 
-def test_random_logs_agree_with_the_rule_in_plain_python(frame: Frame) -> None:
+@pytest.mark.parametrize("match", [None, ORDER])
+def test_random_logs_agree_with_the_rule_in_plain_python(
+    frame: Frame, match: tuple[tuple[str, ...], ...] | None
+) -> None:
     rng = random.Random(11)
 
     def rows(count: int) -> Rows:
@@ -270,12 +291,12 @@ def test_random_logs_agree_with_the_rule_in_plain_python(frame: Frame) -> None:
     def clock(second: int) -> str:
         return f"2019-06-05 10:{second // 60:02d}:{second % 60:02d}"
 
-    counted = ActionLabel(source="log", window="20s", skew="7s", value="1", reduce="sum")
+    counted = ActionLabel(source="log", window="20s", skew="7s", value="1", reduce="sum", match=match)
     impressions = [(n, clock(t), request, user, "a") for n, t, request, user in shown]
     log = [(clock(t), request, user, "a", "click") for _, t, request, user in clicks]
     rows_found = labelled(frame, impressions, log, counted)
     found = {r.impression_id: int(r.clicked) for r in rows_found if not r[IS_ACTION]}
-    expected = oracle(shown, clicks, 20, 7)
+    expected = oracle(shown, clicks, 20, 7, is_bound=match is None)
     assert found == expected
     assert sum(r[ORPHAN] for r in rows_found) == len(clicks) - sum(expected.values())
     assert 0 < sum(expected.values()) < len(clicks)

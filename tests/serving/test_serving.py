@@ -16,7 +16,9 @@ from ctr_samples.codec import ExampleDecoder, RecordReader
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import EncodeError, InputError, UsageError
 from ctr_samples.serving import Assembler, load_assembler
+from ctr_samples.serving.declared import Declared
 from ctr_samples.serving.hashing import bucket_of, prefix_of, xxh64
+from ctr_samples.serving.values import feature_of
 
 Record = tuple[bytes, dict[str, Any]]
 LISTS = {"word_hot"}
@@ -145,6 +147,16 @@ def test_names_that_the_configuration_does_not_have_are_found_by_a_check(served:
 def test_a_state_that_the_samples_were_not_made_with_is_refused(served: Served) -> None:
     with pytest.raises(InputError, match="made with version 1 of the fitted state of lineage .*, but none was given"):
         Assembler(served.manifest)
+
+
+def test_ids_follow_the_release_that_made_the_contract() -> None:
+    feature = Declared.of("city", {"from": "impression.city", "dtype": "int64", "hash_buckets": 10})
+    now, before = feature_of(feature, {}, None, 0), feature_of(feature, {}, None, None)
+    rows = [{"impression": {"city": f"city {n}"}} for n in range(3)]
+    missing = {"impression": {"city": None}}
+    assert [now(row) for row in rows] == [bucket_of(prefix_of("city"), [f"city {n}".encode()], 9) + 1 for n in range(3)]
+    assert [before(row) for row in rows] == [bucket_of(prefix_of("city"), [f"city {n}".encode()], 10) for n in range(3)]
+    assert (now(missing), before(missing)) == (0, bucket_of(prefix_of("city"), [b""], 10))
 
 
 @pytest.mark.parametrize(

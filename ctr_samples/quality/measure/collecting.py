@@ -35,8 +35,8 @@ class Wanted:
 
     ``label`` is the 0/1 label that rates are of. ``hour`` and ``user`` are columns beside those of the contract, the
     latter with the key of that name (``user_key``); ``key`` is the contract's: rows come sorted by it, those of one key side
-    by side. ``defaults`` are what missing values became. ``tasks`` is how many measure: all that they return meets in the
-    driver's memory.
+    by side. ``defaults`` are what missing numbers and texts became, ``missing`` the ids of missing single values. ``tasks`` is
+    how many measure: all that they return meets in the driver's memory.
     """
 
     contract: ExampleContract
@@ -45,6 +45,7 @@ class Wanted:
     user: str | None = None
     key: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
     tasks: int = 1
     user_key: str = "user"
 
@@ -111,7 +112,7 @@ class _Split:
             if label is not None:
                 self._by_hour[1] += np.bincount(hours, label, HOURS).astype(np.int64)
         for name, column in columns_of(rows, wanted.contract):
-            self._columns[name].observe(column, wanted.defaults.get(name))
+            self._columns[name].observe(column, wanted.defaults.get(name), wanted.missing.get(name))
         if self._room > 0:
             self._keep(rows)
 
@@ -135,7 +136,7 @@ class _Split:
         specs = measured(contract)
         for name, column in columns_of(rows, contract):
             as_numbers, as_values = kinds(specs[name])
-            default = self._wanted.defaults.get(name)
+            default = self._wanted.missing.get(name, self._wanted.defaults.get(name))
             self._columns[name].look(column, label, default, as_numbers=as_numbers, as_values=as_values)
         if self._wanted.user is not None:
             users = rows.column(self._wanted.user)

@@ -275,8 +275,8 @@ class Column:
     quantiles: Quantiles = field(default_factory=Quantiles)
     frequent: Frequent = field(default_factory=Frequent)
 
-    def observe(self, column: pa.Array, default: float | str | None = None) -> None:
-        """Count all rows. ``default`` is what a missing value became."""
+    def observe(self, column: pa.Array, default: float | str | None = None, missing_id: int | None = None) -> None:
+        """Count all rows. ``default`` is what a missing value became, ``missing_id`` the id of a missing one."""
         flat = Flat.of(column)
         numbers = flat.numbers
         self.rows += len(column)
@@ -290,6 +290,8 @@ class Column:
                 distinct.observe(self.registers, numbers.astype(np.int64).view(np.uint64))
         else:
             self.moments.values += len(flat.values)
+        if missing_id is not None:
+            self.nulls += int(np.count_nonzero(_are_default(flat, numbers, missing_id)))
         if default is not None:
             self.defaults += int(np.count_nonzero(_are_default(flat, numbers, default)))
         if flat.lengths is not None and len(flat.lengths) and is_list(column.type):

@@ -41,6 +41,7 @@ def _spec(name: str, feature: Feature, config: JobConfig, state: FittedState | N
         nulls="omit" if feature.nulls == "omit" else "fail",
         encoding=feature.encoding,
         buckets=None if feature.multi_hot or (feature.dtype == "float32" and feature.computed == "sample") else buckets,
+        missing=0 if feature.hash_buckets is not None and not (feature.cross or feature.is_list) else None,
         model=_model_steps(name, feature, state) if feature.computed == "model" else None,
     )
 

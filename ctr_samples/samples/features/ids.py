@@ -40,11 +40,11 @@ def tokens(value: Value) -> Value:
 
 
 def hashed(value: Value, buckets: int, salt: str) -> Value:
-    """Ids from 0 on of single values, missing ones included; in a list from 1 on, since 0 is padding."""
+    """Ids from 1 on: 0 is a missing value, and the padding of a list. The salt keeps equal values of two features apart."""
+    ids = value.each(lambda item: F.pmod(stable_hash(salt, [item]), F.lit(buckets - 1)) + 1, LongType())
     if value.levels:
-        return value.each(lambda item: F.pmod(stable_hash(salt, [item]), F.lit(buckets - 1)) + 1, LongType())
-    # Missing values share one id of their own hash; the salt keeps equal values of two features apart.
-    return Value(F.pmod(stable_hash(salt, [value.column]), F.lit(buckets)).cast("bigint"), LongType(), value.where)
+        return ids
+    return Value(F.when(value.column.isNull(), F.lit(0)).otherwise(ids.column).cast("bigint"), LongType(), value.where)
 
 
 def crossed(columns: Sequence[Column], buckets: int, salt: str, where: str) -> Value:

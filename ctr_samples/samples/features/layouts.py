@@ -54,7 +54,7 @@ def parts_of(contract: ExampleContract, layout: str) -> tuple[Part, ...]:
     for spec in contract.features:
         if spec.role == "feature":
             size = _size(spec, layout)
-            parts.append(Part(spec.name, start, size))
+            parts.append(Part(spec.name, start, size, spec.missing))
             start += size
     return tuple(parts)
 

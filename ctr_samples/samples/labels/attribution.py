@@ -4,9 +4,9 @@ The rule, for an action at time t of a label with window W and skew S, among the
 
 1. The last one shown at or before t takes it, if that was at most W ago.
 2. Else the first one shown after t takes it, if that is at most S later: the clocks of two machines disagree.
-3. Else the next set of keys is tried: by default first the request with what was shown, then the user with it. So an action
-   that carries no request id, or one that finds nothing in time, may still find its impression by user. An action that lacks
-   a key of a set finds nothing by that set.
+3. Else the next set of keys is tried: by default the request with what was shown, and for an action without a request id the
+   user with it. An action with a request id may belong to an impression of another request only where ``match`` says so. An
+   action that lacks a key of a set finds nothing by that set.
 4. An action that no set places is an orphan.
 
 An impression of the same microsecond as others of its key comes after those with a smaller id. Nothing here depends on the
@@ -124,6 +124,10 @@ def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[
     # What cannot match, or has, gets a key of its own: null keys would all gather on one task.
     keys = [key_of_action(name) for name in tried]
     waiting = reduce(Column.__and__, [F.col(key).isNotNull() for key in keys], F.col(DELAY).isNull())
+    bound = [plan.name for plan in plans if plan.is_bound_to_its_request and plan.first != tuple(tried)]
+    if bound:
+        of_a_request = F.col(f"{ACTION}.label").isin(bound) & F.col(key_of_action("request")).isNotNull()
+        waiting &= F.coalesce(~of_a_request, F.lit(True))
     own = F.when(F.col(IS_ACTION), F.coalesce(F.col(AT), F.lit(0))).otherwise(F.col(TIE))
     alone = F.when(~waiting, F.concat(F.col(IS_ACTION).cast("string"), own.cast("string")))
     keyed = rows.withColumns({"_alone": alone, "_shown_at": F.when(~F.col(IS_ACTION), F.col(AT))})

@@ -30,6 +30,11 @@ class LabelPlan:
         """The keys that are tried first."""
         return self.tried[0]
 
+    @property
+    def is_bound_to_its_request(self) -> bool:
+        """Whether an action with a request id belongs to that request or to none."""
+        return self.label.match is None and "request" in self.first
+
 
 def plan_label(name: str, label: ActionLabel, impressions: Impressions) -> LabelPlan:
     """Fill in what a label inherits. A request id, where both logs have one, is better than a user and the clock."""
