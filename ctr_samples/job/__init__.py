@@ -3,7 +3,7 @@
 run.py              the run itself, in the order of docs/architecture.md
 refusals.py         counts that keep a run from being published
 accounting.py       every impression is a sample or was dropped for a reason
-gate.py             from measures to a verdict
+gate.py             from measures to a verdict; alarms.py has what the counts of a manifest warn of
 maturing.py         features from the generation before, where only labels can be others
 manifest_facts.py   the facts in a manifest besides its shards
 checking.py         what is wrong with a configuration for its inputs, all at once

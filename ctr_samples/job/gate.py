@@ -5,7 +5,8 @@ A run asks :func:`wanted_of` what its tasks have to measure, and then calls :fun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -15,7 +16,8 @@ from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.config.references import measured_key
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, GateRefused, StorageError, UsageError
-from ctr_samples.periods import Period, days_before
+from ctr_samples.job.alarms import alarms
+from ctr_samples.periods import Period, days_before, parse_period
 from ctr_samples.quality.checks import CHECKS, Days, findings
 from ctr_samples.quality.drift import drifts
 from ctr_samples.quality.measure.collecting import Wanted
@@ -91,8 +93,10 @@ def judge(
     measured = measured_of(manifest, Measures.of(tasks), wanted)
     measured = measured if names is None else names.applied(measured)
     measured = measured if same_features is None else _with_facts_of(same_features, measured)
-    days = Days(measured, last_before(storage, manifest.day), last_same_weekday(storage, manifest.day))
-    metrics = _judged(days, quality, accepted, changed_final_labels(manifest))
+    before = last_before(storage, manifest.day)
+    filling = filling_features([manifest, *_manifest_of(storage, before)])
+    days = Days(measured, before, last_same_weekday(storage, manifest.day), filling)
+    metrics = _judged(days, quality, accepted, alarms(manifest, days.before))
     manifest = replace(manifest, quality=_in_manifest(metrics))
     directory = run_directory(manifest.day, manifest.run_id)
     _write(storage, directory, metrics, render(metrics, manifest, days.before))
@@ -164,17 +168,31 @@ def _actions(counts: Mapping[str, Any]) -> Actions:
     return Actions(counts.get("actions", 0), counts.get("orphans", 0), counts.get("without_value", 0))
 
 
-def changed_final_labels(manifest: Manifest) -> Iterator[Finding]:
-    """A warning for each label of which values changed though they were final."""
-    for name, label in manifest.labels.items():
-        flips = label.get("flips")
-        changed = sum(flips.get(key, 0) for key in ("flipped_to_1", "flipped_to_0", "changed")) if flips else 0
-        if flips and flips.get("final") and changed:
-            sentence = (
-                f"{changed:,} value(s) of {name} differ from those of generation {flips['against']}, whose labels were final: "
-                "the logs changed after all windows had closed. Models that were trained on it saw other labels."
-            )
-            yield Finding("final_labels", name, "warns", float(changed), "at most 0 (warn)", sentence)
+def filling_features(manifests: Iterable[Manifest]) -> set[str]:
+    """The features of windows and histories that reach further back than the log of one of these days."""
+    filling: set[str] = set()
+    for manifest in manifests:
+        config = manifest.config
+        short = {
+            name
+            for name, source in manifest.inputs.items()
+            if any(day < manifest.run_date for day in source.get("missing_days", ()))
+        }
+        windows = {n: v for n, v in (config.get("views") or {}).items() if v.get("aggregates") or v.get("daily_counts")}
+        roots = {name for name, of in (windows | (config.get("histories") or {})).items() if of.get("source") in short}
+        for name, feature in (config.get("features") or {}).items():
+            text = f"{feature.get('from') or ''} {feature.get('expr') or ''}"
+            if roots & set(re.findall(r"\b(\w+)\.", text)):
+                filling.add(name)
+    return filling
+
+
+def _manifest_of(storage: Storage, metrics: Metrics | None) -> list[Manifest]:
+    """The manifest beside metrics; none where they are none, or it is gone."""
+    if metrics is None:
+        return []
+    manifest = latest_manifest(storage, parse_period(metrics.run_date))
+    return [] if manifest is None else [manifest]
 
 
 def _judged(days: Days, quality: Quality, accepted: Collection[str], more: Iterable[Finding] = ()) -> Metrics:

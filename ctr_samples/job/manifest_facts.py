@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from ctr_samples.config import JobConfig
 from ctr_samples.contract import ExampleContract
 from ctr_samples.descriptions import contract_json, schema_pbtxt
+from ctr_samples.job.alarms import FEWEST_ACTIONS
 from ctr_samples.job.flips import flips_since
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.watches.all import Watches
+from ctr_samples.samples.labels import LabelPlan, plan_labels
+from ctr_samples.samples.labels.shifts import best_shift
 from ctr_samples.samples.watches.times import counts_of_view
 from ctr_samples.shards import Manifest, Shard, Storage
 from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES
@@ -20,7 +23,7 @@ from ctr_samples.vocabulary import FittedState
 
 def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:
     """For each view how many samples found a row, how old those were, and what the view's rows were like."""
-    clocks, joined, ends = inputs.clocks(), inputs.watches.joins.result(), inputs.watches.ends.result()
+    clocks, joined, rows = inputs.clocks(), inputs.watches.joins.result(), inputs.watches.rows.result()
     return {
         name: {
             "matched": view.matched,
@@ -28,7 +31,7 @@ def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dic
             "without_key": view.without_key,
             **view.ages,
             **counts_of_view(clocks, name),
-            **ends.get(name, {}),
+            **rows.get(name, {}),
             **canaries.get(name, {}),
         }
         for name, view in joined.views.items()
@@ -36,8 +39,7 @@ def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dic
 
 
 def label_facts(
-    config: JobConfig,
-    watches: Watches,
+    inputs: Inputs,
     current: Manifest | None,
     storage: Storage,
     shards: Sequence[Shard],
@@ -48,12 +50,28 @@ def label_facts(
 
     ``document`` is the configuration as the manifest keeps it.
     """
+    config, watches = inputs.config, inputs.watches
     counts, names = watches.labels.result(), pseudonyms_of(config)
     counts = counts if names is None else names.in_labels(counts)
+    for plan in plan_labels(config):
+        counts[plan.name] |= _of_times(inputs, plan, counts[plan.name])
     flips = flips_since(current, storage, shards, contract, final=_were_final(current, document))
     return {
         name: {**of_label, **({"flips": flips[name]} if name in flips else {})} for name, of_label in counts.items()
     }
+
+
+def _of_times(inputs: Inputs, plan: LabelPlan, counts: Mapping[str, int]) -> dict[str, Any]:
+    """How many actions have no readable time and, where most match no impression, the shift with which they would."""
+    days = inputs.clocks().get(f"labels.{plan.name}.time", {})
+    own = None if inputs.day.start is None else inputs.day.start.astimezone(ZoneInfo(inputs.config.timezone)).date()
+    counted = [of_day for day, of_day in days.items() if day is None or day == own or own is None]
+    without_time = sum(of_day.unusable for of_day in counted)
+    facts: dict[str, Any] = {"without_time": without_time} if without_time else {}
+    if counts["actions"] >= FEWEST_ACTIONS and counts["orphans"] > counts["actions"] / 2:
+        shift = best_shift(inputs.plain, inputs.config, plan, inputs.day)
+        facts["shift"] = None if shift is None else asdict(shift)
+    return facts
 
 
 def _were_final(current: Manifest | None, document: Mapping[str, Any]) -> bool:

@@ -266,9 +266,7 @@ class Prepared:
             shards=shards,
             accounting=accounting.to_dict(),
             views=view_facts(self.inputs, canaries),
-            labels=label_facts(
-                config, watches, output.current, run.storage, shards, self.contract, self.loaded.document
-            ),
+            labels=label_facts(self.inputs, output.current, run.storage, shards, self.contract, self.loaded.document),
             label_mature=self.label_mature,
             versions=versions(),
             seconds=round(seconds, 3),

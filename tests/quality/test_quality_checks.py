@@ -336,6 +336,26 @@ def test_values_of_few_rows_have_no_stability() -> None:
     assert "stability" not in judged(*both)
 
 
+def test_lists_of_what_was_recent_turn_over_without_a_finding() -> None:
+    both = [day(), day("2019-06-04")]
+    for document, shares in zip(both, ({1: 0.06, 2: 0.05}, {3: 0.06, 4: 0.05}), strict=True):
+        lists = ids(shares, lengths={"min": 0, "max": 5, "mean": 2.0})
+        document["features"]["recent"] = feature(lists, "id")
+    assert judged(*both) == {}
+
+
+def test_a_feature_whose_window_fills_up_only_warns() -> None:
+    moved = day()
+    moved["features"]["age"]["splits"]["train"] |= {"cdf": evenly(9)}
+    days = [typed(Measured, one) for one in (moved, day("2019-06-04"), day("2019-05-29"))]
+    standings = {
+        one.check: one for one in findings(Days(*days, filling={"age"}), Quality()) if one.standing != "passed"
+    }
+    assert standings["distribution"].standing == "warns"
+    assert "the log does not yet go as far back as its window" in standings["distribution"].sentence
+    assert judged(moved)["distribution"].standing == "blocks"
+
+
 def test_the_nearer_of_yesterday_and_the_same_weekday_counts() -> None:
     weekend = day()
     weekend["samples"] = {"train": 3000, "eval": 400}

@@ -406,7 +406,7 @@ def test_a_day_counts_the_rows_that_overlap_those_that_were_never_true_and_those
 ) -> None:
     samples = SampleBuilder(inputs).build().samples.collect()
     assert sorted(row.price for row in samples) == sorted(SHOWN.values())
-    assert inputs.watches.ends.result() == {"price": {"empty": 3, "overlaps": 1}}
+    assert inputs.watches.rows.result() == {"price": {"empty": 3, "overlaps": 1}}
     assert counts_of_view(inputs.watches.clocks.result(), "price") == {"unusable": 1, "implausible": 1}
 
 

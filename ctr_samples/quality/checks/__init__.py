@@ -17,6 +17,7 @@ for its noise.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from ctr_samples.config import Limits, Quality
 from ctr_samples.quality.checks.day import (
@@ -84,9 +85,17 @@ def findings(days: Days, quality: Quality, accepted: Collection[str] = ()) -> li
     for name, check in CHECKS.items():
         limits: Limits = getattr(quality, name)
         if limits.warn is not None or limits.fail is not None:
-            scores = (score for score in check(days) if score.subject not in limits.without)
+            scores = (_softened(score, days) for score in check(days) if score.subject not in limits.without)
             results += [_held(name, score, limits, name in accepted) for score in scores]
     return sorted(results, key=lambda finding: STANDINGS.index(finding.standing))
+
+
+def _softened(score: Score, days: Days) -> Score:
+    """A score that only warns if the feature changes because its window fills up."""
+    if score.subject not in days.filling:
+        return score
+    words = f"{score.words}; the log does not yet go as far back as its window"
+    return replace(score, known=False, sure=False, words=words)
 
 
 def _held(check: str, score: Score, limits: Limits, accepted: bool) -> Finding:

@@ -118,6 +118,8 @@ def values(days: Days) -> Iterator[Score]:
 def stability(days: Days) -> Iterator[Score]:
     """Id features: the population stability index."""
     for name, now, before, _ in _ids(days):
+        if now.lengths is not None:
+            continue  # lists of what was new or recent turn over every day
         if min(now.values_looked_at, before.values_looked_at) < FEWEST_ROWS:
             continue  # a value that was not seen has the least share that the index knows, which of few rows says nothing
         p, q = drift.by_value(now.top or (), before.top or ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from ctr_samples.quality.metrics import Measured
@@ -17,11 +17,15 @@ SURELY_SOME = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """A day, and the published ones that it is compared with: the last before it, and the last of the same weekday."""
+    """A day, and the published ones that it is compared with: the last before it, and the last of the same weekday.
+
+    ``filling`` are features of windows and histories that reach further back than the log, today or on the day before.
+    """
 
     now: Measured
     before: Measured | None = None
     same_weekday: Measured | None = None
+    filling: Collection[str] = ()
 
     @property
     def references(self) -> list[Measured]:

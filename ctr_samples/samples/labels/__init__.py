@@ -6,6 +6,7 @@ events.py        impressions and actions as rows of one frame
 attribution.py   the one impression of each action, or none
 reduction.py     from actions to a label
 counts.py        actions, orphans and delays, counted as they pass
+shifts.py        by how much the times of actions are off
 """
 
 from ctr_samples.samples.labels.actions import ACTION, actions_by_keys, actions_near, actions_of, key_of_action

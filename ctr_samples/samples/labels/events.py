@@ -64,19 +64,33 @@ def events_of(
     An impression is a struct ``_shown``, and ``_dropped`` says why it is to be dropped, if it is. ``source_of`` gives a log by
     its name. Lazy.
     """
-    shown, names, reach = config.impressions, keys_among(plans), impression_reach(config)
+    shown, reach, time = config.impressions, impression_reach(config), F.timestamp_micros(AT)
     lines = _Lines(source_of(shown.source), shown, rows_among(config.labels))
-    frames = [lines.events(names, [plan for plan in plans if plan.label.source == shown.source])]
-    others = of_one_log([plan for plan in plans if plan.label.source != shown.source])
-    frames += [action_rows(actions_of(source_of(some[0].label.source), some), names, frames[0]) for some in others]
-    time = F.timestamp_micros(AT)
     near = F.when(F.col(IS_ACTION), is_near_action(time, day, plans)).otherwise(is_near(day, time, reach))
-    events = reduce(DataFrame.unionByName, [frame.where(near) for frame in with_keys_of_one_type(frames, names)])
+    frames = _frames(lines, source_of, config, plans)
+    events = reduce(DataFrame.unionByName, [frame.where(near) for frame in frames])
     together = events.withColumn(TOGETHER, _together(shown, rounds(plans)[0][0])).repartition(F.col(TOGETHER))
     kinds = _struct_type(events, F.col(SHOWN))
     content = hash_of_fields([of_shown(name) for name in lines.in_order], [kinds[n].dataType for n in lines.in_order])
     repeated = is_repeat(shown, content, of_shown, [F.col(TOGETHER), F.col(IS_ACTION)])
     return together.withColumn(DROPPED, F.when(~F.col(IS_ACTION), why_dropped(shown, repeated, of_shown)))
+
+
+def all_events(source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan]) -> DataFrame:
+    """All impressions and actions of the logs, whenever they were, with repeats and with what is to be dropped. Lazy."""
+    lines = _Lines(source_of(config.impressions.source), config.impressions, rows_among(config.labels))
+    return reduce(DataFrame.unionByName, _frames(lines, source_of, config, plans))
+
+
+def _frames(
+    lines: _Lines, source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan]
+) -> list[DataFrame]:
+    """The events of each log."""
+    names, source = keys_among(plans), config.impressions.source
+    frames = [lines.events(names, [plan for plan in plans if plan.label.source == source])]
+    others = of_one_log([plan for plan in plans if plan.label.source != source])
+    frames += [action_rows(actions_of(source_of(some[0].label.source), some), names, frames[0]) for some in others]
+    return with_keys_of_one_type(frames, names)
 
 
 def of_shown(name: str) -> Column:

@@ -1,4 +1,4 @@
-"""How many samples found a row of each view and how old those rows were, and what the rows of tables with ends were like."""
+"""How many samples found a row of each view and how old those rows were, and what the rows of some views were like."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import EventView, JobConfig, StaticView, View
+from ctr_samples.samples.views.as_of.static import SEVERAL
 from ctr_samples.samples.views.as_of.validity import OVERLAPS
 from ctr_samples.samples.views.keys import lacks_key
 from ctr_samples.samples.views.rows import is_empty
@@ -18,6 +19,7 @@ from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.tallies import tally
 
 _SAMPLES, _MATCHED, _WITHOUT_KEY, _EMPTY, _AGES = "samples", "matched", "without_key", "empty", "ages"
+_SEVERAL_ROWS = "keys_with_several_rows"
 _PERCENTILES = {"age_s_p10": 0.1, "age_s_median": 0.5, "age_s_p90": 0.9}
 _STEPS_OF_AGES = 50
 """Ages are counted in steps of 2 %, so that a percentile is right within 1 %, and the same however rows are spread."""
@@ -101,11 +103,14 @@ def _percentiles(steps: Mapping[int, int]) -> Iterator[tuple[str, int]]:
         yield name, round(math.expm1(step / _STEPS_OF_AGES))
 
 
-class EndsWatch:
-    """Counts the rows of tables with ends that were never true, and those that met an earlier one. Lives on the driver."""
+class RowsWatch:
+    """Counts rows of views: those with ends that were never true or met an earlier one, and keys of static tables that have
+    several rows. Lives on the driver."""
 
     def __init__(self, config: JobConfig, *, active: bool = True) -> None:
-        self._views = [n for n, v in config.views.items() if isinstance(v, EventView) and v.valid_to is not None]
+        ends = [n for n, v in config.views.items() if isinstance(v, EventView) and v.valid_to is not None]
+        static = [n for n, v in config.views.items() if isinstance(v, StaticView)]
+        self._counted = {**dict.fromkeys(ends, (_EMPTY, OVERLAPS)), **dict.fromkeys(static, (_SEVERAL_ROWS,))}
         self._observations = Observations(active=active)
 
     def on_rows(self, name: str, rows: DataFrame) -> DataFrame:
@@ -116,7 +121,12 @@ class EndsWatch:
         """The rows of a view as they come into sight, counted."""
         return self._observations.on(rows, {f"{name}.{OVERLAPS}": F.count_if(OVERLAPS)})
 
+    def on_keys(self, name: str, rows: DataFrame) -> DataFrame:
+        """The rows of a static table, one for each key, counted."""
+        return self._observations.on(rows, {f"{name}.{_SEVERAL_ROWS}": F.count_if(SEVERAL)})
+
     def result(self) -> dict[str, dict[str, int]]:
-        """For each view with ends how many rows were ``empty``, and how many ``overlaps`` there were; after the action."""
+        """For each view with ends how many rows were ``empty``, and how many ``overlaps`` there were; for each static one how
+        many ``keys_with_several_rows``; after the action."""
         counts = self._observations.counts()
-        return {name: {key: counts.get(f"{name}.{key}", 0) for key in (_EMPTY, OVERLAPS)} for name in self._views}
+        return {name: {key: counts.get(f"{name}.{key}", 0) for key in keys} for name, keys in self._counted.items()}

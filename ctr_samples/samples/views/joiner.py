@@ -24,6 +24,7 @@ from ctr_samples.samples.views.as_of import (
     JoinStep,
     ViewFacts,
     join_by,
+    one_each,
     plan_joins,
     view_type,
     views_of,
@@ -116,10 +117,12 @@ class ViewJoiner:
         return with_keys_of(self._few, view.joined_on, rows, KEY)
 
     def _cut(self, join: Join) -> Join:
-        """The join with its rows cut, if they end."""
+        """The join with its rows cut, if they end, and one row for each key of a static view."""
+        name, watch = join.how.name, self._inputs.watches.rows
+        if isinstance(self._views[name], StaticView):
+            return Join(join.how, watch.on_keys(name, one_each(join.features)))
         if VALID_TO not in join.features.columns:
             return join
-        name, watch = join.how.name, self._inputs.watches.ends
         rows = in_sight(lasting(watch.on_rows(name, join.features), self._inputs.day), join.how)
         return Join(join.how, disjoint(watch.on_sight(name, rows)))
 

@@ -12,7 +12,7 @@ from ctr_samples.samples.inputs.malformed import LinesWatch
 from ctr_samples.samples.labels import LabelsWatch, plan_labels, rows_among
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.sampling import SamplingWatch
-from ctr_samples.samples.views.counts import EndsWatch, JoinsWatch
+from ctr_samples.samples.views.counts import JoinsWatch, RowsWatch
 from ctr_samples.samples.watches.coverage import CoverageWatch
 from ctr_samples.samples.watches.leak_canary import LeakCanary
 from ctr_samples.samples.watches.times import ClocksWatch
@@ -28,7 +28,7 @@ class Watches:
     impressions: ImpressionsWatch
     labels: LabelsWatch
     sampling: SamplingWatch
-    ends: EndsWatch
+    rows: RowsWatch
     canary: LeakCanary
     joins: JoinsWatch
 
@@ -42,7 +42,7 @@ class Watches:
             ImpressionsWatch(config.impressions, day, active=active),
             LabelsWatch(plan_labels(config), day, rows_among(config.labels), active=active),
             SamplingWatch(config, day, active=active),
-            EndsWatch(config, active=active),
+            RowsWatch(config, active=active),
             LeakCanary(_joined_on(config), active=active),
             JoinsWatch(config, active=active),
         )

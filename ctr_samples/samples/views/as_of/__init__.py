@@ -32,7 +32,7 @@ from ctr_samples.samples.views.as_of.ranked_rows import (
     Join,
     view_type,
 )
-from ctr_samples.samples.views.as_of.static import join_static
+from ctr_samples.samples.views.as_of.static import SEVERAL, join_static, one_each
 
 __all__ = [
     "AVAILABLE_TIME",
@@ -42,6 +42,7 @@ __all__ = [
     "KEY",
     "PAYLOAD",
     "SEQUENCE",
+    "SEVERAL",
     "VALID_TO",
     "AsOf",
     "Join",
@@ -51,6 +52,7 @@ __all__ = [
     "described",
     "join_by",
     "join_static",
+    "one_each",
     "plan_joins",
     "view_type",
     "views_of",

@@ -1,0 +1,91 @@
+"""What the counts in a manifest warn of, whatever the limits of the configuration. Pure; they are findings of the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from ctr_samples.config.units import format_duration
+from ctr_samples.quality.metrics import Finding, Measured
+from ctr_samples.shards import Manifest
+
+MOST_SKIPPED = 0.01
+"""Of the lines of a source: a share of malformed ones above it warns though the configuration tolerates it."""
+MOST_UNMATCHED = 0.5
+FEWEST_ACTIONS = 20
+"""Of fewer actions a share says nothing."""
+
+
+def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
+    """A warning for each: labels that changed though they were final, skipped lines, actions without a time, actions that match
+    nothing on a first day, and keys of static tables with several rows."""
+    for name, label in manifest.labels.items():
+        yield from _changed_final_labels(name, label)
+        yield from _actions_without_time(name, label)
+        if before is None or name not in before.actions:
+            yield from _unmatched(name, label)
+    yield from _skipped_lines(manifest)
+    yield from _several_rows(manifest)
+
+
+def _warning(check: str, subject: str, value: float, most: float, sentence: str) -> Finding:
+    return Finding(check, subject, "warns", float(value), f"at most {most:g} (warn)", sentence)
+
+
+def _changed_final_labels(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
+    flips = label.get("flips")
+    changed = sum(flips.get(key, 0) for key in ("flipped_to_1", "flipped_to_0", "changed")) if flips else 0
+    if flips and flips.get("final") and changed:
+        sentence = (
+            f"{changed:,} value(s) of {name} differ from those of generation {flips['against']}, whose labels were final: "
+            "the logs changed after all windows had closed. Models that were trained on it saw other labels."
+        )
+        yield _warning("final_labels", name, changed, 0, sentence)
+
+
+def _actions_without_time(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
+    without = label.get("without_time", 0)
+    if without:
+        sentence = (
+            f"{without:,} action(s) of {name} have no readable time and match no impression; see `labels.{name}.time`."
+        )
+        yield _warning("action_times", name, without, 0, sentence)
+
+
+def _unmatched(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
+    """Where a day is there to compare with, the check `orphans` looks at the rise."""
+    actions, orphans = label.get("actions", 0), label.get("orphans", 0)
+    if actions < FEWEST_ACTIONS or orphans <= MOST_UNMATCHED * actions:
+        return
+    shift, why = label.get("shift"), "; look at its times and keys"
+    if shift is not None:
+        span = format_duration(timedelta(seconds=abs(shift["seconds"])))
+        how = "added to" if shift["seconds"] > 0 else "taken from"
+        why = f"; with {span} {how} their times {shift['share']:.0%} would match: is a zone wrong?"
+    sentence = (
+        f"{orphans / actions:.1%} of the {actions:,} actions of {name} match no impression, and there is no earlier day to "
+        f"compare with{why}"
+    )
+    yield _warning("orphans", name, orphans / actions, MOST_UNMATCHED, sentence if shift else f"{sentence}.")
+
+
+def _skipped_lines(manifest: Manifest) -> Iterator[Finding]:
+    for name, source in manifest.inputs.items():
+        lines, malformed = source.get("lines", 0), source.get("malformed", 0)
+        if malformed > MOST_SKIPPED * lines:
+            sentence = (
+                f"{malformed / lines:.1%} of the {lines:,} lines of sources.{name} are malformed and were skipped."
+            )
+            yield _warning("skipped_lines", name, malformed / lines, MOST_SKIPPED, sentence)
+
+
+def _several_rows(manifest: Manifest) -> Iterator[Finding]:
+    for name, view in manifest.views.items():
+        keys = int(view.get("keys_with_several_rows", 0))
+        if keys:
+            sentence = (
+                f"{keys:,} key(s) of the static view {name} have several rows that differ, of which one is taken; keep one row "
+                "for each key, or give the view an `event_time`."
+            )
+            yield _warning("several_rows", name, keys, 0, sentence)

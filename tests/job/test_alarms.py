@@ -1,0 +1,101 @@
+"""What the counts of a manifest warn of, whatever the limits are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from manifests import manifest
+
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.job.alarms import alarms
+from ctr_samples.job.gate import filling_features
+from ctr_samples.shards import Manifest
+
+CONTRACT = ExampleContract((FeatureSpec("age", "float32"), FeatureSpec("clicked", "int64", role="label")))
+OPEN = {"files": 1, "bytes": 1, "fingerprint": "f", "missing_days": []}
+
+
+def sentences(**facts: Any) -> list[tuple[str, str]]:
+    one = replace(manifest(CONTRACT), **{"inputs": {}, "views": {}, "labels": {}, **facts})
+    return [(found.check, found.sentence) for found in alarms(one, None)]
+
+
+def clicks(**counts: Any) -> dict[str, Any]:
+    return {"clicked": {"actions": 362, "orphans": 0, "without_value": 0, **counts}}
+
+
+def test_actions_that_match_nothing_on_a_first_day_warn_with_the_shift_that_would_match() -> None:
+    shift = {"seconds": 7200, "share": 0.957}
+    assert sentences(labels=clicks(orphans=361, shift=shift)) == [
+        (
+            "orphans",
+            "99.7% of the 362 actions of clicked match no impression, and there is no earlier day to compare with; "
+            "with 2h added to their times 96% would match: is a zone wrong?",
+        )
+    ]
+    (_, early), *_ = sentences(labels=clicks(orphans=361, shift={"seconds": -900, "share": 1.0}))
+    assert "with 15m taken from their times 100% would match" in early
+    (_, unknown), *_ = sentences(labels=clicks(orphans=182, shift=None))
+    assert unknown.endswith("compare with; look at its times and keys.")
+
+
+@pytest.mark.parametrize(("actions", "orphans"), [(362, 181), (19, 19), (0, 0)])
+def test_half_of_the_actions_and_few_actions_say_nothing(actions: int, orphans: int) -> None:
+    assert sentences(labels=clicks(actions=actions, orphans=orphans)) == []
+
+
+def test_actions_without_a_time_warn() -> None:
+    assert sentences(labels=clicks(without_time=3)) == [
+        (
+            "action_times",
+            "3 action(s) of clicked have no readable time and match no impression; see `labels.clicked.time`.",
+        )
+    ]
+
+
+def test_lines_that_are_skipped_warn_though_they_are_tolerated() -> None:
+    def log(malformed: int) -> dict[str, Any]:
+        return {"log": {**OPEN, "lines": 1000, "malformed": malformed}}
+
+    assert sentences(inputs=log(10)) == []
+    assert sentences(inputs=log(500)) == [
+        ("skipped_lines", "50.0% of the 1,000 lines of sources.log are malformed and were skipped.")
+    ]
+
+
+def test_keys_of_a_static_table_with_several_rows_warn() -> None:
+    assert sentences(views={"item": {"matched": 1, "match_rate": 1.0, "keys_with_several_rows": 0}}) == []
+    ((check, sentence),) = sentences(views={"item": {"matched": 1, "match_rate": 1.0, "keys_with_several_rows": 4}})
+    assert check == "several_rows"
+    assert sentence.startswith("4 key(s) of the static view item have several rows that differ, of which one is taken")
+
+
+CONFIG = {
+    "views": {
+        "user": {"source": "users"},
+        "counts": {"source": "log", "aggregates": {"windows": ["7d"]}},
+        "daily": {"source": "log", "daily_counts": {"clicks": "1"}},
+    },
+    "histories": {"recent": {"source": "clicks"}},
+    "features": {
+        "age": {"from": "user.age"},
+        "clicks_7d": {"from": "counts.clicks_7d"},
+        "rate": {"expr": "log(1 + daily.clicks)"},
+        "items": {"from": "recent.items"},
+        "counted": {"from": "impression.counts"},
+    },
+}
+
+
+def day(run_date: str, **missing: list[str]) -> Manifest:
+    inputs = {name: {**OPEN, "missing_days": missing.get(name, [])} for name in ("users", "log", "clicks")}
+    return replace(manifest(CONTRACT, run_date=run_date), config=CONFIG, inputs=inputs)
+
+
+def test_features_fill_up_while_the_log_is_shorter_than_their_window() -> None:
+    missing_after = day("2019-06-05", log=["2019-06-06"], users=["2019-06-01"])
+    assert filling_features([missing_after]) == set()
+    assert filling_features([day("2019-06-05", log=["2019-06-01"])]) == {"clicks_7d", "rate"}
+    assert filling_features([missing_after, day("2019-06-04", clicks=["2019-06-03"])]) == {"items"}

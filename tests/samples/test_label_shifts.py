@@ -1,0 +1,56 @@
+"""By how much the times of actions are off where most of them match no impression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pyspark.sql import DataFrame
+
+from ctr_samples.config import JobConfig
+from ctr_samples.samples.labels import plan_labels
+from ctr_samples.samples.labels.shifts import best_shift
+from ctr_samples.samples.period import Day
+
+Frame = Callable[..., DataFrame]
+DAY = Day(datetime(2019, 6, 5, tzinfo=UTC), datetime(2019, 6, 6, tzinfo=UTC))
+CONFIG = {
+    "name": "tiny",
+    "timezone": "UTC",
+    "sources": {
+        name: {"format": "json", "path": f"/nowhere/{name}/{{date}}", "schema": "a INT"} for name in ("shown", "clicks")
+    },
+    "impressions": {"source": "shown", "time": "at", "user": "user", "article": "item"},
+    "labels": {"clicked": {"source": "clicks", "time": "at", "user": "user", "article": "item", "window": "1h"}},
+    "features": {"position": {"expr": "1", "dtype": "int64"}},
+    "output": {"path": "/nowhere/out", "partitions": 1},
+    "split": {"eval": 0},
+}
+
+
+@pytest.mark.parametrize(
+    ("off_by", "seconds", "share"),
+    [
+        (timedelta(hours=-2), 7200, 1.0),
+        (timedelta(hours=5, minutes=30), -19800, 1.0),
+        (timedelta(minutes=-15), 900, 1.0),
+        (timedelta(days=-9), None, None),
+    ],
+)
+def test_the_shift_with_which_most_actions_match_is_found(
+    frame: Frame, off_by: timedelta, seconds: int | None, share: float | None
+) -> None:
+    schema = "at timestamp, user string, item string"
+    noon = datetime(2019, 6, 5, 12)
+    shown = [(noon + timedelta(minutes=7 * n), f"u{n % 40}", f"i{n % 7}") for n in range(50)]
+    clicks = [(at + timedelta(seconds=20 + n) + off_by, user, item) for n, (at, user, item) in enumerate(shown)]
+    logs = {"shown": frame(schema, shown), "clicks": frame(schema, [*clicks, (None, "u1", "i1"), (noon, None, "i1")])}
+    config = JobConfig.model_validate(CONFIG)
+    (plan,) = plan_labels(config)
+    shift = best_shift(logs.__getitem__, config, plan, DAY)
+    if seconds is None:
+        assert shift is None
+    else:
+        assert shift is not None
+        assert (shift.seconds, round(shift.share, 1)) == (seconds, share)
