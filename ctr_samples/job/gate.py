@@ -54,13 +54,13 @@ def wanted_of(config: JobConfig, contract: ExampleContract, hour: str, user: str
         if f.nulls == "default" and not f.makes_ids and f.date_part is None  # midnight and Monday are 0
     }
     missing = {name: id_ for name, f in config.features.items() if (id_ := f.missing_id) is not None}
+    hashed = {name: f.hash_buckets - 1 for name, f in config.features.items() if f.hash_buckets and not f.multi_hot}
     key = next(iter(contract.names("key")), None)
     by_hour = hour if config.grain == "day" else None
     heavy = measured_key(config)
-    named = {} if heavy is None else {"user": user, "user_key": heavy}
-    return Wanted(
-        contract, main, by_hour, key=key, defaults=defaults, missing=missing, tasks=config.output.partitions, **named
-    )
+    wanted = Wanted(contract, main, by_hour, key=key, defaults=defaults, missing=missing, hashed=hashed)
+    wanted = replace(wanted, tasks=config.output.partitions)
+    return wanted if heavy is None else replace(wanted, user=user, user_key=heavy)
 
 
 def check_accepted(accepted: Collection[str]) -> None:
@@ -141,7 +141,10 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
         labels=measures.labels(wanted.contract),
         actions={name: _actions(counts) for name, counts in manifest.labels.items() if "actions" in counts},
         click_rate=measures.click_rate(wanted.label, hours=wanted.hour is not None),
-        features=measures.columns(wanted.contract, "feature"),
+        features={
+            name: replace(feature, hashed=wanted.hashed.get(name))
+            for name, feature in measures.columns(wanted.contract, "feature").items()
+        },
         views={name: dict(counts) for name, counts in manifest.views.items()},
         users=users and replace(users, key=wanted.user_key),
         duplicates=measures.duplicates(),

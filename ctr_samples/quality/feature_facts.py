@@ -115,9 +115,11 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature; its ``shape`` is None for a list of any length."""
+    """A feature; its ``shape`` is None for a list of any length. ``hashed`` is the number of ids that its values are hashed
+    to, for which a missing one does not count."""
 
     kind: Kind
     dtype: Literal["int64", "float32", "float64", "bytes"]
     shape: tuple[int, ...] | None
     splits: Mapping[str, Facts]
+    hashed: int | None = None

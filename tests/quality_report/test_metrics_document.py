@@ -66,7 +66,7 @@ def test_metrics_read_back_from_their_bytes_and_give_the_same_bytes() -> None:
     assert copy.to_json() == written
 
 
-NEWER = {(document.Users, "key")}
+NEWER = {(document.Users, "key"), (facts.Feature, "hashed")}
 """Fields that older documents of this format do not have."""
 
 

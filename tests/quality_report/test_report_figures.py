@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+from day_documents import values
 
 from ctr_samples.quality.feature_facts import Curve
 from ctr_samples.quality.report import wording
 from ctr_samples.quality.report.charts import bar, columns, round_top
+from ctr_samples.quality.report.features import collisions
 from ctr_samples.quality.report.histograms import histogram_of
 
 
@@ -40,6 +44,22 @@ def test_a_number_has_four_digits_that_matter(value: float | None, expected: str
 )  # fmt: skip
 def test_a_span_has_two_units(seconds: float, expected: str) -> None:
     assert wording.span(seconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("ids", "distinct", "nulls", "said"),
+    [
+        (99, 10, 0, "10 of 99 ids stand for about 10 values, of which 9.18% share an id"),
+        (99, 11, 5, "10 of 99 ids stand for about 10 values, of which 9.18% share an id"),
+        (30, 26, 0, "26 of 30 ids stand for about 59 values, of which 86.2% share an id"),
+        (3, 3, 0, "all 3 ids are in use: values share ids; use more `hash_buckets`, or a vocabulary"),
+        (1000, 0, 0, "hashed to 1,000 ids"),
+        (10**9, 7, 0, "7 of 1,000,000,000 ids stand for about 7 values, of which <0.0001% share an id"),
+    ],
+)
+def test_the_page_says_how_many_values_share_the_ids_of_a_hash(ids: int, distinct: int, nulls: int, said: str) -> None:
+    facts = replace(values(["a"], 1000, 0.0), distinct=float(distinct), nulls=nulls)
+    assert collisions(ids, facts) == said
 
 
 def test_what_cannot_be_seen_is_written_out() -> None:

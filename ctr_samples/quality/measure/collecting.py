@@ -35,8 +35,9 @@ class Wanted:
 
     ``label`` is the 0/1 label that rates are of. ``hour`` and ``user`` are columns beside those of the contract, the
     latter with the key of that name (``user_key``); ``key`` is the contract's: rows come sorted by it, those of one key side
-    by side. ``defaults`` are what missing numbers and texts became, ``missing`` the ids of missing single values. ``tasks`` is
-    how many measure: all that they return meets in the driver's memory.
+    by side. ``defaults`` are what missing numbers and texts became, ``missing`` the ids of missing single values,
+    ``hashed`` the number of ids that values are hashed to. ``tasks`` is how many measure: all that they return meets in the
+    driver's memory.
     """
 
     contract: ExampleContract
@@ -46,6 +47,7 @@ class Wanted:
     key: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     missing: Mapping[str, int] = field(default_factory=dict)
+    hashed: Mapping[str, int] = field(default_factory=dict)
     tasks: int = 1
     user_key: str = "user"
 

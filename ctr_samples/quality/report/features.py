@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -108,7 +109,7 @@ def _card(
         tag=TAGS[standing] if standing else "",
         chart=_chart(name, split, histogram) if histogram else None,
         axis=_axis(histogram) if histogram else ("", "", ""),
-        note=_note(histogram, facts) if facts else "",
+        note=_note(feature, histogram, facts) if facts else "",
         tops=(
             _tops(facts.top or (), (old.top if old else None) or (), positives=positives)
             if facts and not histogram
@@ -147,13 +148,30 @@ def _axis(histogram: Histogram) -> tuple[str, str, str]:
     return number(histogram.low), number(histogram.middle), number(histogram.high)
 
 
-def _note(histogram: Histogram | None, facts: Facts) -> str:
+def _note(feature: Feature, histogram: Histogram | None, facts: Facts) -> str:
     notes = ["logarithmic axis"] if histogram and histogram.logarithmic else []
     if histogram and histogram.cut:
         notes.append(f"the tallest bar is cut off; it holds {share(max(histogram.day))}")
+    if feature.hashed is not None:
+        notes.append(collisions(feature.hashed, facts))
     if facts.looked_at < facts.rows:
         notes.append(f"from {count(facts.looked_at)} of {count(facts.rows)} samples")
     return "; ".join(notes)
+
+
+def collisions(ids: int, facts: Facts) -> str:
+    """How many values the ids of a hashed feature stand for, and how many of these share one, as a hash spreads them.
+
+    Of n values over m ids, m (1 - (1 - 1/m)^n) ids are in use, and a value is alone with probability (1 - 1/m)^(n - 1).
+    """
+    used = round((facts.distinct or 0.0) - (facts.nulls > 0))
+    if used >= ids:
+        return f"all {count(ids)} ids are in use: values share ids; use more `hash_buckets`, or a vocabulary"
+    if used < 1:
+        return f"hashed to {count(ids)} ids"
+    values = math.log1p(-used / ids) / math.log1p(-1 / ids)
+    merged = 1 - (1 - 1 / ids) ** (values - 1)
+    return f"{count(used)} of {count(ids)} ids stand for about {count(values)} values, of which {share(merged)} share an id"
 
 
 def _tops(tops: Sequence[TopValue], before: Sequence[TopValue], *, positives: bool) -> Table:
