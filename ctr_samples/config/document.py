@@ -12,6 +12,18 @@ REFERENCE = re.compile(r"\$\{(\w+)\}")
 """``${NAME}``: a value from the environment."""
 
 
+_OF_NO_BYTE = ("quality", "state", "trends")
+_OF_NO_BYTE_IN_OUTPUT = ("path", "retention", "ids", "ids_salt")
+"""Keys of a configuration, and of its ``output``, that change no byte of the samples."""
+
+
+def of_the_bytes(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a configuration that change the bytes of samples: two runs whose keys differ may make other ones."""
+    kept = {key: value for key, value in document.items() if key not in _OF_NO_BYTE}
+    output = {key: value for key, value in (document.get("output") or {}).items() if key not in _OF_NO_BYTE_IN_OUTPUT}
+    return {**kept, "output": output}
+
+
 def names(node: Any) -> Iterator[str]:
     """The names of all ``${NAME}`` in a document."""
     if isinstance(node, Mapping | list):

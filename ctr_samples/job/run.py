@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
+from ctr_samples.config.document import of_the_bytes
 from ctr_samples.config.masking import masked_tree
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedPartial, UnusableFeatures
@@ -360,10 +361,6 @@ def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
     return closed and not any(str(day) > str(run_date) for day in missing)
 
 
-NOT_IN_THE_BYTES = ("path", "retention", "ids", "ids_salt")
-"""Keys of ``output`` that change no byte of the samples; neither do ``quality``, ``state`` and ``trends``."""
-
-
 def run_fingerprint(
     inputs: Inputs,
     run_date: Period,
@@ -379,8 +376,7 @@ def run_fingerprint(
         files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
     if None in files.values():
         return ""
-    config = inputs.config.model_dump(mode="json", by_alias=True, exclude={"quality", "state", "trends"})
-    config["output"] = {key: value for key, value in config["output"].items() if key not in NOT_IN_THE_BYTES}
+    config = of_the_bytes(inputs.config.model_dump(mode="json", by_alias=True))
     fitted = contract.state and contract.state["fingerprint"]
     parts = [config, run_date.isoformat(), contract.fingerprint, fitted, files, mature, __version__]
     if inputs.day.known_by is not None:

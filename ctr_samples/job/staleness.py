@@ -10,10 +10,11 @@ from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import LoadedConfig
+from ctr_samples.config.document import of_the_bytes
 from ctr_samples.errors import InputError
 from ctr_samples.job.looking_back import LookBack
 from ctr_samples.job.reporting import Silent
-from ctr_samples.job.run import NOT_IN_THE_BYTES, Prepared, planning
+from ctr_samples.job.run import Prepared, planning
 from ctr_samples.shards import Manifest
 
 
@@ -40,7 +41,7 @@ def _changes(now: Prepared, manifest: Manifest) -> Iterator[str]:
     for name, source in now.inputs.sources.items():
         if source.snapshot["fingerprint"] != manifest.inputs.get(name, {}).get("fingerprint"):
             yield f"the input {name} changed"
-    if _of_the_bytes(now.loaded.document) != _of_the_bytes(manifest.config):
+    if of_the_bytes(now.loaded.document) != of_the_bytes(manifest.config):
         yield "the configuration changed"
     if _fitted(now.contract.to_dict()) != _fitted(manifest.contract):
         yield "the fitted state changed"
@@ -48,12 +49,6 @@ def _changes(now: Prepared, manifest: Manifest) -> Iterator[str]:
         yield "the release changed"
     if now.label_mature and not manifest.label_mature:
         yield "the labels are final now"
-
-
-def _of_the_bytes(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration without the keys that change no sample."""
-    output = {key: value for key, value in (document.get("output") or {}).items() if key not in NOT_IN_THE_BYTES}
-    return {**{key: value for key, value in document.items() if key != "quality"}, "output": output}
 
 
 def _fitted(contract: Mapping[str, Any]) -> object:
