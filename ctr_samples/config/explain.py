@@ -104,7 +104,7 @@ def _of_actions(label: ActionLabel, config: JobConfig) -> str:
 
 
 def _else(label: ActionLabel, first: str) -> str:
-    return "or if it has no request id" if label.match is None and first.startswith("request") else "else"
+    return "or, if it has no request id," if label.match is None and first.startswith("request") else "else"
 
 
 def _views(config: JobConfig) -> Iterator[str]:

@@ -60,7 +60,7 @@ CASES: dict[str, tuple[list[Action], tuple[Any, ...]]] = {
         (0, 5.0, 1, 5.0, 1, 5.0, 1),
     ),
     "what is found by request and what is found by user is put together": (
-        [("10:03:00", "r", "read", "20"), ("10:02:00", None, "read", "30"), ("10:01:00", "other", "read", "4")],
+        [("10:03:00", "r", "read", "20"), ("10:02:00", None, "read", "30"), ("10:01:00", None, "read", "4")],
         (0, 54.0, 1, 30.0, 1, 4.0, 1),
     ),
 }
