@@ -316,8 +316,9 @@ def nothing(root: Path, day: date) -> None:
     """The log as it is."""
 
 
-@pytest.mark.parametrize("broken", [nothing, pytest.param(missing_times, marks=pytest.mark.slow), torn_lines])
-@pytest.mark.parametrize("age", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", [nothing, missing_times, torn_lines])
+@pytest.mark.parametrize("age", [1, 2])
 def test_a_night_counts_and_refuses_the_same_with_and_without_partial_results(
     spark: SparkSession, tmp_path: Path, broken: Callable[[Path, date], None], age: int
 ) -> None:
@@ -356,6 +357,7 @@ def test_a_night_of_a_columnar_log_counts_the_same_with_and_without_partial_resu
     assert outcome(spark, paths[1]) == kept == plain
 
 
+@pytest.mark.slow
 def test_an_impression_without_a_time_belongs_to_the_day_of_its_log(spark: SparkSession, tmp_path: Path) -> None:
     for n in range(-3, 2):
         write_log(tmp_path, DAY + timedelta(days=n), "UTC")

@@ -166,11 +166,12 @@ def moved_columns(plan: Any) -> set[str]:
     "methods",
     [
         UNION_OF_USER,
-        pytest.param({"GROUP": "union"}, marks=pytest.mark.slow),
-        pytest.param({"PRICE": "union"}, marks=pytest.mark.slow),
-        pytest.param(dict.fromkeys(("USER", "ITEM", "GROUP", "PRICE"), "union"), marks=pytest.mark.slow),
+        {"GROUP": "union"},
+        {"PRICE": "union"},
+        dict.fromkeys(("USER", "ITEM", "GROUP", "PRICE"), "union"),
     ],
 )
+@pytest.mark.slow
 def test_shards_and_counts_are_the_same_whatever_waits(
     spark: SparkSession, root: Path, methods: dict[str, str]
 ) -> None:

@@ -272,6 +272,7 @@ def test_keys_that_are_no_utf8_are_told_apart_by_their_bytes(frame: Frame) -> No
     ) == [(b"\xfe", 0), (b"\xfe", 10), (b"\xff", 0), (b"\xff", 10)]
 
 
+@pytest.mark.slow
 def test_many_pieces_go_through_in_batches(spark: SparkSession, frame: Frame) -> None:
     base = features(frame, [("a", Row(0, "base"))])
     offers = spark.range(30_000).select(
