@@ -101,5 +101,6 @@ def test_the_plan_says_which_keys_are_tried_and_what_is_tolerated(tmp_path: Path
     plan = loaded(tmp_path, "impressions.request=request_id", "labels.clicked.skew=2s")
     assert (
         "  label clicked: 1 if there is a row of log where click = 1, within 30m after the last impression of the same request "
-        "and article, or, if it has no request id, of the same user and article (up to 2s before it, if none was shown before)\n"
+        "and article, or, if it has no request id, of the same user and article (up to 2s before it, if none was shown "
+        "before)\n"
     ) in plan
