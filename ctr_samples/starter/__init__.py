@@ -7,7 +7,9 @@
     text.py  columnar.py    samples of JSON lines and CSV; of Parquet, ORC and tables of the catalog
     tables.py  times.py     a sample as columns, and how they are read as times
     words.py                what names say
-    roles.py                which input is the log, its keys and labels; which tables hold its keys
+    links.py                which columns share keys, by their values
+    roles.py                which input is the log, its keys and labels, and which logs follow it
+    outcomes.py             which columns are known only after the impression
     features.py             what a column may become
     draft.py                the configuration as entries with reasons; drafting.py has what its sections share
     impressions.py  labels.py  around.py  counted.py    sections: what is shown, labels, tables around, counts and histories
@@ -17,5 +19,6 @@
 from ctr_samples.starter.draft import Draft, draft
 from ctr_samples.starter.entries import as_yaml
 from ctr_samples.starter.look import look_at
+from ctr_samples.starter.roles import Told
 
-__all__ = ["Draft", "as_yaml", "draft", "look_at"]
+__all__ = ["Draft", "Told", "as_yaml", "draft", "look_at"]

@@ -10,7 +10,7 @@ from ctr_samples.starter import words as w
 from ctr_samples.starter.drafting import OWN, Drafting, View
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.features import Feature, feature_of
-from ctr_samples.starter.roles import Match, best_match
+from ctr_samples.starter.links import Match, best_match
 from ctr_samples.starter.tables import Column, Table
 from ctr_samples.starter.times import words_of
 

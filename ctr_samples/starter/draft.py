@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from ctr_samples.errors import InputError
 from ctr_samples.starter.around import features_of_views, views_around
 from ctr_samples.starter.counted import histories_of, windows_of
 from ctr_samples.starter.drafting import Drafting
@@ -14,7 +13,8 @@ from ctr_samples.starter.entries import Entry, todos_of
 from ctr_samples.starter.features import buckets_for, feature_of
 from ctr_samples.starter.impressions import impressions_of
 from ctr_samples.starter.labels import labels_of
-from ctr_samples.starter.roles import Log, Match, best_match, find_log, require_labels
+from ctr_samples.starter.links import matches
+from ctr_samples.starter.roles import Log, Told, find_log
 from ctr_samples.starter.tables import Table
 
 
@@ -28,6 +28,8 @@ class Draft:
     notes: Sequence[str]
     dated: bool
     day: date | None
+    missing: str = ""
+    """What it lacks to be a configuration, in a sentence."""
 
     @property
     def todos(self) -> list[str]:
@@ -35,19 +37,46 @@ class Draft:
         return [f"{key}: {what}" for key, what in todos_of(self.entries)]
 
 
-def draft(tables: Sequence[Table]) -> Draft:
-    """The configuration for some inputs. InputError where no input can be the log or nothing can be a label."""
-    log = find_log(tables)
-    others = [table for table in tables if table is not log.table]
-    actions = [] if log.has_labels else _action_tables(log, others)
-    require_labels(log, bool(actions))
+def draft(tables: Sequence[Table], told: Told = Told()) -> Draft:  # noqa: B008
+    """The configuration for some inputs. UsageError where a person names an input or a column that is not there.
+
+    Where nothing can be a label or a feature, ``missing`` says so, and the sections that lack it are left out.
+    """
+    log = find_log(tables, told)
     if log.explodes:
         log = replace(log, request=None)  # a list's items share it
     dated = log.table.dated or "date_column" in log.table.options
-    d = Drafting(log, tables, actions, dated, notes=[note for table in tables for note in table.todo])
-    entries = _entries(d, [table for table in others if all(table is not match.table for match in actions)])
-    day = _day_of(log, acting=bool(actions or log.actions))
-    return Draft(entries, tables, d.roles, d.notes, dated, day)
+    d = Drafting(log, tables, dated, notes=[note for table in tables for note in table.todo])
+    followers = [follower.table for follower in log.followers]
+    others = [table for table in tables if table is not log.table]
+    entries = _entries(d, [table for table in others if all(table is not one for one in followers)])
+    day = _day_of(log, acting=bool(followers or log.actions))
+    return Draft(entries, tables, d.roles, d.notes, dated, day, _missing(d, others))
+
+
+def _missing(d: Drafting, others: Sequence[Table]) -> str:
+    """What a draft lacks to be a configuration, with what to do; empty where it lacks nothing."""
+    log = d.log
+    if d.labels and (d.carried or d.features or log.user or log.item_expr or d.of_views):
+        return ""
+    if d.labels:
+        return f"{log.table.name} has no column but its label; name an input that has more."
+    names = ", ".join(column.name for column in log.table.columns[:20])
+    said = (
+        f"No input says what was clicked: {log.table.name} has the columns {names}, and none is a flag such as click, a "
+        "rating, or names actions such as exposure and click."
+    )
+    shared = {table.name: [match.own.name for match in matches(log.table.columns, table)] for table in others}
+    found = "; ".join(f"{', '.join(names)} with {name}" for name, names in shared.items() if names)
+    if found:
+        return (
+            f"{said} It shares {found}. If that is the log of what followed, say `--log {log.table.name} --actions NAME`, and "
+            "`--item COLUMN` for what was shown; if a column says what was clicked, say `--label COLUMN`."
+        )
+    return (
+        f"{said} If one of them is the label, say `--label COLUMN`; else name the log of what was shown together with that of "
+        "the clicks, which must share a column such as the id of the item."
+    )
 
 
 def _entries(d: Drafting, others: Sequence[Table]) -> list[Entry]:
@@ -58,40 +87,30 @@ def _entries(d: Drafting, others: Sequence[Table]) -> list[Entry]:
     impressions = impressions_of(d)
     windows, histories = windows_of(d), histories_of(d)
     features = [*_features_of_log(d), *d.features, *features_of_views(d)]
-    if not features:
-        raise InputError(f"{log.table.name} has no column but its label; name an input that has more.")
+    labels = d.labels or [Entry("click", {"expr": "..."}, "what was clicked", "which column says so?", off=True)]
     views = [*(Entry(view.name, view.keys) for view in d.views), *windows]
     path = Entry("path", f"samples/{log.table.name}", "each day is a directory below" if d.dated else "")
     sections = {
         "sources": list(_sources(d)),
         "impressions": impressions,
-        "labels": d.labels,
+        "labels": labels,
         "views": views,
         "histories": histories,
-        "features": features,
+        "features": [*features, *_left_out(d), *_to_forget(d)],
     }
     return [
         Entry("name", log.table.name),
         _timezone(d),
         _grain(d),
-        *(Entry(name, tuple(section)) for name, section in sections.items() if section),
+        *(
+            Entry(name, tuple(section), off=all(entry.off for entry in section))
+            for name, section in sections.items()
+            if section
+        ),
         _split(d),
         Entry("output", (path, Entry("partitions", 2, "tasks that write"))),
         *_quality(d),
     ]
-
-
-def _action_tables(log: Log, others: Sequence[Table]) -> list[Match]:
-    """Logs of what followed: with a time, and with the keys of what was shown."""
-    found = []
-    for table in others:
-        item = best_match([log.item], table) if log.item else None
-        who = [column for column in (log.user, log.request) if column is not None]
-        rest = best_match(who, table) if who else None
-        timed = any(c.time is not None and c.time.has_clock for c in table.columns)
-        if item and rest and item.column is not rest.column and timed:
-            found.append(item)
-    return found
 
 
 def _day_of(log: Log, *, acting: bool) -> date | None:
@@ -124,7 +143,7 @@ def _grain(d: Drafting) -> Entry:
 
 
 def _sources(d: Drafting) -> Iterator[Entry]:
-    used = [d.log.table, *[match.table for match in d.actions], *[view.match.table for view in d.views]]
+    used = [d.log.table, *[follower.table for follower in d.log.followers], *[view.match.table for view in d.views]]
     for table in d.tables:
         if not any(table is one for one in used):
             d.roles.setdefault(table.name, "not used: no column of it holds a key of the log")
@@ -161,11 +180,31 @@ def _features_of_log(d: Drafting) -> Iterator[Entry]:
     if log.when is not None and log.when.has_clock:
         hour = {"from": "impression.impression_time", "date_part": "hour", "dtype": "int64"}
         yield Entry("hour", hour, "of the impression")
-    if log.when is not None and len(log.when.days) > 1:
+    if not d.dated and log.when is not None and len(log.when.days) > 1:
+        # In a set of one day it would have one value, and on Mondays the one that stands for none.
         weekday = {"from": "impression.impression_time", "date_part": "weekday", "dtype": "int64"}
         yield Entry("weekday", weekday, "0 is Monday")
     for one in d.carried:
         yield Entry(one.name, {"from": f"impression.{one.name}", **one.feature.keys}, one.feature.why)
+
+
+def _left_out(d: Drafting) -> Iterator[Entry]:
+    for table, column, why in d.left_out:
+        if "follow" in why or "afterwards" in why or "outcome" in why:
+            yield Entry("", None, f"{table.name}.{column.name} is left out: {why}.", off=True)
+
+
+def _to_forget(d: Drafting) -> Iterator[Entry]:
+    """The line by which samples can be found that `forget` takes out."""
+    if d.log.user is None:
+        return
+    d.notes.append(
+        "The samples hold a user only hashed, so `ctr-samples forget` could not find one; the commented line `user_key` in the "
+        "file keeps the id as it is."
+    )
+    kind = "string" if d.log.user.is_text else "int64"
+    why = "the id as it is: without it `ctr-samples forget` cannot find a user's samples. It is personal data, and no feature"
+    yield Entry("user_key", {"from": "impression.user", "dtype": kind}, why, off=True)
 
 
 def _split(d: Drafting) -> Entry:

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ctr_samples.starter import words as w
-from ctr_samples.starter.tables import Column, is_there
+from ctr_samples.starter.tables import Column
 from ctr_samples.starter.text import is_decimal_comma
 
 _FEW = 32
 """Up to this many whole numbers are taken for categories."""
 
 _BETWEEN = ("|", ";", ",", " ")
-_TOO_GOOD = 0.95
-_ENOUGH = 20
-_ROWS_OF_EACH = 50
-"""With fewer rows of a category its share of positives says little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,39 +128,3 @@ def numbered(columns: Sequence[Column]) -> dict[str, list[Column]]:
             groups.setdefault(match[1], []).append((int(match[2]), column))
     found = {name: sorted(group, key=lambda one: one[0]) for name, group in groups.items() if len(group) >= 8}
     return {name: [column for _, column in group] for name, group in found.items()}
-
-
-def tells(column: Column, outcomes: Sequence[Sequence[bool]]) -> str | None:
-    """Why a column seems to be known only after some label is: it tells the label by its values, or by being there."""
-    if outcomes and w.words(column) & w.OUTCOME and column.is_number:
-        return "its name says that it is known only afterwards"
-    there = [is_there(value) for value in column.values]
-    for positive in outcomes:
-        if not _ENOUGH <= sum(positive) <= len(positive) - _ENOUGH:
-            continue
-        for scores, what in ((there, "that it is there"), (_scores(column, positive), "its value")):
-            area = _area(scores, positive)
-            if max(area, 1 - area) > _TOO_GOOD:
-                return f"{what} tells a label (AUC {max(area, 1 - area):.2f}), so it seems to be known only afterwards"
-    return None
-
-
-def _scores(column: Column, positive: Sequence[bool]) -> list[float]:
-    """Numbers as they are; of a few categories with many rows each, how often each has the label."""
-    if len(column.distinct) > min(_FEW, len(positive) // _ROWS_OF_EACH):
-        return [float(value) if is_there(value) and column.is_number else 0.0 for value in column.values]
-    shown, liked = Counter(map(str, column.values)), Counter[str]()
-    for value, yes in zip(column.values, positive, strict=True):
-        liked[str(value)] += yes
-    return [liked[str(value)] / shown[str(value)] for value in column.values]
-
-
-def _area(scores: Sequence[float], positive: Sequence[bool]) -> float:
-    """The area under the ROC curve, ties counted half."""
-    negatives = Counter(score for score, yes in zip(scores, positive, strict=True) if not yes)
-    positives = Counter(score for score, yes in zip(scores, positive, strict=True) if yes)
-    below, won = 0, 0.0
-    for score in sorted({*negatives, *positives}):
-        won += positives[score] * (below + negatives[score] / 2)
-        below += negatives[score]
-    return won / (positives.total() * negatives.total())

@@ -8,7 +8,8 @@ from typing import Any
 from ctr_samples.starter import words as w
 from ctr_samples.starter.drafting import Carried, Drafting
 from ctr_samples.starter.entries import Entry
-from ctr_samples.starter.features import Feature, feature_of, numbered, tells
+from ctr_samples.starter.features import Feature, feature_of, numbered
+from ctr_samples.starter.outcomes import tells
 from ctr_samples.starter.tables import Column, sql_text
 
 
@@ -21,7 +22,10 @@ def impressions_of(d: Drafting) -> list[Entry]:
     if log.action is not None:
         counts = {str(log.shown): len(log.impressions)} | log.actions
         why = "in the sample: " + ", ".join(f"{value} {count:,}" for value, count in counts.items())
-        entries.append(Entry("where", f"{log.action.expr} = {sql_text(str(log.shown))}", why))
+        where = f"{log.action.expr} = {sql_text(str(log.shown))}"
+        entries.append(Entry("where", f"{log.table.where} and {where}" if log.table.where else where, why))
+    elif log.table.where:
+        entries.append(Entry("where", log.table.where, "other lines lie between the rows"))
     if log.when is not None:
         entries.append(Entry("time", log.when.expr, log.when.why, log.when.todo))
     else:
@@ -37,7 +41,7 @@ def impressions_of(d: Drafting) -> list[Entry]:
         entries.append(Entry("position", "shown_position", "the place in the list"))
     elif log.position is not None:
         entries.append(Entry("position", log.position.expr, "named so"))
-    if log.action is None and log.clicked_list is None and not d.actions and not log.tells_rows_apart:
+    if log.action is None and log.clicked_list is None and not log.followers and not log.tells_rows_apart:
         entries.append(Entry("identity", "row", "no column tells rows apart: each is an impression, equal ones too"))
     d.carried += _carry(d)
     if d.carried:
@@ -60,10 +64,10 @@ def _keys(d: Drafting) -> Iterator[Entry]:
     if not log.explodes:
         keys |= {name: w.key_expr(column) for name, column in log.others.items()}
         if keys:
-            yield Entry("keys", keys, "; ".join(why))
+            yield Entry("keys", keys, "; ".join(why), log.todo)
         return
     for name, expr in keys.items():
-        yield Entry(name, expr, why[list(keys).index(name)])
+        yield Entry(name, expr, why[list(keys).index(name)], log.todo if name == "user" else "")
     if log.others:
         yield Entry("keys", {name: w.key_expr(column) for name, column in log.others.items()})
 

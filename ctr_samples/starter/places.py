@@ -9,6 +9,7 @@ from datetime import date
 from pathlib import Path
 
 from ctr_samples.errors import InputError, UsageError
+from ctr_samples.starter.tables import plain_name
 
 _DAY = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
 ENDINGS = re.compile(r"(\.(csv|tsv|txt|json|jsonl|ndjson|log|parquet|orc|snappy|zstd|zst|gz|bz2))+$", re.IGNORECASE)
@@ -28,8 +29,13 @@ class Place:
         """What the input may be called: the last part of the path that says something."""
         parts = [ENDINGS.sub("", part) for part in self.path.split("/") if "={date}" not in part]
         words = [word for part in parts if (word := re.sub(r"\W+", "_", part.replace("{date}", "")).strip("_"))]
-        name = words[-1].lower() if words else "log"
-        return name[:40] if name[0].isalpha() else f"log_{name}"[:40]
+        name = plain_name(words[-1]).lower() if words else ""
+        return (name if name[:1].isalpha() else f"log_{name}".rstrip("_"))[:40]
+
+    def day_of(self, file: Path) -> date | None:
+        """The day that the path of one of its files names."""
+        found = _DAY.search(str(file)[len(self.path.partition("{date}")[0]) :]) if self.days else None
+        return date.fromisoformat(found[0]) if found else None
 
     @property
     def days_said(self) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from ctr_samples.starter.tables import Column
 from ctr_samples.starter.times import words_of
 
@@ -25,7 +28,7 @@ SHOWN = frozenset(
 LABEL = frozenset(
     "click clicks clicked like liked likes label target y conversion convert converted purchase purchased buy bought order "
     "ordered follow followed share shared forward forwarded comment commented collect collected favorite favourite install "
-    "installed signup subscribe subscribed checkout cart longview watched played finished hate reward response".split()
+    "installed signup subscribe subscribed checkout cart longview watched played finished hate reward response interested".split()
 )
 RATING = frozenset("rating ratings stars score grade".split())
 POSITION = frozenset("position pos rank slot place".split())
@@ -45,34 +48,31 @@ INDEX = frozenset("row index level".split())
 BIRTH = frozenset("birth birthday born dob".split())
 
 
+_KNOWN = USER | ITEM | REQUEST | frozenset("event author brand category shop seller store city".split())
+_GLUED = re.compile(r"([a-z]{3,}?)(ids?|keys?|codes?|hash|no|nr|num)")
+
+
 def words(column: Column) -> frozenset[str]:
-    """The words of a column's name; none where it was made up."""
-    return frozenset(words_of(column.name)) if column.named else frozenset()
+    """The words of a column's name, also of a glued one such as ``visitorid``; none where it was made up."""
+    return frozenset(one for word in words_of(column.name) for one in _parts(word)) if column.named else frozenset()
+
+
+def _parts(word: str) -> Sequence[str]:
+    glued = _GLUED.fullmatch(word)
+    return glued.groups() if glued and glued[1] in _KNOWN else (word,)
 
 
 def names_key(column: Column, entity: frozenset[str]) -> bool:
     """Whether a column is named as the key of an entity is: ``item_id``, ``uid`` or ``Item``, and not ``item_price``."""
     said = words(column)
-    fits = column.kind in ("BIGINT", "STRING") or _whole_numbers(column)
-    return fits and bool(said & entity) and said <= entity | ID
+    return column.may_be_key and bool(said & entity) and said <= entity | ID
 
 
 def is_identifier(column: Column) -> bool:
     """Whether a column may be the key of something: whole numbers or text that is named so."""
-    return column.kind in ("BIGINT", "STRING") and bool(words(column) & ID or words(column) & (USER | ITEM))
+    return column.may_be_key and bool(words(column) & (ID | USER | ITEM))
 
 
 def key_expr(column: Column) -> str:
     """A column as a key: text, or whole numbers that were written as 1.0."""
     return f"bigint({column.expr})" if column.kind == "DOUBLE" else column.expr
-
-
-def key_texts(column: Column) -> set[str]:
-    """The different keys as text, so that those of two inputs compare."""
-    if column.kind == "DOUBLE":
-        return {str(int(value)) for value in column.distinct}
-    return {str(value) for value in column.distinct}
-
-
-def _whole_numbers(column: Column) -> bool:
-    return column.kind == "DOUBLE" and all(value == int(value) for value in column.distinct)

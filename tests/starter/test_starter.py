@@ -268,14 +268,47 @@ def test_lines_that_do_not_fit_the_others_are_allowed_for(tmp_path: Path) -> Non
     assert csv_log("log.csv", tmp_path, LOG + "a;b\n").sources["log"].bad_records.max_rate == 0.03
 
 
+def test_rows_beyond_those_that_are_looked_at_are_not_taken_for_bad_ones(tmp_path: Path) -> None:
+    rows = [f"u{n % 9};i{n % 7};{n};{n % 4 // 3}" for n in range(70_000)]
+    (tmp_path / "log.csv").write_text("\n".join(["user_id;item_id;price;click", *rows, "a;b", ""]))
+    (table,) = look_at([str(tmp_path / "log.csv")], no_catalog)
+    assert table.options["bad_records"][1] == "1 of the 70,001 sampled lines do not fit the others"
+    assert {table.columns[2].values[0], table.columns[2].values[-1]} == {0, 69_999}  # the beginning and the end
+
+
+def test_a_log_of_which_half_is_broken_is_not_allowed_for(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(LOG + "a;b\n" * 60)
+    (table,) = look_at([str(tmp_path / "log.csv")], no_catalog)
+    assert table.options["bad_records"][0] == {"max_rate": 0.05}
+    assert table.todo == (
+        f"60 of the 120 sampled lines of {tmp_path}/log.csv do not fit the others, such as 'a;b': mend them. A run allows "
+        "for 5% of such lines.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("name\n" + "x\ny\n" * 20, "No input says what was clicked: log has the columns name"),
+        ("click\n" + "0\n1\n" * 20, "log has no column but its label"),
+    ],
+)
+def test_a_draft_that_lacks_something_is_written_and_says_what(text: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(text)
+    result = init(tmp_path / "log.csv", "--output", tmp_path / "mine.yaml")
+    assert result.exit_code == InputError.exit_code
+    assert f"{tmp_path}/mine.yaml is not complete. {sentence}" in result.stderr
+    written = (tmp_path / "mine.yaml").read_text()
+    assert written.startswith(f"# NOT COMPLETE: {sentence}"[:60])
+    assert "source: log" in written
+
+
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
         ("empty.csv", b"", "is empty; name an input that has rows"),
         ("blank.csv", b"\n\n", "is empty; name an input that has rows"),
         ("header.csv", b"a,b,c\n", "has a header and no rows"),
-        ("one.csv", b"name\n" + b"x\ny\n" * 20, "No input says what was clicked: one has the columns name"),
-        ("label.csv", b"click\n" + b"0\n1\n" * 20, "has no column but its label"),
         ("wide.csv", LOG.encode("utf-16"), "is UTF-16; expected UTF-8"),
         ("packed.csv", gzip.compress(LOG.encode()), "is gzip, but its name does not end in .gz"),
         ("plain.csv.gz", LOG.encode(), "is no gzip, but its name ends in .gz"),
