@@ -10,6 +10,7 @@
     links.py                which columns share keys, by their values
     roles.py                which input is the log, its keys and labels, and which logs follow it
     outcomes.py             which columns are known only after the impression
+    zones.py                in which zone days begin and times without one lie
     features.py             what a column may become
     draft.py                the configuration as entries with reasons; drafting.py has what its sections share
     impressions.py  labels.py  around.py  counted.py    sections: what is shown, labels, tables around, counts and histories

@@ -156,8 +156,7 @@ def features_of_views(d: Drafting) -> Iterator[Entry]:
             name = column.name if column.name.lower().startswith(f"{view.name}_") else f"{view.name}_{column.name}"
             plain = feature.expr == "{}" and "." not in column.expr
             source = "from" if plain else "expr"
-            keys = {source: feature.expr.replace("{}", f"{view.name}.{column.expr}"), **feature.keys}
-            yield Entry(d.free(name), keys, feature.why)
+            yield feature.entry(d.free(name), source, feature.expr.replace("{}", f"{view.name}.{column.expr}"))
 
 
 def _features_of(d: Drafting, view: View) -> list[tuple[Column, Feature]]:
@@ -172,7 +171,7 @@ def _find_features(d: Drafting, view: View) -> Iterator[tuple[Column, Feature]]:
     for column in table.columns:
         if column.name in view.used or column.name == table.day_column or (column.named and w.words(column) <= w.INDEX):
             continue
-        feature = "it is a time" if column.time is not None else feature_of(column)
+        feature = "it is a time" if column.time is not None else feature_of(column, known=d.log.items)
         if isinstance(feature, str):
             d.leave_out(table, column, feature)
         else:

@@ -19,12 +19,16 @@ def columnar_table(place: Place, name: str, form: str) -> Table:
     """A sample of Parquet or ORC files: the beginning and the end."""
     files = some_of(place.files)
     read = _of_parquet if form == "parquet" else _of_orc
-    parts = [part for file in files for part in read(file, _ROWS // len(files))]
-    data = pa.concat_tables(parts, promote_options="permissive")
+    parts = [(part, place.day_of(file)) for file in files for part in read(file, _ROWS // len(files))]
+    data = pa.concat_tables([part for part, _ in parts], promote_options="permissive")
+    of_rows = tuple(day for part, day in parts for _ in range(part.num_rows))
     options = {"format": (form, ""), "path": (place.path, place.days_said)}
     size = sum(file.stat().st_size for file in place.files)
     columns = columns_of(data)
-    return Table(name, options, columns, data.num_rows, size, place.days, "{date}" in place.path, place.day_column)
+    dated = "{date}" in place.path
+    return Table(
+        name, options, columns, data.num_rows, size, place.days, dated, place.day_column, row_days=of_rows
+    )
 
 
 def _of_parquet(file: Path, rows: int) -> Iterator[pa.Table]:

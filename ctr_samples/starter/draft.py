@@ -10,12 +10,13 @@ from ctr_samples.starter.around import features_of_views, views_around
 from ctr_samples.starter.counted import histories_of, windows_of
 from ctr_samples.starter.drafting import Drafting
 from ctr_samples.starter.entries import Entry, todos_of
-from ctr_samples.starter.features import buckets_for, feature_of
-from ctr_samples.starter.impressions import impressions_of
+from ctr_samples.starter.features import feature_of, ids_of
+from ctr_samples.starter.impressions import feature_of_carried, impressions_of
 from ctr_samples.starter.labels import labels_of
 from ctr_samples.starter.links import matches
 from ctr_samples.starter.roles import Log, Told, find_log
 from ctr_samples.starter.tables import Table
+from ctr_samples.starter.zones import late_actions, zone_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,8 @@ def _entries(d: Drafting, others: Sequence[Table]) -> list[Entry]:
     features = [*_features_of_log(d), *d.features, *features_of_views(d)]
     labels = d.labels or [Entry("click", {"expr": "..."}, "what was clicked", "which column says so?", off=True)]
     views = [*(Entry(view.name, view.keys) for view in d.views), *windows]
+    zone = zone_of(log, d.tables)
+    d.notes += late_actions(log)
     path = Entry("path", f"samples/{log.table.name}", "each day is a directory below" if d.dated else "")
     sections = {
         "sources": list(_sources(d)),
@@ -99,8 +102,8 @@ def _entries(d: Drafting, others: Sequence[Table]) -> list[Entry]:
         "features": [*features, *_left_out(d), *_to_forget(d)],
     }
     return [
-        Entry("name", log.table.name),
-        _timezone(d),
+        Entry("name", log.table.name.lower()),
+        Entry("timezone", zone.name, zone.why, zone.todo),
         _grain(d),
         *(
             Entry(name, tuple(section), off=all(entry.off for entry in section))
@@ -121,17 +124,6 @@ def _day_of(log: Log, *, acting: bool) -> date | None:
     if not days:
         return None
     return days[-2] if acting and len(days) > 1 else days[-1]
-
-
-def _timezone(d: Drafting) -> Entry:
-    times = [c.time for table in d.tables for c in table.columns if c.time and c.time.has_clock]
-    plain = [time for time in times if not time.zoned]
-    if plain:
-        return Entry(
-            "timezone", "UTC", plain[0].why, "in which zone are times without one, and where does a day begin?"
-        )
-    todo = "in which zone does a day begin?" if times else ""
-    return Entry("timezone", "UTC", "all times know their zone" if times else "there are no times", todo)
 
 
 def _grain(d: Drafting) -> Entry:
@@ -163,18 +155,15 @@ def _sources(d: Drafting) -> Iterator[Entry]:
 def _features_of_log(d: Drafting) -> Iterator[Entry]:
     log = d.log
     if log.user is not None:
-        feature = feature_of(log.user, is_key=True)
-        if not isinstance(feature, str):
-            yield Entry("user_id", {"from": "impression.user", **feature.keys}, feature.why)
-    if d.log.item_expr is not None:
-        count, buckets = len(log.items), buckets_for(max(1, len(log.items)))
-        keys = {"from": f"impression.{d.log.item_name}", "dtype": "int64", "hash_buckets": buckets}
-        yield Entry("item_id", keys, f"{count:,} different items in the sample")
+        yield ids_of(log.user.keys, what="different users").entry("user_id", "from", "impression.user")
+    if log.item_expr is not None:
+        yield ids_of(log.items, what="different items").entry("item_id", "from", f"impression.{log.item_name}")
     for name, column in log.others.items():
-        feature = feature_of(column.of(log.impressions), is_key=True)
-        if not isinstance(feature, str):
-            free = d.free(f"{name}_id")
-            yield Entry(free, {"from": f"impression.{name}", **feature.keys}, feature.why)
+        feature = feature_of_carried(d, column.of(log.impressions), is_key=True)
+        if isinstance(feature, str):
+            d.leave_out(log.table, column, feature)
+        else:
+            yield feature.entry(d.free(f"{name}_id"), "from", f"impression.{name}")
     if log.position is not None or log.clicked_list is not None or log.explodes:
         yield Entry("place", {"from": "impression.position", "dtype": "int64"}, "the place in the list")
     if log.when is not None and log.when.has_clock:
@@ -185,7 +174,7 @@ def _features_of_log(d: Drafting) -> Iterator[Entry]:
         weekday = {"from": "impression.impression_time", "date_part": "weekday", "dtype": "int64"}
         yield Entry("weekday", weekday, "0 is Monday")
     for one in d.carried:
-        yield Entry(one.name, {"from": f"impression.{one.name}", **one.feature.keys}, one.feature.why)
+        yield one.feature.entry(one.name, "from", f"impression.{one.name}")
 
 
 def _left_out(d: Drafting) -> Iterator[Entry]:

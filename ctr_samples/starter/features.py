@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
+from ctr_samples.serving.hashing import bucket_of, prefix_of
 from ctr_samples.starter import words as w
+from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.tables import Column
 from ctr_samples.starter.text import is_decimal_comma
 
 _FEW = 32
 """Up to this many whole numbers are taken for categories."""
 
+_MOST_BUCKETS = 1 << 20
 _BETWEEN = ("|", ";", ",", " ")
 
 
@@ -24,10 +29,21 @@ class Feature:
     expr: str
     keys: dict[str, Any]
     why: str
+    values: frozenset[str] = frozenset()
+    """Those of the sample that become hashed ids, as text."""
+
+    def entry(self, name: str, source: str, of: str) -> Entry:
+        """The feature under a name; ``source`` is the key that says what it is made of."""
+        if not self.values:
+            return Entry(name, {source: of, **self.keys}, self.why)
+        lists = bool(self.keys.get("ragged"))
+        buckets, shared = _buckets_for(name, self.values, lists=lists)
+        said = f"; {shared:,} of them share their id with another" if shared else ""
+        return Entry(name, {source: of, **self.keys, "hash_buckets": buckets}, self.why + said)
 
 
-def feature_of(column: Column, *, is_key: bool = False) -> Feature | str:
-    """The feature, or the reason why there is none."""
+def feature_of(column: Column, *, is_key: bool = False, known: Collection[str] = ()) -> Feature | str:
+    """The feature, or the reason why there is none. ``known`` are ids of the things that are shown, of which a list may be."""
     if not column.present:
         return "it has no value in the sample"
     if len(column.distinct) == 1 and not is_key:
@@ -37,9 +53,11 @@ def feature_of(column: Column, *, is_key: bool = False) -> Feature | str:
     if column.kind == "BOOLEAN":
         return Feature("{}", {"dtype": "int64"}, "true or false")
     if column.is_text and not is_key:
-        return _text(column)
+        return _text(column, known)
     if is_key or _is_category(column):
-        return _ids(column, "{}")
+        if not is_key and len(column.keys) == len(column.values) > _FEW:
+            return "it is different in each row"
+        return ids_of(column.keys)
     if column.is_number:
         low, high = min(column.present), max(column.present)
         return Feature("{}", {"dtype": "float32"}, f"a number, {low:g} to {high:g}")
@@ -47,58 +65,71 @@ def feature_of(column: Column, *, is_key: bool = False) -> Feature | str:
 
 
 def _is_category(column: Column) -> bool:
-    if column.kind != "BIGINT":
+    if not column.is_whole:
         return False
-    return bool(w.words(column) & w.CATEGORY) or (column.named and len(column.distinct) <= _FEW)
+    if w.words(column) & w.CATEGORY or (column.named and len(column.distinct) <= _FEW):
+        return True
+    return column.kind == "BIGINT" and _are_codes(sorted(column.distinct))
 
 
-def _ids(column: Column, expr: str, distinct: int | None = None) -> Feature:
-    count = len(column.distinct) if distinct is None else distinct
-    return Feature(
-        expr, {"dtype": "int64", "hash_buckets": buckets_for(count)}, f"{count:,} different values in the sample"
-    )
+def _are_codes(numbers: Sequence[int]) -> bool:
+    """Whether different numbers in order are codes: quantities begin close together, or are multiples of something."""
+    few = numbers[: max(8, len(numbers) // 4)]
+    if len(numbers) < 8 or few[0] < 0 or gcd(*[high - few[0] for high in numbers[1:]]) > 1:
+        return False
+    return few[-1] - few[0] > 20 * len(few) and few[0] > 20 * len(few)
 
 
-def buckets_for(count: int) -> int:
-    """A power of two with room for four times as many values."""
-    return min(1 << 20, max(16, 1 << (4 * count - 1).bit_length()))
+def ids_of(values: Collection[str], expr: str = "{}", what: str = "different values", **keys: Any) -> Feature:
+    """Hashed ids for values such as these."""
+    return Feature(expr, {"dtype": "int64", **keys}, f"{len(values):,} {what} in the sample", frozenset(values))
 
 
-def _text(column: Column) -> Feature | str:
+def _buckets_for(name: str, values: Collection[str], *, lists: bool) -> tuple[int, int]:
+    """A power of two by which at most one of a hundred values shares its id, up to a million; and how many share one."""
+    prefix, first = prefix_of(name), int(lists)  # in a list 0 is padding
+    hashes = [bucket_of(prefix, [value.encode()], 1 << 64) for value in values]
+    buckets = max(16, 1 << (4 * len(hashes) - 1).bit_length())
+    while True:
+        signed = (one - (one >> 63 << 64) for one in hashes)
+        counts = Counter(one % (buckets - first) for one in signed)
+        shared = sum(count for count in counts.values() if count > 1)
+        if 100 * shared <= len(hashes) or buckets >= _MOST_BUCKETS:
+            return buckets, shared
+        buckets *= 2
+
+
+def _text(column: Column, known: Collection[str]) -> Feature | str:
     texts = [str(value) for value in column.present]
     if is_decimal_comma(column):
         return Feature(
             "try_cast(replace({}, ',', '.') as double)", {"dtype": "float32"}, "numbers with a decimal comma"
         )
-    separator, tokens = _separator(texts)
+    separator, tokens = _separator(texts, known)
     if separator is not None:
         pattern = "[|]" if separator == "|" else separator
         split = f"filter(split({{}}, '{pattern}'), one -> one <> '')"
-        ids = _ids(column, split, tokens)
-        return Feature(
-            split, {**ids.keys, "ragged": True}, f"lists such as {texts[0][:30]!r}; {tokens:,} different items"
-        )
+        return ids_of(tokens, split, f"different items in lists such as {texts[0][:30]!r}", ragged=True)
     if sum(map(len, texts)) > 40 * len(texts):
         return "it is free text"
     if len(column.distinct) == len(texts) and len(texts) > _FEW:
         return "it is different in each row"
-    return _ids(column, "{}")
+    return ids_of(column.keys)
 
 
-def _separator(texts: Sequence[str]) -> tuple[str | None, int]:
-    """What separates the items of a list, and how many different ones there are."""
+def _separator(texts: Sequence[str], known: Collection[str]) -> tuple[str | None, set[str]]:
+    """What separates the items of a list, and the different ones; ``known`` are ids of the things that are shown."""
     whole = len(set(texts))
     for separator in _BETWEEN:
         lists = [text.split(separator) for text in texts if separator in text]
         tokens = {token for text in texts for token in text.split(separator) if token}
-        # In a list, items come back in other company; in a sentence, words are many.
-        if (
-            len(lists) >= 0.3 * len(texts)
-            and len(tokens) < 0.7 * whole
-            and all(re.fullmatch(r"[\w.&-]+", t) for t in tokens)
-        ):
-            return separator, len(tokens)
-    return None, 0
+        if len(lists) < 0.3 * len(texts) or not all(re.fullmatch(r"[\w.&-]+", token) for token in tokens):
+            continue
+        # In a list, items come back in other company; in a sentence, words are many. Codes and known ids are no words.
+        coded = all(any(c.isdigit() for c in token) for token in tokens) and separator != "-"
+        if len(tokens) < 0.7 * whole or coded or len(tokens & set(known)) > 0.5 * len(tokens):
+            return separator, tokens
+    return None, set()
 
 
 def _list(column: Column) -> Feature | str:
@@ -114,9 +145,7 @@ def _list(column: Column) -> Feature | str:
     tokens = {token for value in column.present for token in value}
     if not tokens:
         return "its lists are empty in the sample"
-    return Feature(
-        "{}", {**_ids(column, "{}", len(tokens)).keys, "ragged": True}, f"lists of {len(tokens):,} different items"
-    )
+    return ids_of({str(token) for token in tokens}, what="different items of lists", ragged=True)
 
 
 def numbered(columns: Sequence[Column]) -> dict[str, list[Column]]:
@@ -124,7 +153,8 @@ def numbered(columns: Sequence[Column]) -> dict[str, list[Column]]:
     groups: dict[str, list[tuple[int, Column]]] = {}
     for column in columns:
         match = re.fullmatch(r"(.*?)[_-]?(\d+)", column.name)
-        if match and column.named and column.is_number and len(column.present) == len(column.values):
+        numbers = column.kind == "DOUBLE" and not column.is_whole
+        if match and column.named and numbers and len(column.present) == len(column.values):
             groups.setdefault(match[1], []).append((int(match[2]), column))
     found = {name: sorted(group, key=lambda one: one[0]) for name, group in groups.items() if len(group) >= 8}
     return {name: [column for _, column in group] for name, group in found.items()}

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 from ctr_samples.starter import words as w
 from ctr_samples.starter.drafting import Carried, Drafting
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.features import Feature, feature_of, numbered
+from ctr_samples.starter.links import determines
 from ctr_samples.starter.outcomes import tells
 from ctr_samples.starter.tables import Column, sql_text
+
+
+_MANY = 50
+"""Fewer values may well be those of a few days."""
 
 
 def impressions_of(d: Drafting) -> list[Entry]:
@@ -85,15 +91,36 @@ def _carry(d: Drafting) -> Iterator[Carried]:
     for column in rest:
         if column.name in grouped or column.name == log.table.day_column:
             continue
-        feature = _feature_of(d, column)
+        feature = feature_of_carried(d, column)
         if isinstance(feature, str):
             d.leave_out(log.table, column, feature)
         else:
             yield Carried(d.free(column.name), feature.expr.replace("{}", column.expr), feature)
 
 
-def _feature_of(d: Drafting, column: Column) -> Feature | str:
+def feature_of_carried(d: Drafting, column: Column, *, is_key: bool = False) -> Feature | str:
+    """What a column of the log becomes for the rows of impressions, or why nothing."""
     if column.time is not None:
         return "it is a time"
     known = tells(column, d.log.outcomes)
-    return feature_of(column) if known is None else f"{known}; is it a label?"
+    if known is not None:
+        return f"{known}; is it a label?"
+    feature = feature_of(column, is_key=is_key, known=d.log.items)
+    passing = None if isinstance(feature, str) or not feature.values or feature.keys.get("ragged") else _passes(d, column)
+    return passing or feature
+
+
+def _passes(d: Drafting, column: Column) -> str | None:
+    """Why the values of a column are gone when a model meets the next day: those of visits do not come back."""
+    user, time = (one.of(d.log.impressions) if one is not None else None for one in (d.log.user, d.log.time))
+    if len(column.keys) < _MANY:
+        return None
+    if user is not None and len(column.keys) > len(user.keys) and determines(column, user):
+        return "each of its values belongs to one user, as that of a visit does"
+    days: dict[str, set[date]] = {}
+    for text, at in zip(column.texts, time.instants if time else [], strict=False):
+        if text is not None and at is not None:
+            days.setdefault(text, set()).add(at.date())
+    if len(set().union(*days.values())) > 1 and sum(len(some) > 1 for some in days.values()) < 0.02 * len(days):
+        return "its values do not come back on other days, as those of visits do not"
+    return None

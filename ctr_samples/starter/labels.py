@@ -12,6 +12,7 @@ from ctr_samples.starter.drafting import Drafting
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.roles import Follower
 from ctr_samples.starter.tables import Column, sql_text
+from ctr_samples.starter.times import in_words
 
 _WINDOW = "2h"
 
@@ -57,6 +58,7 @@ def _measures(d: Drafting, column: Column, rows: list[int]) -> bool:
     there, shown = column.of(rows).present, column.of(d.log.impressions).present
     if (
         any(column is one for one in d.log.taken)
+        or w.is_identifier(column)
         or len(there) < 0.5 * len(rows)
         or len(shown) > 0.05 * len(d.log.impressions)
     ):
@@ -134,11 +136,3 @@ def _of_rows(d: Drafting) -> Iterator[Entry]:
         yield Entry("liked", {"expr": f"{column.expr} >= {least:g}"}, f"{rate:.1%} of the sample are positive", todo)
         values = f"{len(column.distinct)} values, {min(column.present):g} to {max(column.present):g}"
         yield Entry(d.label_name("stars"), {"expr": column.expr, "dtype": "float32"}, values)
-
-
-def in_words(delay: timedelta) -> str:
-    """A delay to the minute, as ``7h 2m``; with a minus sign where it is less than nothing."""
-    minutes = round(abs(delay).total_seconds() / 60)
-    days, hours, rest = minutes // 1440, minutes // 60 % 24, minutes % 60
-    parts = [f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (rest, "m")) if n]
-    return ("-" if delay < timedelta(0) else "") + (" ".join(parts) or "0m")

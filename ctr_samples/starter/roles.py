@@ -22,7 +22,7 @@ from ctr_samples.starter.tables import Column, Table, is_there, sql_text
 from ctr_samples.starter.times import Time, words_of
 
 _ITEM_LIST = re.compile(r"\[\s*[^\[\]{}]*\]")
-_CODED_ID = re.compile(r"[A-Za-z]{1,8}\d+")
+_CODED_ID = re.compile(r"[^\W\d_]{1,8}[-_]?\d+")
 _YES = tuple(
     {yes, no}
     for yes, no in (
@@ -207,13 +207,13 @@ def _followed(log: Log, follower: Follower) -> list[bool]:
 
 
 def _acted_on(log: Log) -> list[list[bool]]:
-    """Which rows show what the same user acts on in another row, in a log that holds both; of its own values in all rows."""
+    """Which impressions show what the same user acts on in another row, in a log that holds both."""
     if log.action is None or log.item is None or log.user is None or log.explodes:
         return []
     pairs = list(zip(log.user.texts, log.item.texts, strict=True))
     shown = set(log.impressions)
     acted = {pair for row, pair in enumerate(pairs) if row not in shown}
-    return [[pair in acted for pair in pairs]]
+    return [[pairs[row] in acted for row in log.impressions]]
 
 
 # --- which input is the log
@@ -441,7 +441,8 @@ def _key_points(log: Log, column: Column, keyed: Table | None, *, shared: bool, 
         item += 1  # what comes back at other times is no request
     if log.time is not None and not (user or item) and _looks_coded(column):
         return 0.6, 0.6
-    return user, item
+    # What the rows share with one other table only is rather a thing than a person.
+    return user, item + 0.1 * (item > 0)
 
 
 def _looks_coded(column: Column) -> bool:
@@ -450,7 +451,8 @@ def _looks_coded(column: Column) -> bool:
         return False
     some = [str(value) for value in column.present[:500]]
     coded = column.is_text and all(_CODED_ID.fullmatch(value) or len(value) >= 16 for value in some)
-    return coded or (not column.named and column.is_whole)
+    named = re.search(r"(id|key|code|no|nr|num)$", column.name, re.IGNORECASE) is not None
+    return coded or ((named or not column.named) and column.is_whole)
 
 
 def _count_attributes(own: Sequence[Column], points: dict[int, tuple[float, float]]) -> None:

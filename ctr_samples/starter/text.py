@@ -326,7 +326,7 @@ def _delimiter(text: str) -> str:
     for delimiter in ("\t", ";", "|", ","):
         widths = [len(row) for row in csv.reader(lines, delimiter=delimiter) if row]
         usual = max(set(widths), key=widths.count) if widths else 1
-        if widths and widths[0] == usual and widths.count(usual) >= 0.8 * len(widths) and usual > most:
+        if widths and widths[0] == usual and widths.count(usual) >= 0.5 * len(widths) and usual > most:
             best, most = delimiter, usual
     return best
 

@@ -222,3 +222,11 @@ def _parsed_one(form: str, text: str) -> datetime | None:
     if not 1990 <= moment.year <= 2100:
         return None
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+
+def in_words(delay: timedelta) -> str:
+    """A delay to the minute, as ``7h 2m``; with a minus sign where it is less than nothing."""
+    minutes = round(abs(delay).total_seconds() / 60)
+    days, hours, rest = minutes // 1440, minutes // 60 % 24, minutes % 60
+    parts = [f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (rest, "m")) if n]
+    return ("-" if delay < timedelta(0) else "") + (" ".join(parts) or "0m")
