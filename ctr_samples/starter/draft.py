@@ -16,7 +16,7 @@ from ctr_samples.starter.labels import labels_of
 from ctr_samples.starter.links import matches
 from ctr_samples.starter.roles import Log, Told, find_log
 from ctr_samples.starter.tables import Table
-from ctr_samples.starter.zones import late_actions, zone_of
+from ctr_samples.starter.zones import Zone, in_zone, late_actions, zone_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,13 @@ def draft(tables: Sequence[Table], told: Told = Told()) -> Draft:  # noqa: B008
     log = find_log(tables, told)
     if log.explodes:
         log = replace(log, request=None)  # a list's items share it
+    zone = zone_of(log, tables)
+    log = in_zone(log, zone)
     dated = log.table.dated or "date_column" in log.table.options
-    d = Drafting(log, tables, dated, notes=[note for table in tables for note in table.todo])
+    d = Drafting(log, tables, dated, notes=[*(note for table in tables for note in table.todo), *late_actions(log)])
     followers = [follower.table for follower in log.followers]
     others = [table for table in tables if table is not log.table]
-    entries = _entries(d, [table for table in others if all(table is not one for one in followers)])
+    entries = _entries(d, zone, [table for table in others if all(table is not one for one in followers)])
     day = _day_of(log, acting=bool(followers or log.actions))
     return Draft(entries, tables, d.roles, d.notes, dated, day, _missing(d, others))
 
@@ -80,7 +82,7 @@ def _missing(d: Drafting, others: Sequence[Table]) -> str:
     )
 
 
-def _entries(d: Drafting, others: Sequence[Table]) -> list[Entry]:
+def _entries(d: Drafting, zone: Zone, others: Sequence[Table]) -> list[Entry]:
     log = d.log
     d.views += views_around(d, others)
     for label in labels_of(d):
@@ -90,8 +92,6 @@ def _entries(d: Drafting, others: Sequence[Table]) -> list[Entry]:
     features = [*_features_of_log(d), *d.features, *features_of_views(d)]
     labels = d.labels or [Entry("click", {"expr": "..."}, "what was clicked", "which column says so?", off=True)]
     views = [*(Entry(view.name, view.keys) for view in d.views), *windows]
-    zone = zone_of(log, d.tables)
-    d.notes += late_actions(log)
     path = Entry("path", f"samples/{log.table.name}", "each day is a directory below" if d.dated else "")
     sections = {
         "sources": list(_sources(d)),

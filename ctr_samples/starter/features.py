@@ -86,7 +86,7 @@ def ids_of(values: Collection[str], expr: str = "{}", what: str = "different val
 
 
 def _buckets_for(name: str, values: Collection[str], *, lists: bool) -> tuple[int, int]:
-    """A power of two by which at most one of a hundred values shares its id, up to a million; and how many share one."""
+    """A power of two by which at most one of a hundred values shares its id, if there is a small one; and how many share one."""
     prefix, first = prefix_of(name), int(lists)  # in a list 0 is padding
     hashes = [bucket_of(prefix, [value.encode()], 1 << 64) for value in values]
     buckets = max(16, 1 << (4 * len(hashes) - 1).bit_length())
@@ -94,7 +94,7 @@ def _buckets_for(name: str, values: Collection[str], *, lists: bool) -> tuple[in
         signed = (one - (one >> 63 << 64) for one in hashes)
         counts = Counter(one % (buckets - first) for one in signed)
         shared = sum(count for count in counts.values() if count > 1)
-        if 100 * shared <= len(hashes) or buckets >= _MOST_BUCKETS:
+        if 100 * shared <= len(hashes) or buckets >= min(_MOST_BUCKETS, 256 * len(hashes)):
             return buckets, shared
         buckets *= 2
 

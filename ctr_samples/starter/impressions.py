@@ -104,7 +104,7 @@ def feature_of_carried(d: Drafting, column: Column, *, is_key: bool = False) -> 
         return "it is a time"
     known = tells(column, d.log.outcomes)
     if known is not None:
-        return f"{known}; is it a label?"
+        return f"{known}. If it is a label, add it there"
     feature = feature_of(column, is_key=is_key, known=d.log.items)
     passing = None if isinstance(feature, str) or not feature.values or feature.keys.get("ragged") else _passes(d, column)
     return passing or feature

@@ -149,8 +149,10 @@ class Log:
 
     @property
     def tells_rows_apart(self) -> bool:
-        """Whether each row has a request of its own."""
-        return self.request is not None and len(self.request.distinct) == self.table.rows
+        """Whether each row has a request of its own, or is the only one of its request with what it shows."""
+        if self.request is None:
+            return False
+        return _is_unique(self.request) or (self.item is not None and _is_told_apart(self, self.request, self.item))
 
     @property
     def taken(self) -> list[Column]:

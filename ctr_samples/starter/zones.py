@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, timedelta
 from math import ceil, floor
 from zoneinfo import ZoneInfo, available_timezones
 
-from ctr_samples.starter.roles import Log
+from ctr_samples.starter.roles import Follower, Log
 from ctr_samples.starter.tables import Table
 from ctr_samples.starter.times import in_words
 
@@ -25,6 +25,8 @@ class Zone:
     """A zone of the IANA database, why, and what is left to ask."""
 
     name: str
+    offset: timedelta
+    """Ahead of UTC."""
     why: str
     todo: str = ""
 
@@ -35,36 +37,52 @@ def zone_of(log: Log, tables: Sequence[Table]) -> Zone:
     said = log.when.offset if log.when is not None else None
     ask = "in which zone are times without one, and where does a day begin?"
     if gap is not None and (days is None or days[0] <= gap[0] < days[1]):
-        return Zone(_named(gap[0], log), f"at {_written(gap[0])} {gap[1]}", "is that its zone?")
+        return Zone(_named(gap[0], log), gap[0], f"at {_written(gap[0])} {gap[1]}", "is that its zone?")
     if days is not None and said is not None and said and days[0] <= said < days[1]:
-        return Zone(_named(said, log), f"the log writes its times at {_written(said)}", "is that where a day begins?")
+        return Zone(_named(said, log), said, f"the log writes its times at {_written(said)}", "is that where a day begins?")
     if days is not None and not days[0] <= _NONE < days[1]:
         low, high = days
         step = _QUARTER if high - low <= _HOUR else _HOUR
         offset = ceil(low / step) * step
         between = "" if step == _QUARTER else f"; any zone from {_written(low)} to {_written(high)} would fit"
         why = f"the log's days in the paths begin as those of a zone at {_written(offset)} do{between}"
-        return Zone(_named(offset, log), why, "which zone is it? One with summer time needs its own name")
+        return Zone(_named(offset, log), offset, why, "which zone is it? One with summer time needs its own name")
     if days is None and said:
-        return Zone(_named(said, log), f"the log writes its times at {_written(said)}", "is that where a day begins?")
+        return Zone(_named(said, log), said, f"the log writes its times at {_written(said)}", "is that where a day begins?")
     times = [c.time for table in tables for c in table.columns if c.time and c.time.has_clock]
     plain = [one for one in times if not one.zoned]
     if plain:
-        return Zone("UTC", plain[0].why, ask)
-    return Zone("UTC", "all times know their zone" if times else "there are no times", times and "in which zone does a day begin?" or "")
+        return Zone("UTC", _NONE, plain[0].why, ask)
+    if times:
+        return Zone("UTC", _NONE, "all times know their zone", "in which zone does a day begin?")
+    return Zone("UTC", _NONE, "there are no times")
+
+
+def in_zone(log: Log, zone: Zone) -> Log:
+    """The log with the delays of what follows it, now that the zone of plain times is known."""
+
+    def corrected(follower: Follower) -> Follower:
+        time_, shown = follower.time.time, log.when
+        if time_ is None or shown is None or time_.zoned == shown.zoned:
+            return follower
+        by = zone.offset if shown.zoned else -zone.offset
+        return replace(follower, delays=tuple(delay - by for delay in follower.delays))
+
+    return replace(log, followers=tuple(map(corrected, log.followers)))
 
 
 def late_actions(log: Log) -> Iterator[str]:
-    """What is odd about the delays of actions that no zone of the configuration would mend."""
+    """What is odd about the delays of actions in the zone of the configuration."""
     for follower in log.followers:
-        time_, shown = follower.time.time, log.when
-        if time_ is None or shown is None or len(follower.delays) < _ENOUGH or time_.zoned != shown.zoned:
+        time_ = follower.time.time
+        if time_ is None or len(follower.delays) < _ENOUGH:
             continue
         first = follower.delays[len(follower.delays) // 20]
         if not -_QUARTER < first < timedelta(minutes=50):
             yield (
-                f"hardly any row of {follower.table.name} comes sooner than {in_words(first)} after what was shown. Are its times "
-                f"those of another zone? Then add the difference to `time`, as in `{time_.expr} - interval 7 hours`."
+                f"Hardly any row of {follower.table.name} comes sooner than {in_words(first)} after what was shown. Are its times "
+                f"those of another zone? Then take the difference off, as in `time: timestamp({time_.expr}) - interval "
+                f"{floor(first / _HOUR)} hours`."
             )
 
 

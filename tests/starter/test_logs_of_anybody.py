@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from logs_of_anybody import DAYS, FIRST, SETS, Truth
+from logs_of_anybody import DAYS, FIRST, SETS, Truth, served_and_ordered
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -17,6 +17,7 @@ from ctr_samples.config.loading import LoadedConfig
 from ctr_samples.job.checking import problems
 from ctr_samples.job.run import run
 from ctr_samples.periods import parse_period
+from ctr_samples.starter import draft, look_at
 
 
 def drafted(truth: Truth, root: Path) -> LoadedConfig:
@@ -70,3 +71,14 @@ def test_eight_days_of_a_draft_pass_the_gate(name: str, spark: SparkSession, tmp
     for label, one in loaded.config.labels.items():
         assert sum(manifest.label_sum(label) for manifest in manifests) > 0, label
         assert isinstance(one, RowLabel) or all(m.actions[label]["orphans"] == 0 for m in manifests[1:-1])
+
+
+def test_orders_of_another_zone_than_the_days_are_named_in_a_note(tmp_path: Path) -> None:
+    served_and_ordered(tmp_path, timedelta(0))
+    made = draft(look_at([str(tmp_path / "served"), str(tmp_path / "orders")], no_catalog))
+    assert any(note.startswith("Hardly any row of orders comes sooner than 7h") for note in made.notes)
+    assert any("`time: timestamp(ordered_at) - interval 7 hours`" in note for note in made.notes)
+
+
+def no_catalog(name: str) -> object:
+    raise AssertionError(f"the catalog was asked for {name}")
