@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from ctr_samples.starter import words as w
+from ctr_samples.starter.counted import where_of
 from ctr_samples.starter.drafting import OWN, Drafting, View
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.features import Feature, feature_of
@@ -50,7 +51,7 @@ def _joinable(d: Drafting) -> list[Column]:
     rest = [
         c
         for c in log.table.columns
-        if w.is_identifier(c) and not any(c is k for k in [*keys, log.request, log.clicked_list])
+        if w.is_identifier(c) and not any(c is k for k in [*keys, log.clicked_list])
     ]
     return [*keys, *rest]
 
@@ -77,7 +78,7 @@ def _view(d: Drafting, match: Match, on: str) -> View | None:
         return None
     key = w.key_expr(column)
     why = f"{column.name} holds {match.overlap:.0%} of the values of {match.own.name}"
-    keys = [Entry("source", table.name), Entry("on", on, why), Entry("key", key)]
+    keys = [Entry("source", table.name), Entry("on", on, why), Entry("key", key), *where_of(table)]
     times, used = _times_of(d, match)
     keys += times
     d.roles[table.name] = f"a table on {on}: " + ", ".join(entry.key for entry in times if entry.key != "ttl")

@@ -8,10 +8,15 @@ from datetime import timedelta
 from ctr_samples.starter.drafting import Drafting
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.features import ids_of
-from ctr_samples.starter.tables import sql_text
+from ctr_samples.starter.tables import Table, sql_text
 
 _LONG = timedelta(days=60)
 _KNOWN = "1h"
+
+
+def where_of(table: Table) -> list[Entry]:
+    """Which lines of a table are rows, where others lie between them."""
+    return [Entry("where", table.where, "other lines lie between the rows")] if table.where else []
 
 
 def windows_of(d: Drafting) -> list[Entry]:
@@ -35,12 +40,14 @@ def windows_of(d: Drafting) -> list[Entry]:
         Entry("source", log.table.name, "how often the item was shown and clicked before"),
         Entry("on", d.log.item_name),
         Entry("key", item),
+        *where_of(log.table),
         Entry("event_time", when.expr),
         Entry("available_after", _KNOWN, "", todo),
         Entry("aggregates", aggregates, "counted from the log, never from the present or the future"),
     )
     for length in lengths:
         name = d.free(f"item_rate_{length}")
+        d.filling.append(name)
         why = "the share of clicks among the impressions of the item"
         d.features.append(Entry(name, {"from": f"clicks_of_item.rate_{length}", "dtype": "float32"}, why))
     return [Entry("clicks_of_item", keys)]

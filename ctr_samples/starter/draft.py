@@ -90,7 +90,7 @@ def _entries(d: Drafting, zone: Zone, others: Sequence[Table]) -> list[Entry]:
     impressions = impressions_of(d)
     windows, histories = windows_of(d), histories_of(d)
     features = [*_features_of_log(d), *d.features, *features_of_views(d)]
-    labels = d.labels or [Entry("click", {"expr": "..."}, "what was clicked", "which column says so?", off=True)]
+    labels = d.labels or [Entry("click", {"expr": "..."}, "what was clicked", "which column says so?")]
     views = [*(Entry(view.name, view.keys) for view in d.views), *windows]
     path = Entry("path", f"samples/{log.table.name}", "each day is a directory below" if d.dated else "")
     sections = {
@@ -106,7 +106,7 @@ def _entries(d: Drafting, zone: Zone, others: Sequence[Table]) -> list[Entry]:
         Entry("timezone", zone.name, zone.why, zone.todo),
         _grain(d),
         *(
-            Entry(name, tuple(section), off=all(entry.off for entry in section))
+            Entry(name, tuple(section), off=section is labels is not d.labels)
             for name, section in sections.items()
             if section
         ),
@@ -159,6 +159,8 @@ def _features_of_log(d: Drafting) -> Iterator[Entry]:
     if log.item_expr is not None:
         yield ids_of(log.items, what="different items").entry("item_id", "from", f"impression.{log.item_name}")
     for name, column in log.others.items():
+        if column is log.request:
+            continue
         feature = feature_of_carried(d, column.of(log.impressions), is_key=True)
         if isinstance(feature, str):
             d.leave_out(log.table, column, feature)
@@ -208,3 +210,6 @@ def _split(d: Drafting) -> Entry:
 def _quality(d: Drafting) -> Iterator[Entry]:
     if d.log.when is None:
         yield Entry("quality", (Entry("silent_hours", "off", "all rows have one time"),))
+    elif d.dated and d.filling:
+        why = "their windows fill in the first days of the log, and their values move until then: remove the line later"
+        yield Entry("quality", (Entry("distribution", {"without": d.filling}, why),))

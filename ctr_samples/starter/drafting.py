@@ -56,6 +56,8 @@ class Drafting:
     """Which rows of the log are clicks."""
     reach: dict[str, tuple[int, int]] = field(default_factory=dict)
     """How many days before and after its own a run reads, by source."""
+    filling: list[str] = field(default_factory=list)
+    """Features of windows that begin with the log and are full only some days later."""
     of_views: dict[str, list[tuple[Column, Feature]]] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
     """What each input is taken for."""

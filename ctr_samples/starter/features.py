@@ -67,17 +67,15 @@ def feature_of(column: Column, *, is_key: bool = False, known: Collection[str] =
 def _is_category(column: Column) -> bool:
     if not column.is_whole:
         return False
-    if w.words(column) & w.CATEGORY or (column.named and len(column.distinct) <= _FEW):
-        return True
-    return column.kind == "BIGINT" and _are_codes(sorted(column.distinct))
+    named = w.words(column) & w.CATEGORY or w.names_key(column, w.USER | w.ITEM | w.REQUEST) or w.ends_as_key(column)
+    few = column.named and len(column.distinct) <= _FEW
+    return bool(named) or few or (column.kind == "BIGINT" and _are_codes(sorted(column.distinct)))
 
 
 def _are_codes(numbers: Sequence[int]) -> bool:
-    """Whether different numbers in order are codes: quantities begin close together, or are multiples of something."""
-    few = numbers[: max(8, len(numbers) // 4)]
-    if len(numbers) < 8 or few[0] < 0 or gcd(*[high - few[0] for high in numbers[1:]]) > 1:
-        return False
-    return few[-1] - few[0] > 20 * len(few) and few[0] > 20 * len(few)
+    """Whether different numbers in order are codes: far from 0 and close together, and no multiples as prices are."""
+    low, high = numbers[0], numbers[-1]
+    return len(numbers) >= 8 and low >= 1000 and high < 2 * low and gcd(*[one - low for one in numbers[1:]]) % 5 != 0
 
 
 def ids_of(values: Collection[str], expr: str = "{}", what: str = "different values", **keys: Any) -> Feature:
@@ -86,7 +84,7 @@ def ids_of(values: Collection[str], expr: str = "{}", what: str = "different val
 
 
 def _buckets_for(name: str, values: Collection[str], *, lists: bool) -> tuple[int, int]:
-    """A power of two by which at most one of a hundred values shares its id, if there is a small one; and how many share one."""
+    """A power of two by which at most two of a hundred values shares its id, if there is a small one; and how many share one."""
     prefix, first = prefix_of(name), int(lists)  # in a list 0 is padding
     hashes = [bucket_of(prefix, [value.encode()], 1 << 64) for value in values]
     buckets = max(16, 1 << (4 * len(hashes) - 1).bit_length())
@@ -94,7 +92,7 @@ def _buckets_for(name: str, values: Collection[str], *, lists: bool) -> tuple[in
         signed = (one - (one >> 63 << 64) for one in hashes)
         counts = Counter(one % (buckets - first) for one in signed)
         shared = sum(count for count in counts.values() if count > 1)
-        if 100 * shared <= len(hashes) or buckets >= min(_MOST_BUCKETS, 256 * len(hashes)):
+        if 50 * shared <= len(hashes) or buckets >= min(_MOST_BUCKETS, 256 * len(hashes)):
             return buckets, shared
         buckets *= 2
 

@@ -10,7 +10,7 @@ from ctr_samples.starter import words as w
 from ctr_samples.starter.drafting import Carried, Drafting
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.features import Feature, feature_of, numbered
-from ctr_samples.starter.links import determines
+from ctr_samples.starter.links import determines, grows
 from ctr_samples.starter.outcomes import tells
 from ctr_samples.starter.tables import Column, sql_text
 
@@ -48,12 +48,20 @@ def impressions_of(d: Drafting) -> list[Entry]:
     elif log.position is not None:
         entries.append(Entry("position", log.position.expr, "named so"))
     if log.action is None and log.clicked_list is None and not log.followers and not log.tells_rows_apart:
-        entries.append(Entry("identity", "row", "no column tells rows apart: each is an impression, equal ones too"))
+        todo = "" if log.user or log.item_expr else _ask_for_keys(d)
+        why = "no column tells rows apart: each is an impression, equal ones too"
+        entries.append(Entry("identity", "row", why, todo))
     d.carried += _carry(d)
     if d.carried:
         why = "what else a row says of the moment"
         entries.append(Entry("columns", tuple(Entry(one.name, one.expr) for one in d.carried), why))
     return entries
+
+
+def _ask_for_keys(d: Drafting) -> str:
+    some = [c.name for c in d.log.table.columns if c.may_be_key and 5 <= len(c.keys) <= 0.9 * len(c.present)]
+    named = f", such as {' or '.join(some[:6])}" if some else ""
+    return f"no column is taken for the user or for what was shown: `--user` and `--item` of init name them{named}" if named else ""
 
 
 def _keys(d: Drafting) -> Iterator[Entry]:
@@ -106,14 +114,17 @@ def feature_of_carried(d: Drafting, column: Column, *, is_key: bool = False) -> 
     if known is not None:
         return f"{known}. If it is a label, add it there"
     feature = feature_of(column, is_key=is_key, known=d.log.items)
-    passing = None if isinstance(feature, str) or not feature.values or feature.keys.get("ragged") else _passes(d, column)
-    return passing or feature
+    return feature if isinstance(feature, str) else _passes(d, column, feature) or feature
 
 
-def _passes(d: Drafting, column: Column) -> str | None:
+def _passes(d: Drafting, column: Column, feature: Feature) -> str | None:
     """Why the values of a column are gone when a model meets the next day: those of visits do not come back."""
     user, time = (one.of(d.log.impressions) if one is not None else None for one in (d.log.user, d.log.time))
     if len(column.keys) < _MANY:
+        return None
+    if column.is_whole and time is not None and not column.is_text and grows(column, time):
+        return "it grows with time, so other days have values that no model has seen"
+    if not feature.values or feature.keys.get("ragged"):
         return None
     if user is not None and len(column.keys) > len(user.keys) and determines(column, user):
         return "each of its values belongs to one user, as that of a visit does"

@@ -44,13 +44,13 @@ def _of_actions(d: Drafting) -> Iterator[Entry]:
         d.positive = d.positive if d.positive and "click" not in action.lower() else where
         what = {"source": log.table.name, "where": where, "window": _WINDOW}
         name = d.label_name(action)
-        todo = f"how long after being shown does a {action} still count?"
+        todo = f"how long after being shown does {action} still count?"
         yield Entry(name, what, f"{count:,} in the sample, for {len(log.impressions):,} rows of {log.shown}", todo)
         rows = [row for row, value in enumerate(log.action.values) if value == action]
         for column in log.table.columns:
             if _measures(d, column, rows):
                 total = {**what, "value": column.expr, "reduce": "sum"}
-                yield Entry(d.label_name(f"{action}_{column.name}"), total, f"a number that only a {action} has")
+                yield Entry(d.label_name(f"{action}_{column.name}"), total, f"a number that only rows of {action} have")
 
 
 def _measures(d: Drafting, column: Column, rows: list[int]) -> bool:
@@ -99,7 +99,7 @@ def _of_tables(d: Drafting) -> Iterator[Entry]:
                 **{k: v for k, v in what.items() if k != "source"},
             }
             count = sum(str(v) == value for v in kinds.present)
-            yield Entry(d.label_name(value), one, f"{count:,} in the sample; {said}", f"how long does a {value} still count?")
+            yield Entry(d.label_name(value), one, f"{count:,} in the sample; {said}", f"how long after being shown does {value} still count?")
 
 
 def _window_of(delays: Sequence[timedelta]) -> str:

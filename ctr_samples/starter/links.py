@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from ctr_samples.starter import words as w
 from ctr_samples.starter.tables import Column, Table
@@ -111,3 +112,11 @@ def is_brief(column: Column, time: Column) -> bool:
             spans[text] = (min(first, at), max(last, at))
     brief = sum(last - first <= _BRIEF for first, last in spans.values())
     return bool(spans) and brief >= 0.95 * len(spans)
+
+
+def grows(column: Column, time: Column) -> bool:
+    """Whether a number hardly ever gets smaller in the course of time, as that of a row or a visit does."""
+    numbers = zip(time.instants, column.values, strict=True)
+    values = [value for _, value in sorted((at, value) for at, value in numbers if at is not None and value is not None)]
+    steps = [high - low for low, high in pairwise(values)]
+    return len(steps) >= 50 and sum(step >= 0 for step in steps) >= 0.98 * len(steps)

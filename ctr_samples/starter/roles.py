@@ -22,7 +22,7 @@ from ctr_samples.starter.tables import Column, Table, is_there, sql_text
 from ctr_samples.starter.times import Time, words_of
 
 _ITEM_LIST = re.compile(r"\[\s*[^\[\]{}]*\]")
-_CODED_ID = re.compile(r"[^\W\d_]{1,8}[-_]?\d+")
+_CODED_ID = re.compile(r"(?=\S*\d)(?=\S*[^\W\d_])\S+|\d{12,}")
 _YES = tuple(
     {yes, no}
     for yes, no in (
@@ -33,6 +33,7 @@ _YES = tuple(
 _TRUE = frozenset("1 true y yes t ja oui si sí sim да 是".split())
 _MOST_RATINGS = 20
 _MOST_KEYS = 8
+_MANY = 20
 _MOST_ACTIONS = 40
 _LATE = timedelta(days=30)
 _EARLY = timedelta(hours=15)
@@ -325,6 +326,9 @@ def _log_of(table: Table, others: Sequence[Table], told: Told) -> Log:
     followers = tuple(_followers(table, time, others, told)) if action is None and told.label is None else ()
     log = Log(table, action, shown, clicked, time, followers=followers)
     log = _with_keys(log, [one for one in others if all(one is not follower.table for follower in followers)], told)
+    if action is None and clicked is None and not followers and told.label is None:
+        action, shown = _actions_by_values(log)
+        log = replace(log, action=action, shown=shown)
     log = replace(log, position=_position(log))
     rest = [column for column in table.columns if not any(column is one for one in log.taken)]
     label = _named(table, told.label, "label")
@@ -363,6 +367,31 @@ def _actions(table: Table) -> tuple[Column | None, str | None]:
         for value in sorted(map(str, column.distinct)):
             if frozenset(words_of(value)) & w.SHOWN and len(words_of(value)) <= 2:
                 return column, value
+    return None, None
+
+
+def _actions_by_values(log: Log) -> tuple[Column | None, str | None]:
+    """A column of a few texts, of whose rarer values nearly each row has a row of the usual one with the same keys before it."""
+    keys = [column for column in (log.user, log.item) if column is not None]
+    if len(keys) < 2 or log.time is None:
+        return None, None
+    order = sorted((row for row, at in enumerate(log.time.instants) if at), key=lambda row: str(log.time and log.time.instants[row]))
+    pairs = list(zip(*[key.texts for key in keys], strict=True))
+    for column in log.table.columns:
+        if not column.is_text or not 2 <= len(column.distinct) <= 12 or any(column is key for key in keys):
+            continue
+        usual = max(column.distinct, key=column.present.count)
+        shown: set[tuple[str | None, ...]] = set()
+        after, others, again = 0, 0, 0
+        for row in order:
+            if column.values[row] == usual:
+                again += pairs[row] in shown
+                shown.add(pairs[row])
+            else:
+                others += 1
+                after += pairs[row] in shown
+        if others >= 10 and after >= 0.8 * others and again <= 0.4 * (len(order) - others):
+            return column, str(usual)
     return None, None
 
 
@@ -437,11 +466,12 @@ def _key_points(log: Log, column: Column, keyed: Table | None, *, shared: bool, 
             said & w.USER
         )
     if lists is not None and not determines(column, lists):
-        constant = determines(lists, column)
-        user, item = user + 2 * constant, item - 2 * constant + (not constant)
+        varies = not determines(lists, column)
+        user += 2 * (not varies and len(column.keys) >= _MANY)
+        item += varies * (item > 0 or _looks_coded(column)) - 2 * (not varies)
     if w.names_key(column, w.REQUEST) and not _is_unique(column):
         item += 1  # what comes back at other times is no request
-    if log.time is not None and not (user or item) and _looks_coded(column):
+    if log.time is not None and not (user or item) and _looks_coded(column) and not _is_outcome(log, column):
         return 0.6, 0.6
     # What the rows share with one other table only is rather a thing than a person.
     return user, item + 0.1 * (item > 0)
@@ -452,9 +482,16 @@ def _looks_coded(column: Column) -> bool:
     if len(column.keys) < 5 or len(column.keys) > 0.9 * len(column.present) or w.words(column) & (w.CATEGORY - w.ID):
         return False
     some = [str(value) for value in column.present[:500]]
-    coded = column.is_text and all(_CODED_ID.fullmatch(value) or len(value) >= 16 for value in some)
-    named = re.search(r"(id|key|code|no|nr|num)$", column.name, re.IGNORECASE) is not None
-    return coded or ((named or not column.named) and column.is_whole)
+    coded = (column.is_text and all(_CODED_ID.fullmatch(value) for value in some)) or (
+        column.is_whole and min(column.distinct) >= 1000
+    )
+    return coded or ((w.ends_as_key(column) or not column.named) and column.is_whole)
+
+
+def _is_outcome(log: Log, column: Column) -> bool:
+    """Whether a column without a telling name follows a flag, as the time spent does a click."""
+    flags = [one for one in log.table.columns if len(one.distinct) == 2 and _flag(one) is not None]
+    return any(follows(column, is_positive(flag)) for flag in flags)
 
 
 def _count_attributes(own: Sequence[Column], points: dict[int, tuple[float, float]]) -> None:
@@ -571,9 +608,9 @@ def _unnamed_flag(log: Log, columns: Sequence[Column]) -> Iterator[Flag]:
     keys = [key for key in (log.user, log.item) if key is not None]
     free = [flag for flag in flags if not any(determines(key, flag.column) for key in keys)] or flags
 
-    def followers(flag: Flag) -> int:
+    def followers(flag: Flag) -> tuple[int, bool]:
         positive = is_positive(flag.column)
-        return sum(follows(other, positive) is not None for other in columns if other is not flag.column)
+        return sum(follows(one, positive) is not None for one in columns if one is not flag.column), flag.rate <= 0.5
 
     best = max(free, key=followers, default=None)
     if best is None:

@@ -111,7 +111,7 @@ def name_of(path: Sequence[str]) -> str:
 
 def plain_name(name: str) -> str:
     """A name in the letters of SQL, without a type as in ``user:token``; empty where too little of it is left."""
-    if re.fullmatch(r"[A-Za-z_][\w -]*", name, re.ASCII):
+    if re.fullmatch(r"[A-Za-z_]([\w -]*\w)?", name, re.ASCII):
         return name
     said = re.sub(r":(token|float)(_seq)?$", "", name)
     letters = unicodedata.normalize("NFKD", said.replace("ß", "ss")).encode("ascii", "ignore").decode()

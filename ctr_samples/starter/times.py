@@ -184,14 +184,15 @@ def _moment(text: str) -> datetime | None:
 
 
 def _form(expr: str, some: Sequence[str]) -> Time | None:
-    """The forms of which each value is one; the first, if there are several."""
+    """The form of which each value is one; where there are several, that by which the values lie closest together."""
     fitting = [(form, moments) for form in _FORMS if (moments := _parsed(form, some)) is not None]
     if not fitting:
         return None
-    form, moments = fitting[0]
+    form, moments = min(fitting, key=lambda one: max(one[1]) - min(one[1]))
     spark = _FORMS[form]
-    swapped = [other for other, _ in fitting[1:] if {other[:5], form[:5]} == {"%m/%d", "%d/%m"}]
-    todo = f"is {some[0]!r} month first, as assumed here, or day first?" if swapped else ""
+    swapped = [other for other, _ in fitting if {other[:5], form[:5]} == {"%m/%d", "%d/%m"}]
+    first, second = ("month", "day") if form.startswith("%m") else ("day", "month")
+    todo = f"is {some[0]!r} {first} first, as assumed here, or {second} first?" if swapped else ""
     made = f"try_to_timestamp({expr}, '{spark}')"
     clock = "%H" in form or "%I" in form
 

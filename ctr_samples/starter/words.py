@@ -9,7 +9,7 @@ from ctr_samples.starter.tables import Column
 from ctr_samples.starter.times import words_of
 
 USER = frozenset(
-    "user users uid userid member customer visitor client account cookie viewer buyer reader device person "
+    "user users reviewer profile uid userid member customer visitor client account cookie viewer buyer reader device person "
     "subscriber idfa gaid".split()
 )
 ITEM = frozenset(
@@ -18,7 +18,7 @@ ITEM = frozenset(
     "restaurant property page content asset candidate".split()
 )
 REQUEST = frozenset(
-    "request req impression imp search trace row session rid log event record uuid guid auction".split()
+    "request req impression imp search trace row session rid log event record uuid guid auction display".split()
 )
 ID = frozenset("id ids key code hash uuid no num nr pk".split())
 SHOWN = frozenset(
@@ -26,7 +26,7 @@ SHOWN = frozenset(
     "pv".split()
 )
 LABEL = frozenset(
-    "click clicks clicked like liked likes label target y conversion convert converted purchase purchased buy bought order "
+    "click clicks clicked clk like liked likes label target y conversion convert converted purchase purchased buy bought order "
     "ordered follow followed share shared forward forwarded comment commented collect collected favorite favourite install "
     "installed signup subscribe subscribed checkout cart longview watched played finished hate reward response interested".split()
 )
@@ -71,6 +71,13 @@ def names_key(column: Column, entity: frozenset[str]) -> bool:
 def is_identifier(column: Column) -> bool:
     """Whether a column may be the key of something: whole numbers or text that is named so."""
     return column.may_be_key and bool(words(column) & (ID | USER | ITEM))
+
+
+def ends_as_key(column: Column) -> bool:
+    """Whether a name in any language ends as that of a key does: ``produkt_nr``, ``vid``."""
+    name = column.name.lower()
+    ends = re.search(r"(id|ids|key|code|_no|_nr|_num)$", name) is not None
+    return column.named and ends and re.search(r"(bid|paid|grid|valid|void|said)$", name) is None
 
 
 def key_expr(column: Column) -> str:

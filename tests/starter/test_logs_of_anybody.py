@@ -70,7 +70,7 @@ def test_eight_days_of_a_draft_pass_the_gate(name: str, spark: SparkSession, tmp
     manifests = [run(spark, loaded, parse_period(day)).manifest for day in days]
     for label, one in loaded.config.labels.items():
         assert sum(manifest.label_sum(label) for manifest in manifests) > 0, label
-        assert isinstance(one, RowLabel) or all(m.actions[label]["orphans"] == 0 for m in manifests[1:-1])
+        assert isinstance(one, RowLabel) or all(m.labels[label]["orphans"] == 0 for m in manifests[1:-1])
 
 
 def test_orders_of_another_zone_than_the_days_are_named_in_a_note(tmp_path: Path) -> None:

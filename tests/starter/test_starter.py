@@ -372,7 +372,7 @@ def test_the_command_says_what_it_found_and_what_comes_next(tmp_path: Path) -> N
     assert result.exit_code == 0
     assert result.stdout == f"{written}\n"
     assert "the log of what was shown" in result.stderr
-    assert "labels.click: how long after being shown does a click still count?" in result.stderr
+    assert "labels.click: how long after being shown does click still count?" in result.stderr
     assert f"ctr-samples generate --config {written} --date 2019-03-13" in result.stderr
 
 
