@@ -65,7 +65,9 @@ def init(
         _report(console, made, output)
         say(output)
         if lack := made.missing or _problems(output):
-            output.write_text(_commented(f"NOT COMPLETE: {lack}") + output.read_text(encoding="utf-8"), encoding="utf-8")
+            output.write_text(
+                _commented(f"NOT COMPLETE: {lack}") + output.read_text(encoding="utf-8"), encoding="utf-8"
+            )
             raise InputError(f"{output} is not complete. {lack}")
 
 

@@ -48,11 +48,7 @@ def _may_lead(column: Column, view: View) -> bool:
 def _joinable(d: Drafting) -> list[Column]:
     log = d.log
     keys = [column for column in (log.user, log.clicked_list or log.item) if column is not None]
-    rest = [
-        c
-        for c in log.table.columns
-        if w.is_identifier(c) and not any(c is k for k in [*keys, log.clicked_list])
-    ]
+    rest = [c for c in log.table.columns if w.is_identifier(c) and not any(c is k for k in [*keys, log.clicked_list])]
     return [*keys, *rest]
 
 
@@ -77,7 +73,7 @@ def _view(d: Drafting, match: Match, on: str) -> View | None:
         d.roles[table.name] = "not used: its rows are from after the log"
         return None
     key = w.key_expr(column)
-    why = f"{column.name} holds {match.overlap:.0%} of the values of {match.own.name}"
+    why = f"{column.called} holds {match.overlap:.0%} of the values of {match.own.called}"
     keys = [Entry("source", table.name), Entry("on", on, why), Entry("key", key), *where_of(table)]
     times, used = _times_of(d, match)
     keys += times

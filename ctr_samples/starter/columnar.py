@@ -26,9 +26,7 @@ def columnar_table(place: Place, name: str, form: str) -> Table:
     size = sum(file.stat().st_size for file in place.files)
     columns = columns_of(data)
     dated = "{date}" in place.path
-    return Table(
-        name, options, columns, data.num_rows, size, place.days, dated, place.day_column, row_days=of_rows
-    )
+    return Table(name, options, columns, data.num_rows, size, place.days, dated, place.day_column, row_days=of_rows)
 
 
 def _of_parquet(file: Path, rows: int) -> Iterator[pa.Table]:

@@ -10,7 +10,7 @@ from ctr_samples.starter.around import features_of_views, views_around
 from ctr_samples.starter.counted import histories_of, windows_of
 from ctr_samples.starter.drafting import Drafting
 from ctr_samples.starter.entries import Entry, todos_of
-from ctr_samples.starter.features import feature_of, ids_of
+from ctr_samples.starter.features import ids_of
 from ctr_samples.starter.impressions import feature_of_carried, impressions_of
 from ctr_samples.starter.labels import labels_of
 from ctr_samples.starter.links import matches
@@ -64,12 +64,12 @@ def _missing(d: Drafting, others: Sequence[Table]) -> str:
         return ""
     if d.labels:
         return f"{log.table.name} has no column but its label; name an input that has more."
-    names = ", ".join(column.name for column in log.table.columns[:20])
+    names = ", ".join(column.called for column in log.table.columns[:20])
     said = (
         f"No input says what was clicked: {log.table.name} has the columns {names}, and none is a flag such as click, a "
         "rating, or names actions such as exposure and click."
     )
-    shared = {table.name: [match.own.name for match in matches(log.table.columns, table)] for table in others}
+    shared = {table.name: [match.own.called for match in matches(log.table.columns, table)] for table in others}
     found = "; ".join(f"{', '.join(names)} with {name}" for name, names in shared.items() if names)
     if found:
         return (
@@ -182,7 +182,7 @@ def _features_of_log(d: Drafting) -> Iterator[Entry]:
 def _left_out(d: Drafting) -> Iterator[Entry]:
     for table, column, why in d.left_out:
         if "follow" in why or "afterwards" in why or "outcome" in why:
-            yield Entry("", None, f"{table.name}.{column.name} is left out: {why}.", off=True)
+            yield Entry("", None, f"{table.name}.{column.called} is left out: {why}.", off=True)
 
 
 def _to_forget(d: Drafting) -> Iterator[Entry]:

@@ -74,7 +74,7 @@ class Drafting:
 
     def leave_out(self, table: Table, column: Column, why: str) -> None:
         """Note that a column becomes no feature."""
-        self.notes.append(f"{table.name}.{column.name} is left out: {why}.")
+        self.notes.append(f"{table.name}.{column.called} is left out: {why}.")
         self.left_out.append((table, column, why))
 
     def free(self, name: str) -> str:

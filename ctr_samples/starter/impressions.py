@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -13,7 +14,6 @@ from ctr_samples.starter.features import Feature, feature_of, numbered
 from ctr_samples.starter.links import determines, grows
 from ctr_samples.starter.outcomes import tells
 from ctr_samples.starter.tables import Column, sql_text
-
 
 _MANY = 50
 """Fewer values may well be those of a few days."""
@@ -59,9 +59,13 @@ def impressions_of(d: Drafting) -> list[Entry]:
 
 
 def _ask_for_keys(d: Drafting) -> str:
-    some = [c.name for c in d.log.table.columns if c.may_be_key and 5 <= len(c.keys) <= 0.9 * len(c.present)]
+    some = [c.called for c in d.log.table.columns if c.may_be_key and 5 <= len(c.keys) <= 0.9 * len(c.present)]
     named = f", such as {' or '.join(some[:6])}" if some else ""
-    return f"no column is taken for the user or for what was shown: `--user` and `--item` of init name them{named}" if named else ""
+    return (
+        f"no column is taken for the user or for what was shown: `--user` and `--item` of init name them{named}"
+        if named
+        else ""
+    )
 
 
 def _keys(d: Drafting) -> Iterator[Entry]:
@@ -70,11 +74,11 @@ def _keys(d: Drafting) -> Iterator[Entry]:
     why = []
     if log.user is not None:
         keys["user"] = w.key_expr(log.user)
-        why.append(f"{log.user.name}: {len(log.user.distinct):,} different users")
+        why.append(f"{log.user.called}: {len(log.user.distinct):,} different users")
     item = d.log.item_expr
     if item is not None:
         keys[d.log.item_name] = item
-        why.append(f"{log.item.name if log.item else 'the item'} is what was shown")
+        why.append(f"{log.item.called if log.item else 'the item'} is what was shown")
     if not log.explodes:
         keys |= {name: w.key_expr(column) for name, column in log.others.items()}
         if keys:
@@ -103,6 +107,7 @@ def _carry(d: Drafting) -> Iterator[Carried]:
         if isinstance(feature, str):
             d.leave_out(log.table, column, feature)
         else:
+            feature = replace(feature, why=f"{column.title}: {feature.why}") if column.title else feature
             yield Carried(d.free(column.name), feature.expr.replace("{}", column.expr), feature)
 
 

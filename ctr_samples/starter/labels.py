@@ -79,7 +79,9 @@ def _of_tables(d: Drafting) -> Iterator[Entry]:
             what["request"] = w.key_expr(request.column)
         if keys:
             what["keys"] = keys
-        if log.item is not None and item is None and request is not None:
+        if (item is None or user is None) and request is None:
+            what["match"] = [list(keys)]
+        elif log.item is not None and item is None:
             what["match"] = [["request"]]
         what["window"] = window = _window_of(follower.delays)
         said = _said_of(follower, window)
@@ -99,7 +101,12 @@ def _of_tables(d: Drafting) -> Iterator[Entry]:
                 **{k: v for k, v in what.items() if k != "source"},
             }
             count = sum(str(v) == value for v in kinds.present)
-            yield Entry(d.label_name(value), one, f"{count:,} in the sample; {said}", f"how long after being shown does {value} still count?")
+            yield Entry(
+                d.label_name(value),
+                one,
+                f"{count:,} in the sample; {said}",
+                f"how long after being shown does {value} still count?",
+            )
 
 
 def _window_of(delays: Sequence[timedelta]) -> str:
@@ -113,12 +120,14 @@ def _window_of(delays: Sequence[timedelta]) -> str:
 
 def _said_of(follower: Follower, window: str) -> str:
     shared = ", ".join(
-        match.own.name if match.own.name == match.column.name else f"{match.own.name} as {match.column.name}"
+        match.own.called if match.own.name == match.column.name else f"{match.own.called} as {match.column.called}"
         for match in follower.matches
     )
     if not follower.delays:
         return f"{follower.table.name} shares {shared} with the log"
-    return f"{follower.table.name} shares {shared} with the log; half of its rows come within {in_words(follower.middle)}"
+    return (
+        f"{follower.table.name} shares {shared} with the log; half of its rows come within {in_words(follower.middle)}"
+    )
 
 
 def _of_rows(d: Drafting) -> Iterator[Entry]:

@@ -117,6 +117,8 @@ def is_brief(column: Column, time: Column) -> bool:
 def grows(column: Column, time: Column) -> bool:
     """Whether a number hardly ever gets smaller in the course of time, as that of a row or a visit does."""
     numbers = zip(time.instants, column.values, strict=True)
-    values = [value for _, value in sorted((at, value) for at, value in numbers if at is not None and value is not None)]
+    values = [
+        value for _, value in sorted((at, value) for at, value in numbers if at is not None and value is not None)
+    ]
     steps = [high - low for low, high in pairwise(values)]
     return len(steps) >= 50 and sum(step >= 0 for step in steps) >= 0.98 * len(steps)

@@ -56,7 +56,9 @@ def _implies(there: Sequence[bool], positive: Sequence[bool], rate: float) -> st
     if both >= 0.95 * some and rate**both < _NEVER:
         return f"where it has a value the label is positive ({both:,} of {some:,} rows), so it seems to follow from it"
     if both <= 0.005 * some and (1 - rate) ** some < _NEVER and share < 0.9:
-        return f"where it has a value the label is hardly ever positive ({both:,} of {some:,} rows), so it seems to follow"
+        return (
+            f"where it has a value the label is hardly ever positive ({both:,} of {some:,} rows), so it seems to follow"
+        )
     if both >= 0.99 * all_positive and share**all_positive < _NEVER:
         return f"the label is positive only where it has a value ({both:,} of {all_positive:,} rows), so it seems to be an outcome"
     return None

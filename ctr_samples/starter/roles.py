@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import permutations, product
 from typing import Any
 
-from ctr_samples.errors import InputError, UsageError
+from ctr_samples.errors import UsageError
 from ctr_samples.starter import words as w
 from ctr_samples.starter.links import CLICKED_LIST, Match, best_match, determines, is_brief, matches, values_of
 from ctr_samples.starter.outcomes import follows
@@ -222,7 +222,7 @@ def _acted_on(log: Log) -> list[list[bool]]:
 # --- which input is the log
 
 
-def find_log(tables: Sequence[Table], told: Told = Told()) -> Log:  # noqa: B008
+def find_log(tables: Sequence[Table], told: Told = Told()) -> Log:
     """The log of impressions among the inputs, with its roles. UsageError where a person names what is not there."""
     names = [table.name for table in tables]
     for name in (*told.actions, *([told.log] if told.log else [])):
@@ -231,6 +231,15 @@ def find_log(tables: Sequence[Table], told: Told = Told()) -> Log:  # noqa: B008
     candidates = [table for table in tables if told.log in (None, table.name) and table.name not in told.actions]
     if not candidates:
         raise UsageError("All inputs are named by `--actions`; one must be the log of what was shown.")
+    roles = ("item", "user", "request", "time", "label")
+    wanted = [(role, getattr(told, role)) for role in roles if getattr(told, role)]
+    having = [table for table in candidates if all(_find(table, name) for _, name in wanted)]
+    if not having:
+        first = candidates[0]
+        role, name = next((role, name) for role, name in wanted if not _find(first, name))
+        names_ = ", ".join(one.called for one in first.columns[:40])
+        raise UsageError(f"--{role} {name} is no column of {first.name}; its columns are {names_}.")
+    candidates = having
     logs = [_log_of(table, [one for one in tables if one is not table], told) for table in candidates]
     return max(logs, key=lambda log: (_points(log, tables), log.table.bytes))
 
@@ -276,7 +285,12 @@ def _followers(table: Table, time: Column | None, others: Iterable[Table], told:
         follower = Follower(other, its, tuple(shared), tuple(sorted(delays)))
         rows = {tuple(row) for row in zip(*[match.column.texts for match in shared], strict=True)}
         mine = {tuple(row) for row in zip(*[match.own.texts for match in shared], strict=True)}
-        fits = share >= 0.2 and bool(delays) and -_EARLY <= follower.middle <= _LATE and len(mine - rows) > len(rows - mine)
+        fits = (
+            share >= 0.2
+            and bool(delays)
+            and -_EARLY <= follower.middle <= _LATE
+            and len(mine - rows) > len(rows - mine)
+        )
         if named or fits:
             yield follower
 
@@ -321,7 +335,7 @@ def _log_of(table: Table, others: Sequence[Table], told: Told) -> Log:
         lambda c: c.is_text and bool(c.present) and all(CLICKED_LIST.fullmatch(v) for v in c.present[:2000])
     )
     clicked = clicked if clicked is not None and any("-1" in value for value in clicked.present) else None
-    time = _named(table, told.time, "time") or _time(table)
+    time = _find(table, told.time) or _time(table)
     action, shown = _actions(table) if told.label is None else (None, None)
     followers = tuple(_followers(table, time, others, told)) if action is None and told.label is None else ()
     log = Log(table, action, shown, clicked, time, followers=followers)
@@ -331,7 +345,7 @@ def _log_of(table: Table, others: Sequence[Table], told: Told) -> Log:
         log = replace(log, action=action, shown=shown)
     log = replace(log, position=_position(log))
     rest = [column for column in table.columns if not any(column is one for one in log.taken)]
-    label = _named(table, told.label, "label")
+    label = _find(table, told.label)
     if label is not None:
         flag = _flag(label)
         if flag is None and not label.is_number:
@@ -348,15 +362,9 @@ def _log_of(table: Table, others: Sequence[Table], told: Told) -> Log:
     return replace(log, flags=flags, ratings=ratings)
 
 
-def _named(table: Table, name: str | None, role: str) -> Column | None:
-    """The column that a person names; UsageError where the log has none of that name."""
-    if name is None:
-        return None
-    column = table.find(lambda c: name in (c.name, c.expr))
-    if column is None:
-        names = ", ".join(one.name for one in table.columns[:40])
-        raise UsageError(f"--{role} {name} is no column of {table.name}; its columns are {names}.")
-    return column
+def _find(table: Table, name: str | None) -> Column | None:
+    """The column that a person names."""
+    return None if name is None else table.find(lambda c: name in (c.name, c.expr, c.title))
 
 
 def _actions(table: Table) -> tuple[Column | None, str | None]:
@@ -375,7 +383,10 @@ def _actions_by_values(log: Log) -> tuple[Column | None, str | None]:
     keys = [column for column in (log.user, log.item) if column is not None]
     if len(keys) < 2 or log.time is None:
         return None, None
-    order = sorted((row for row, at in enumerate(log.time.instants) if at), key=lambda row: str(log.time and log.time.instants[row]))
+    order = sorted(
+        (row for row, at in enumerate(log.time.instants) if at),
+        key=lambda row: str(log.time and log.time.instants[row]),
+    )
     pairs = list(zip(*[key.texts for key in keys], strict=True))
     for column in log.table.columns:
         if not column.is_text or not 2 <= len(column.distinct) <= 12 or any(column is key for key in keys):
@@ -413,11 +424,11 @@ def _with_keys(log: Log, around: Sequence[Table], told: Told) -> Log:
     repeated = [column for column in own if not _is_unique(column)]
     keyed = {id(match.own): match.table for one in around if (match := best_match(repeated, _of_keys(one)))}
     lists = _list_of(log, repeated, shared)
-    request = _named(table, told.request, "request") or lists or _row_number(log, own, shared)
+    request = _find(table, told.request) or lists or _row_number(log, own, shared)
     own = [column for column in own if column is not request]
     points = {id(c): _key_points(log, c, keyed.get(id(c)), shared=id(c) in shared, lists=lists) for c in own}
     _count_attributes(own, points)
-    user, item = _named(table, told.user, "user"), _named(table, told.item, "item") or _list_column(table, around)
+    user, item = _find(table, told.user), _find(table, told.item) or _list_column(table, around)
     users = [user] if user else [*own, None]
     items = [item] if item else [None] if log.clicked_list else [*own, None]
 
@@ -430,7 +441,12 @@ def _with_keys(log: Log, around: Sequence[Table], told: Told) -> Log:
         key=lambda pair: sum_of(*pair),
     )
     said = _doubt(*chosen, told, sum_of(*chosen), sum_of(*reversed(chosen)))
-    if request is not None and not _is_unique(request) and told.request is None and not _is_told_apart(log, request, chosen[1]):
+    if (
+        request is not None
+        and not _is_unique(request)
+        and told.request is None
+        and not _is_told_apart(log, request, chosen[1])
+    ):
         request = None
     return replace(log, user=chosen[0], item=chosen[1], request=request, todo=said)
 
@@ -439,8 +455,8 @@ def _doubt(user: Column | None, item: Column | None, told: Told, points: float, 
     if user is None or item is None or (told.user and told.item) or item.is_list or points - swapped > 1:
         return ""
     return (
-        f"is {item.name} what was shown, and {user.name} the user? If it is the other way round: `--item {user.name} --user "
-        f"{item.name}`"
+        f"is {item.called} what was shown, and {user.called} the user? If it is the other way round: `--item {user.called} --user "
+        f"{item.called}`"
     )
 
 
@@ -453,7 +469,9 @@ _LEAST = 0.5
 """Points from which a column is taken for a key."""
 
 
-def _key_points(log: Log, column: Column, keyed: Table | None, *, shared: bool, lists: Column | None) -> tuple[float, float]:
+def _key_points(
+    log: Log, column: Column, keyed: Table | None, *, shared: bool, lists: Column | None
+) -> tuple[float, float]:
     """How much speaks for a column as the user, and as what was shown."""
     user = item = 2.0 * shared - 5.0 * _is_unique(column)
     if w.names_key(column, w.USER):
@@ -462,8 +480,9 @@ def _key_points(log: Log, column: Column, keyed: Table | None, *, shared: bool, 
         user, item = user - 4, item + 4
     if keyed is not None:
         said = frozenset(words_of(keyed.name))
-        user, item = user + 2 + bool(said & w.USER) - 2 * bool(said & w.ITEM), item + 2 + bool(said & w.ITEM) - 2 * bool(
-            said & w.USER
+        user, item = (
+            user + 2 + bool(said & w.USER) - 2 * bool(said & w.ITEM),
+            item + 2 + bool(said & w.ITEM) - 2 * bool(said & w.USER),
         )
     if lists is not None and not determines(column, lists):
         varies = not determines(lists, column)
@@ -566,7 +585,11 @@ def _flags(columns: Sequence[Column]) -> Iterator[Flag]:
     """The flags that are named as labels; not the opposite of one, as `not_interested` is."""
     for column in columns:
         said = w.words(column)
-        if not said & {"not", "no", "un", "dis"} and (said & w.LABEL or {"long", "view"} <= said) and (flag := _flag(column)):
+        if (
+            not said & {"not", "no", "un", "dis"}
+            and (said & w.LABEL or {"long", "view"} <= said)
+            and (flag := _flag(column))
+        ):
             yield flag
 
 
@@ -617,7 +640,9 @@ def _unnamed_flag(log: Log, columns: Sequence[Column]) -> Iterator[Flag]:
         return
     others = ", ".join(flag.column.name for flag in free if flag is not best)
     asked = f"is this the label? {f'It may be {others} as well: `--label NAME`' if others else ''}".strip()
-    yield replace(best, why=f"a flag that rows of one user differ in; {best.rate:.2%} of the sample are positive", todo=asked)
+    yield replace(
+        best, why=f"a flag that rows of one user differ in; {best.rate:.2%} of the sample are positive", todo=asked
+    )
 
 
 def _is_rating(column: Column, *, named: bool) -> bool:

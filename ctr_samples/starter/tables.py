@@ -31,6 +31,13 @@ class Column:
     kind: str
     values: list[Any] = field(repr=False)
     named: bool = True
+    title: str = ""
+    """What the first line of a file calls it, where that is no name for SQL."""
+
+    @property
+    def called(self) -> str:
+        """What a person knows it by."""
+        return self.title or self.name
 
     @cached_property
     def present(self) -> list[Any]:
@@ -100,7 +107,7 @@ class Column:
 
     def of(self, rows: list[int]) -> Column:
         """The same column of some rows only."""
-        return Column(self.name, self.expr, self.kind, [self.values[row] for row in rows], self.named)
+        return Column(self.name, self.expr, self.kind, [self.values[row] for row in rows], self.named, self.title)
 
 
 def name_of(path: Sequence[str]) -> str:

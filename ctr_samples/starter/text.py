@@ -137,7 +137,9 @@ def _table(place: Place, name: str, options: dict[str, tuple[Any, str]], columns
     dated = "{date}" in place.path
     rows = len(columns[0].values) if columns else 0
     days = tuple(lines.days)
-    return Table(name, options, columns, rows, size, place.days, dated, place.day_column, tuple(todo), days, lines.where)
+    return Table(
+        name, options, columns, rows, size, place.days, dated, place.day_column, tuple(todo), days, lines.where
+    )
 
 
 @dataclass
@@ -211,7 +213,9 @@ def _object(line: str) -> dict[str, Any] | None:
 
 def _is_command(row: Mapping[str, Any]) -> bool:
     """Whether an object is a line between the documents of a bulk upload, such as ``{"index": {"_id": 7}}``."""
-    inner = next(iter(row.values())) if len(row) == 1 and row.keys() <= {"index", "create", "update", "delete"} else None
+    inner = (
+        next(iter(row.values())) if len(row) == 1 and row.keys() <= {"index", "create", "update", "delete"} else None
+    )
     return isinstance(inner, dict) and all(key.startswith("_") for key in inner)
 
 
@@ -306,9 +310,9 @@ def _csv(place: Place, name: str, chunks: Sequence[Chunk]) -> Table:
         options["delimiter"] = (delimiter, "what splits all lines alike")
     names, more = _names(first if header else [], width)
     options |= more
-    columns = [
-        _column(names[n], [row[n] for row in cells], named=header and _says_something(first[n])) for n in range(width)
-    ]
+    titles = dict(zip(names, first, strict=False)) if header else {}
+    columns = [_column(name, [row[n] for row in cells], titles.get(name, "")) for n, name in enumerate(names)]
+    columns = [replace(one, named=header and _says_something(titles[one.name])) for one in columns]
     schema = ", ".join(f"{column.expr} {column.kind}" for column in columns)
     options["schema"] = (
         schema,
@@ -392,7 +396,7 @@ def _names(first: Sequence[str], width: int) -> tuple[list[str], dict[str, tuple
     return names, options
 
 
-def _column(name: str, cells: Sequence[str], *, named: bool) -> Column:
+def _column(name: str, cells: Sequence[str], title: str) -> Column:
     kind = _kind_of_cells({cell for cell in cells if cell})
     readers: dict[str, Callable[[str], Any]] = {"BIGINT": int, "DOUBLE": float, "BOOLEAN": _is_true}
     read = readers.get(kind, str)
@@ -400,7 +404,7 @@ def _column(name: str, cells: Sequence[str], *, named: bool) -> Column:
     for cell in cells:
         if cell not in known:
             known[cell] = read(cell)
-    return Column(name, quoted(name), kind, [known[cell] for cell in cells], named)
+    return Column(name, quoted(name), kind, [known[cell] for cell in cells], title=title if title != name else "")
 
 
 def _is_true(cell: str) -> bool:

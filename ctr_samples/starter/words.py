@@ -48,7 +48,12 @@ INDEX = frozenset("row index level".split())
 BIRTH = frozenset("birth birthday born dob".split())
 
 
-_KNOWN = USER | ITEM | REQUEST | frozenset("event author brand category shop seller store city transaction order payment creator channel".split())
+_KNOWN = (
+    USER
+    | ITEM
+    | REQUEST
+    | frozenset("event author brand category shop seller store city transaction order payment creator channel".split())
+)
 _GLUED = re.compile(r"([a-z]{3,}?)(ids?|keys?|codes?|hash|no|nr|num)")
 
 

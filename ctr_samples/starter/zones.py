@@ -39,7 +39,9 @@ def zone_of(log: Log, tables: Sequence[Table]) -> Zone:
     if gap is not None and (days is None or days[0] <= gap[0] < days[1]):
         return Zone(_named(gap[0], log), gap[0], f"at {_written(gap[0])} {gap[1]}", "is that its zone?")
     if days is not None and said is not None and said and days[0] <= said < days[1]:
-        return Zone(_named(said, log), said, f"the log writes its times at {_written(said)}", "is that where a day begins?")
+        return Zone(
+            _named(said, log), said, f"the log writes its times at {_written(said)}", "is that where a day begins?"
+        )
     if days is not None and not days[0] <= _NONE < days[1]:
         low, high = days
         step = _QUARTER if high - low <= _HOUR else _HOUR
@@ -48,7 +50,9 @@ def zone_of(log: Log, tables: Sequence[Table]) -> Zone:
         why = f"the log's days in the paths begin as those of a zone at {_written(offset)} do{between}"
         return Zone(_named(offset, log), offset, why, "which zone is it? One with summer time needs its own name")
     if days is None and said:
-        return Zone(_named(said, log), said, f"the log writes its times at {_written(said)}", "is that where a day begins?")
+        return Zone(
+            _named(said, log), said, f"the log writes its times at {_written(said)}", "is that where a day begins?"
+        )
     times = [c.time for table in tables for c in table.columns if c.time and c.time.has_clock]
     plain = [one for one in times if not one.zoned]
     if plain:
@@ -99,7 +103,7 @@ def _by_days(log: Log) -> tuple[timedelta, timedelta] | None:
         return None
     few = len(least) // 200  # some rows come late
     low, high = least[-1 - few], least[few] + timedelta(days=1)
-    return (low, high) if low <= high and -14 * _HOUR <= low and high <= 39 * _HOUR else None
+    return (low, high) if low <= high and low >= -14 * _HOUR and high <= 39 * _HOUR else None
 
 
 def _by_actions(log: Log) -> tuple[timedelta, str] | None:
@@ -132,4 +136,6 @@ def _named(offset: timedelta, log: Log) -> str:
         return f"Etc/GMT{'-' if offset > _NONE else '+'}{hours}" if hours else "UTC"
     at = max(log.when.moments) if log.when is not None else datetime(2024, 1, 1)
     zones = sorted(zone for zone in available_timezones() if "/" in zone)
-    return next((zone for zone in zones if at.replace(tzinfo=UTC).astimezone(ZoneInfo(zone)).utcoffset() == offset), "UTC")
+    return next(
+        (zone for zone in zones if at.replace(tzinfo=UTC).astimezone(ZoneInfo(zone)).utcoffset() == offset), "UTC"
+    )

@@ -105,9 +105,13 @@ def big(number: int) -> int:
 def german(root: Path) -> None:
     """Impressions and clicks apart, with semicolons, German names and local times; a table of articles."""
     for day, shown in by_day():
-        some = [joined(f"a{r.request}", r.user, f"x{r.item}", f"{r.at:%d.%m.%Y %H:%M:%S}", r.place, by=";") for r in shown]
+        some = [
+            joined(f"a{r.request}", r.user, f"x{r.item}", f"{r.at:%d.%m.%Y %H:%M:%S}", r.place, by=";") for r in shown
+        ]
         lines(root / f"einblendungen/tag={day}/teil.csv", ["anfrage;kunde;art;zeit;platz", *some])
-        some = [joined(f"a{r.request}", f"x{r.item}", f"{r.clicked:%d.%m.%Y %H:%M:%S}", by=";") for r in shown if r.clicked]
+        some = [
+            joined(f"a{r.request}", f"x{r.item}", f"{r.clicked:%d.%m.%Y %H:%M:%S}", by=";") for r in shown if r.clicked
+        ]
         lines(root / f"klicks/tag={day}/teil.csv", ["anfrage;art;wann", *some])
     some = [joined(f"x{n}", f"{n},50", ("rot", "blau", "grün")[n % 3], by=";") for n in range(ITEMS)]
     lines(root / "artikel.csv", ["art;preis;farbe", *some])
@@ -149,7 +153,13 @@ def midnight(root: Path) -> None:
     """Directories of local days and milliseconds, in a zone that nothing names."""
     for day, shown in by_day(timedelta(hours=8)):
         some = [
-            {"uid": f"u{r.user}", "vid": r.item + 100, "ts": millis(r.at), "is_click": int(bool(r.clicked)), "tab": r.item % 3}
+            {
+                "uid": f"u{r.user}",
+                "vid": r.item + 100,
+                "ts": millis(r.at),
+                "is_click": int(bool(r.clicked)),
+                "tab": r.item % 3,
+            }
             for r in shown
         ]
         lines(root / f"log/dt={day}/part-0.json", [json.dumps(one) for one in some])
@@ -158,7 +168,8 @@ def midnight(root: Path) -> None:
 def russian(root: Path) -> None:
     """Names in Cyrillic letters."""
     some = [
-        joined(f"{r.at:%Y-%m-%d %H:%M:%S}", f"п{r.user}", f"т{r.item}", r.place, "да" if r.clicked else "нет") for r in rows()
+        joined(f"{r.at:%Y-%m-%d %H:%M:%S}", f"п{r.user}", f"т{r.item}", r.place, "да" if r.clicked else "нет")
+        for r in rows()
     ]
     lines(root / "показы.csv", ["время,пользователь,товар,место,клик", *some])
     lines(root / "товары.csv", ["товар,цена", *[joined(f"т{n}", n / 2) for n in range(ITEMS)]])
@@ -190,15 +201,34 @@ def outcomes(root: Path) -> None:
             click = int(bool(r.clicked))
             like, enter = int(bool(r.bought)), int(bool(r.bought) and r.place % 2 == 0)
             stay = (r.item + 1) * 100 if click else 0
-            some.append(joined(r.user, r.item + 500, millis(r.at), click, like, enter, stay, int(not click and n % 2), n % 3, r.visit))
+            some.append(
+                joined(
+                    r.user,
+                    r.item + 500,
+                    millis(r.at),
+                    click,
+                    like,
+                    enter,
+                    stay,
+                    int(not click and n % 2),
+                    n % 3,
+                    r.visit,
+                )
+            )
         lines(root / f"log/{day}/log.csv", [header, *some])
 
 
 def invited(root: Path) -> None:
     """Invitations to events: the number of an event is no request, and an invitation no label."""
     some = [
-        joined(r.user + 700, r.item + 9000, r.place % 2, f"{r.at:%Y-%m-%d %H:%M:%S}.021000+00:00", int(bool(r.clicked)),
-               int(not r.clicked and r.place % 3 == 0))  # fmt: skip
+        joined(
+            r.user + 700,
+            r.item + 9000,
+            r.place % 2,
+            f"{r.at:%Y-%m-%d %H:%M:%S}.021000+00:00",
+            int(bool(r.clicked)),
+            int(not r.clicked and r.place % 3 == 0),
+        )  # fmt: skip
         for r in rows()
     ]
     lines(root / "train.csv", ["user,event,invited,timestamp,interested,not_interested", *some])
@@ -209,7 +239,11 @@ def bulk(root: Path) -> None:
     some = []
     for n, r in enumerate(rows()):
         some.append(json.dumps({"index": {"_index": "shown", "_id": n}}))
-        row = {"@timestamp": f"{r.at:%Y-%m-%dT%H:%M:%S.%f}Z", "user": {"id": f"u{r.user}"}, "product": {"id": f"p{r.item}"}}
+        row = {
+            "@timestamp": f"{r.at:%Y-%m-%dT%H:%M:%S.%f}Z",
+            "user": {"id": f"u{r.user}"},
+            "product": {"id": f"p{r.item}"},
+        }
         some.append(json.dumps({**row, "clicked": bool(r.clicked), "price": r.item / 4}))
     lines(root / "bulk.ndjson", some)
 
