@@ -47,7 +47,12 @@ def impressions_of(d: Drafting) -> list[Entry]:
         entries.append(Entry("position", "shown_position", "the place in the list"))
     elif log.position is not None:
         entries.append(Entry("position", log.position.expr, "named so"))
-    if log.action is None and log.clicked_list is None and not log.followers and not log.tells_rows_apart:
+    if (
+        log.action is None
+        and log.clicked_list is None
+        and not log.tells_rows_apart
+        and not (log.followers and log.user)
+    ):
         todo = "" if log.user or log.item_expr else _ask_for_keys(d)
         why = "no column tells rows apart: each is an impression, equal ones too"
         entries.append(Entry("identity", "row", why, todo))

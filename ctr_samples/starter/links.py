@@ -92,6 +92,11 @@ def _by_chance(mine: frozenset[str], theirs: frozenset[str]) -> float:
     return min(1.0, sum(low <= one <= high for one in others) / (high - low + 1))
 
 
+def rows_of(columns: Sequence[Column]) -> list[tuple[str | None, ...]]:
+    """The keys of some columns, row by row."""
+    return list(zip(*[column.texts for column in columns], strict=True))
+
+
 def determines(column: Column, other: Column) -> bool:
     """Whether each value of a column that comes back has one value of another: a request has one user."""
     groups: dict[str, Counter[str | None]] = {}

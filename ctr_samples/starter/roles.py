@@ -16,7 +16,7 @@ from typing import Any
 
 from ctr_samples.errors import UsageError
 from ctr_samples.starter import words as w
-from ctr_samples.starter.links import CLICKED_LIST, Match, best_match, determines, is_brief, matches, values_of
+from ctr_samples.starter.links import CLICKED_LIST, Match, best_match, determines, is_brief, matches, rows_of, values_of
 from ctr_samples.starter.outcomes import follows
 from ctr_samples.starter.tables import Column, Table, is_there, sql_text
 from ctr_samples.starter.times import Time, words_of
@@ -36,6 +36,8 @@ _MOST_KEYS = 8
 _MANY = 20
 _MOST_ACTIONS = 40
 _LATE = timedelta(days=30)
+_WHOLE = 9 << 20
+"""Up to this many bytes of an input all rows are looked at."""
 _EARLY = timedelta(hours=15)
 """Times of two zones lie this far apart."""
 
@@ -177,7 +179,7 @@ class Log:
         found = [is_positive(flag.column) for flag in self.flags]
         if self.ratings is not None:
             found.append([is_there(value) and value >= self.least_liked for value in self.ratings.values])
-        found += [_followed(self, follower) for follower in self.followers if not found]
+        found += [_followed(follower) for follower in self.followers if not found]
         return found or _acted_on(self)
 
     @property
@@ -202,19 +204,17 @@ def _holds_list(value: object) -> bool:
     return _ITEM_LIST.fullmatch(str(value)) is not None
 
 
-def _followed(log: Log, follower: Follower) -> list[bool]:
+def _followed(follower: Follower) -> list[bool]:
     """Which rows of the log a log of actions has the keys of."""
-    used = [match for match in follower.matches if match.own in (log.request, log.item)] or list(follower.matches)
-    acted = set(zip(*[match.column.texts for match in used], strict=True))
-    return [row in acted for row in zip(*[match.own.texts for match in used], strict=True)]
+    acted = set(rows_of([match.column for match in follower.matches]))
+    return [row in acted for row in rows_of([match.own for match in follower.matches])]
 
 
 def _acted_on(log: Log) -> list[list[bool]]:
     """Which impressions show what the same user acts on in another row, in a log that holds both."""
     if log.action is None or log.item is None or log.user is None or log.explodes:
         return []
-    pairs = list(zip(log.user.texts, log.item.texts, strict=True))
-    shown = set(log.impressions)
+    pairs, shown = rows_of([log.user, log.item]), set(log.impressions)
     acted = {pair for row, pair in enumerate(pairs) if row not in shown}
     return [[pairs[row] in acted for row in log.impressions]]
 
@@ -231,15 +231,13 @@ def find_log(tables: Sequence[Table], told: Told = Told()) -> Log:
     candidates = [table for table in tables if told.log in (None, table.name) and table.name not in told.actions]
     if not candidates:
         raise UsageError("All inputs are named by `--actions`; one must be the log of what was shown.")
-    roles = ("item", "user", "request", "time", "label")
-    wanted = [(role, getattr(told, role)) for role in roles if getattr(told, role)]
-    having = [table for table in candidates if all(_find(table, name) for _, name in wanted)]
-    if not having:
-        first = candidates[0]
-        role, name = next((role, name) for role, name in wanted if not _find(first, name))
-        names_ = ", ".join(one.called for one in first.columns[:40])
-        raise UsageError(f"--{role} {name} is no column of {first.name}; its columns are {names_}.")
-    candidates = having
+    for role in ("item", "user", "request", "time", "label"):
+        name = getattr(told, role)
+        having = [table for table in candidates if name is None or _find(table, name)]
+        if not having:
+            said = "; ".join(f"{t.name} has {', '.join(c.called for c in t.columns[:40])}" for t in candidates)
+            raise UsageError(f"There is no column {name} for `--{role}`: {said}.")
+        candidates = having
     logs = [_log_of(table, [one for one in tables if one is not table], told) for table in candidates]
     return max(logs, key=lambda log: (_points(log, tables), log.table.bytes))
 
@@ -275,37 +273,23 @@ def _followers(table: Table, time: Column | None, others: Iterable[Table], told:
         if its is None or not (clock or named) or (told.actions and not named):
             continue
         shared = _that_hold(list(matches(own, other)), table)
-        unique = any(_is_unique(match.own) for match in shared)
-        if not shared or (len(shared) == 1 and not unique and not named):
+        alone = len(shared) == 1 and not _is_unique(shared[0].own)
+        if not shared or (alone and not named):
             continue
-        if not named and _is_listed(other, shared):
-            continue
-        delays = _delays(shared, time, its)
-        share = len(delays) / max(1, other.rows)
-        follower = Follower(other, its, tuple(shared), tuple(sorted(delays)))
-        rows = {tuple(row) for row in zip(*[match.column.texts for match in shared], strict=True)}
-        mine = {tuple(row) for row in zip(*[match.own.texts for match in shared], strict=True)}
-        fits = (
-            share >= 0.2
-            and bool(delays)
-            and -_EARLY <= follower.middle <= _LATE
-            and len(mine - rows) > len(rows - mine)
+        follower = Follower(other, its, tuple(shared), tuple(sorted(_delays(shared, time, its))))
+        theirs, mine = ({*rows_of([m.column for m in shared])}, {*rows_of([m.own for m in shared])})
+        timely = (
+            5 * len(follower.delays) >= other.rows and bool(follower.delays) and -_EARLY <= follower.middle <= _LATE
         )
-        if named or fits:
+        if named or (timely and len(mine - theirs) > len(theirs - mine)):
             yield follower
-
-
-def _is_listed(other: Table, shared: Sequence[Match]) -> bool:
-    """Whether a table has one row of each key, as a table of things does."""
-    return len(shared) == 1 and len(shared[0].column.keys) == other.rows and not _is_unique(shared[0].own)
 
 
 def _that_hold(shared: list[Match], table: Table) -> list[Match]:
     """Without those that hold only by chance: a row of the other log is the row of one impression, so pairs are shared too."""
-    while len(shared) > 1:
-        pairs = set(zip(*[match.own.texts for match in shared], strict=True))
-        theirs = list(zip(*[match.column.texts for match in shared], strict=True))
-        if sum(row in pairs for row in theirs) >= 0.3 * len(theirs) or table.bytes > 9 << 20:
+    while len(shared) > 1 and table.bytes <= _WHOLE:
+        pairs, theirs = set(rows_of([match.own for match in shared])), rows_of([match.column for match in shared])
+        if sum(row in pairs for row in theirs) >= 0.3 * len(theirs):
             break
         shared = shared[:-1]
     return shared
@@ -316,11 +300,11 @@ def _delays(shared: Sequence[Match], time: Column | None, its: Column) -> list[t
     if time is None:
         return []
     moments: dict[tuple[str | None, ...], list[Any]] = {}
-    for keys, at in zip(zip(*[match.own.texts for match in shared], strict=True), time.instants, strict=True):
+    for keys, at in zip(rows_of([match.own for match in shared]), time.instants, strict=True):
         if at is not None:
             moments.setdefault(keys, []).append(at)
     found = []
-    for keys, at in zip(zip(*[match.column.texts for match in shared], strict=True), its.instants, strict=True):
+    for keys, at in zip(rows_of([match.column for match in shared]), its.instants, strict=True):
         apart = [at - one for one in moments.get(keys, ())] if at is not None else []
         if apart:
             found.append(min((one for one in apart if one >= timedelta(0)), default=max(apart)))
@@ -383,11 +367,8 @@ def _actions_by_values(log: Log) -> tuple[Column | None, str | None]:
     keys = [column for column in (log.user, log.item) if column is not None]
     if len(keys) < 2 or log.time is None:
         return None, None
-    order = sorted(
-        (row for row, at in enumerate(log.time.instants) if at),
-        key=lambda row: str(log.time and log.time.instants[row]),
-    )
-    pairs = list(zip(*[key.texts for key in keys], strict=True))
+    order = [row for _, row in sorted((at, row) for row, at in enumerate(log.time.instants) if at)]
+    pairs = rows_of(keys)
     for column in log.table.columns:
         if not column.is_text or not 2 <= len(column.distinct) <= 12 or any(column is key for key in keys):
             continue
@@ -529,7 +510,7 @@ def _is_told_apart(log: Log, request: Column, item: Column | None) -> bool:
     """Whether a request shows a thing once, so that the two tell impressions apart."""
     if item is None or log.action is not None:
         return True
-    pairs = list(zip(request.texts, item.texts, strict=True))
+    pairs = rows_of([request, item])
     return len(set(pairs)) >= 0.999 * len(pairs)
 
 

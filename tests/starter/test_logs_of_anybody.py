@@ -1,23 +1,28 @@
-"""``ctr-samples init`` on logs with other names, languages, zones and layouts: what it finds, and that eight days pass the gate."""
+"""``ctr-samples init`` on logs with other names, languages, zones and layouts, and eight days of what it drafts."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from logs_of_anybody import DAYS, FIRST, SETS, Truth, served_and_ordered
+from logs_of_anybody import DAYS, FIRST, SETS, Truth, big, rows, served_and_ordered, small_numbers
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from ctr_samples.cli import app
 from ctr_samples.config import JobConfig, RowLabel, load_config
 from ctr_samples.config.loading import LoadedConfig
+from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job.checking import problems
 from ctr_samples.job.run import run
 from ctr_samples.periods import parse_period
+from ctr_samples.serving.hashing import bucket_of, prefix_of
 from ctr_samples.starter import draft, look_at
+from ctr_samples.starter.features import feature_of
+from ctr_samples.starter.tables import Table
 
 
 def drafted(truth: Truth, root: Path) -> LoadedConfig:
@@ -78,6 +83,129 @@ def test_orders_of_another_zone_than_the_days_are_named_in_a_note(tmp_path: Path
     made = draft(look_at([str(tmp_path / "served"), str(tmp_path / "orders")], no_catalog))
     assert any(note.startswith("Hardly any row of orders comes sooner than 7h") for note in made.notes)
     assert any("`time: timestamp(ordered_at) - interval 7 hours`" in note for note in made.notes)
+
+
+def written(root: Path, **files: str) -> list[str]:
+    for name, text in files.items():
+        (root / f"{name}.csv").write_text(text)
+    return [str(root / f"{name}.csv") for name in files]
+
+
+def init(root: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(app, ["init", *arguments, "--output", str(root / "drafted.yaml")])
+
+
+SHOWN = "art,ort,wann\n" + "".join(f"x{n % 30},o{n % 4},2024-05-03 {n // 60:02}:{n % 60:02}:00\n" for n in range(900))
+HITS = "art,wann\n" + "".join(f"x{n % 30},2024-05-03 {n // 60:02}:{n % 60:02}:30\n" for n in range(0, 900, 11))
+
+
+def test_logs_that_share_too_little_are_named_with_what_to_say(tmp_path: Path) -> None:
+    result = init(tmp_path, *written(tmp_path, gezeigt=SHOWN, treffer=HITS))
+    assert result.exit_code == InputError.exit_code
+    assert (
+        "It shares art with treffer. If that is the log of what followed, say `--log gezeigt --actions NAME`"
+        in result.stderr
+    )
+    assert (
+        (tmp_path / "drafted.yaml")
+        .read_text()
+        .startswith("# NOT COMPLETE: No input says what was clicked: gezeigt has")
+    )
+
+
+def test_what_a_person_says_decides(tmp_path: Path) -> None:
+    inputs = written(tmp_path, gezeigt=SHOWN, treffer=HITS)
+    result = init(tmp_path, *inputs, "--log", "gezeigt", "--actions", "treffer", "--item", "art", "--time", "wann")
+    assert result.exit_code == 0, result.stderr
+    config = load_config(tmp_path / "drafted.yaml").config
+    assert (config.impressions.source, config.impressions.entities) == ("gezeigt", {"item": "art"})
+    assert list(config.labels) == ["treffer"]
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            ["--item", "artikel"],
+            "There is no column artikel for `--item`: gezeigt has art, ort, wann; treffer has art, wann.",
+        ),
+        (["--log", "klicks"], "There is no input klicks; the inputs are gezeigt, treffer."),
+        (["--actions", "gezeigt", "--actions", "treffer"], "All inputs are named by `--actions`; one must be the log"),
+        (["--log", "gezeigt", "--label", "ort"], "--label ort has 4 values; expected a flag or a number."),
+    ],
+)
+def test_what_a_person_says_wrongly_is_refused_with_what_there_is(
+    said: list[str], sentence: str, tmp_path: Path
+) -> None:
+    result = init(tmp_path, *written(tmp_path, gezeigt=SHOWN, treffer=HITS), *said)
+    assert result.exit_code == UsageError.exit_code
+    assert sentence in result.stderr
+
+
+def test_no_table_is_joined_since_small_numbers_overlap(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    small_numbers(tmp_path / "logs")
+    made = draft(look_at([str(tmp_path / "logs" / one) for one in SETS["small_numbers"].inputs], no_catalog))
+    assert made.roles["unrelated"] == "not used: no column of it holds a key of the log"
+
+
+@pytest.mark.parametrize(
+    ("name", "user", "item"),
+    [("german", str, "x{}".format), ("typed", str, str), ("digits", lambda n: str(big(n)), lambda n: str(big(n)))],
+    ids=["german", "typed", "digits"],
+)
+def test_values_that_a_draft_knows_hardly_ever_share_an_id(
+    name: str, user: Callable[[int], str], item: Callable[[int], str], tmp_path: Path
+) -> None:
+    features = drafted(SETS[name], tmp_path).config.features
+    for feature, known in (("user_id", {user(r.user) for r in rows()}), ("item_id", {item(r.item) for r in rows()})):
+        ids = {bucket_of(prefix_of(feature), [one.encode()], features[feature].hash_buckets or 1) for one in known}
+        assert len(known) - len(ids) <= 0.02 * len(known), feature
+
+
+def test_the_line_by_which_users_can_be_forgotten_is_offered(tmp_path: Path) -> None:
+    loaded = drafted(SETS["german"], tmp_path)
+    text = (tmp_path / "drafted.yaml").read_text()
+    assert "user_key" not in loaded.config.features
+    line = "user_key: {from: impression.user, dtype: int64}"
+    assert f"  # {line}\n" in text
+    (tmp_path / "drafted.yaml").write_text(text.replace(f"# {line}", line))
+    assert load_config(tmp_path / "drafted.yaml").config.features["user_key"].dtype == "int64"
+
+
+def table_of(tmp_path: Path, name: str, text: str) -> Table:
+    (tmp_path / name).write_text(text)
+    (table,) = look_at([str(tmp_path / name)], no_catalog)
+    return table
+
+
+def test_ids_that_no_integer_holds_are_text_and_codes_are_no_numbers(tmp_path: Path) -> None:
+    text = "".join(
+        f"{big(n)},{n:05},{2_520_377 + n % 30},{n * 100},{9_000_000_000_000_000_000 + n}\n" for n in range(200)
+    )
+    table = table_of(tmp_path, "t.csv", f"wide,zip,code,price,long\n{text}")
+    assert [column.kind for column in table.columns] == ["STRING", "STRING", "BIGINT", "BIGINT", "BIGINT"]
+    each = "it is different in each row"
+    kinds = [made if isinstance(made := feature_of(column), str) else made.keys["dtype"] for column in table.columns]
+    assert kinds == [each, each, "int64", "float32", each]
+
+
+def test_a_history_of_ids_is_no_free_text(tmp_path: Path) -> None:
+    lists = [" ".join(f"N{(n * 7 + k * 13) % 400}" for k in range(30)) for n in range(200)]
+    made = feature_of(
+        table_of(tmp_path, "t.csv", "id,read\n" + "".join(f"{n},{one}\n" for n, one in enumerate(lists))).columns[1]
+    )
+    assert not isinstance(made, str)
+    assert made.keys["ragged"]
+
+
+def test_files_of_which_some_lack_the_names_are_told(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    (tmp_path / "log/part-0.csv").write_text("user,click\n" + "u1,0\nu2,1\n" * 9)
+    (tmp_path / "log/part-1.csv").write_text("u1,0\nu2,1\n" * 9)
+    (table,) = look_at([str(tmp_path / "log")], no_catalog)
+    assert [note for note in table.todo if "lack the line of names 'user,click': write it into each" in note]
+    assert table.rows == 36
 
 
 def no_catalog(name: str) -> object:
