@@ -92,7 +92,7 @@ def _buckets_for(name: str, values: Collection[str], *, lists: bool) -> tuple[in
         signed = (one - (one >> 63 << 64) for one in hashes)
         counts = Counter(one % (buckets - first) for one in signed)
         shared = sum(count for count in counts.values() if count > 1)
-        if 50 * shared <= len(hashes) or buckets >= min(_MOST_BUCKETS, 256 * len(hashes)):
+        if 50 * shared <= len(hashes) or buckets >= min(_MOST_BUCKETS, 256 * max(64, len(hashes))):
             return buckets, shared
         buckets *= 2
 

@@ -22,6 +22,8 @@ from ctr_samples.starter.tables import Column, Table, is_there, sql_text
 from ctr_samples.starter.times import Time, words_of
 
 _ITEM_LIST = re.compile(r"\[\s*[^\[\]{}]*\]")
+_KINDS = w.CATEGORY - w.ID
+_COUNTED_ID = re.compile(r"[^\W\d_]{1,8}[-_]?\d+")
 _CODED_ID = re.compile(r"(?=\S*\d)(?=\S*[^\W\d_])\S+|\d{12,}")
 _YES = tuple(
     {yes, no}
@@ -479,13 +481,13 @@ def _key_points(
 
 def _looks_coded(column: Column) -> bool:
     """Whether values without a telling name may name something: codes that come back, or whole numbers without a name."""
-    if len(column.keys) < 5 or len(column.keys) > 0.9 * len(column.present) or w.words(column) & (w.CATEGORY - w.ID):
-        return False
     some = [str(value) for value in column.present[:500]]
-    coded = (column.is_text and all(_CODED_ID.fullmatch(value) for value in some)) or (
-        column.is_whole and min(column.distinct) >= 1000
-    )
-    return coded or ((w.ends_as_key(column) or not column.named) and column.is_whole)
+    counted = column.is_text and all(_COUNTED_ID.fullmatch(value) for value in some)
+    if not (5 if counted else _MANY) <= len(column.keys) <= 0.9 * len(column.present) or w.words(column) & _KINDS:
+        return False
+    if column.is_text:
+        return counted or all(_CODED_ID.fullmatch(value) for value in some)
+    return w.ends_as_key(column) or not column.named or min(column.distinct) >= 1000
 
 
 def _is_outcome(log: Log, column: Column) -> bool:
