@@ -80,7 +80,8 @@ def find_places(path: str) -> list[Place]:
     if root.is_file() or len({_kind(file, root) for file in files}) == 1:
         return [Place(path, tuple(files))]
     below = [child for child in sorted(root.iterdir()) if _is_data(child)]
-    return [place for child in below for place in _found(child)]
+    places = [place for child in below for place in _found(child)]
+    return list({place.path: place for place in places}.values())  # each of the files of several days finds them all
 
 
 def _found(child: Path) -> list[Place]:

@@ -359,6 +359,12 @@ def test_the_hours_below_a_day_are_looked_at_with_it(tmp_path: Path) -> None:
     assert table.rows == 2 * LOG.count("\n") - 2
 
 
+def test_days_in_the_names_of_files_beside_other_files_are_one_input(tmp_path: Path) -> None:
+    for name in ("log-2024-05-03.csv", "log-2024-05-04.csv", "things.csv"):
+        (tmp_path / name).write_text(LOG)
+    assert [table.name for table in look_at([str(tmp_path)], no_catalog)] == ["log", "things"]
+
+
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"There is no .*nowhere.csv"):
         look_at([str(tmp_path / "nowhere.csv")], no_catalog)
