@@ -25,7 +25,7 @@ def columnar_table(place: Place, name: str, form: str) -> Table:
     options = {"format": (form, ""), "path": (place.path, place.days_said)}
     size = sum(file.stat().st_size for file in place.files)
     columns = columns_of(data)
-    dated = "{date}" in place.path
+    dated = place.is_dated
     return Table(name, options, columns, data.num_rows, size, place.days, dated, place.day_column, row_days=of_rows)
 
 

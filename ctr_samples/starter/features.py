@@ -85,16 +85,19 @@ def ids_of(values: Collection[str], expr: str = "{}", what: str = "different val
 
 def _buckets_for(name: str, values: Collection[str], *, lists: bool) -> tuple[int, int]:
     """A power of two by which at most two of a hundred values shares its id, if there is a small one; and how many share one."""
-    prefix, first = prefix_of(name), int(lists)  # in a list 0 is padding
-    hashes = [bucket_of(prefix, [value.encode()], 1 << 64) for value in values]
-    buckets = max(16, 1 << (4 * len(hashes) - 1).bit_length())
+    hashes = [bucket_of(prefix_of(name), [value.encode()], 1 << 64) for value in values]
+    signed = [one - (one >> 63 << 64) for one in hashes]
+    buckets = max(16, 1 << (4 * len(signed) - 1).bit_length())
     while True:
-        signed = (one - (one >> 63 << 64) for one in hashes)
-        counts = Counter(one % (buckets - first) for one in signed)
-        shared = sum(count for count in counts.values() if count > 1)
-        if 50 * shared <= len(hashes) or buckets >= min(_MOST_BUCKETS, 256 * max(64, len(hashes))):
+        # An id is kept for padding or a missing value, or none is: both ways.
+        shared = max(_sharing(signed, buckets - kept) for kept in ((1,) if lists else (0, 1)))
+        if 50 * shared <= len(signed) or buckets >= min(_MOST_BUCKETS, 256 * max(64, len(signed))):
             return buckets, shared
         buckets *= 2
+
+
+def _sharing(hashes: Sequence[int], ids: int) -> int:
+    return sum(count for count in Counter(one % ids for one in hashes).values() if count > 1)
 
 
 def _text(column: Column, known: Collection[str]) -> Feature | str:

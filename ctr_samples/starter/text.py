@@ -134,7 +134,7 @@ def _table(place: Place, name: str, options: dict[str, tuple[Any, str]], columns
                 "of such lines."
             )
     size = sum(file.stat().st_size for file in place.files)
-    dated = "{date}" in place.path
+    dated = place.is_dated
     rows = len(columns[0].values) if columns else 0
     days = tuple(lines.days)
     return Table(

@@ -359,6 +359,38 @@ def test_the_hours_below_a_day_are_looked_at_with_it(tmp_path: Path) -> None:
     assert table.rows == 2 * LOG.count("\n") - 2
 
 
+@pytest.mark.parametrize(
+    ("names", "path"),
+    [
+        (["20240503", "20240504"], "{date:%Y%m%d}"),
+        (["dt=20240503/part.csv", "dt=20240512/part.csv"], "dt={date:%Y%m%d}"),
+        (["2024/05/03/a.csv", "2024/05/04/b.csv"], "{date:%Y/%m/%d}"),
+        (["log_2024_05_03.csv", "log_2024_05_04.csv"], "log_{date:%Y_%m_%d}.csv"),
+        (
+            ["year=2024/month=5/day=3/a.csv", "year=2024/month=10/day=12/a.csv"],
+            "year={date:%Y}/month={date:%-m}/day={date:%-d}",
+        ),
+        (["y=2024/m=05/d=03/a.csv", "y=2024/m=10/d=12/a.csv"], "y={date:%Y}/m={date:%m}/d={date:%d}"),
+    ],
+)
+def test_days_in_paths_are_found_in_any_form(names: list[str], path: str, tmp_path: Path) -> None:
+    for name in names:
+        file = tmp_path / "logs" / (name if name.endswith(".csv") else f"{name}/part-0.csv")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(LOG)
+    for named in (tmp_path / "logs", tmp_path / "logs" / path):
+        (table,) = look_at([str(named)], no_catalog)
+        assert table.options["path"][0] == f"{tmp_path}/logs/{path}"
+        assert (table.dated, len(table.days), len(set(table.row_days))) == (True, 2, 2)
+
+
+def test_numbers_in_names_that_are_no_days_are_none(tmp_path: Path) -> None:
+    for name in ("part-00000000.csv", "part-00000001.csv"):
+        (tmp_path / name).write_text(LOG)
+    (table,) = look_at([str(tmp_path)], no_catalog)
+    assert not table.dated
+
+
 def test_days_in_the_names_of_files_beside_other_files_are_one_input(tmp_path: Path) -> None:
     for name in ("log-2024-05-03.csv", "log-2024-05-04.csv", "things.csv"):
         (tmp_path / name).write_text(LOG)
