@@ -278,7 +278,8 @@ def _fields(kind: _Kind, rows: Sequence[Any], path: tuple[str, ...]) -> Any:
 
 def _csv(place: Place, name: str, chunks: Sequence[Chunk]) -> Table:
     delimiter = _delimiter(chunks[0].text)
-    parsed = [list(_records(place, chunk.text, delimiter)) for chunk in chunks]
+    quotes = _quotes_of(chunks[0].text, delimiter)
+    parsed = [list(_records(place, chunk.text, delimiter, quotes)) for chunk in chunks]
     first = parsed[0][0]
     lines = _Lines()
     rows = [(row, chunk.day) for chunk, part in zip(chunks, parsed, strict=True) for row in part if row != first]
@@ -308,6 +309,10 @@ def _csv(place: Place, name: str, chunks: Sequence[Chunk]) -> Table:
     }
     if delimiter != ",":
         options["delimiter"] = (delimiter, "what splits all lines alike")
+    if quotes != _Quotes():
+        options["quote"] = (quotes.quote, "more lines have the usual values so")
+        if quotes.quote and quotes.escape != '"':
+            options["escape"] = (quotes.escape, "what stands before a quote within quotes")
     names, more = _names(first if header else [], width)
     options |= more
     titles = dict(zip(names, first, strict=False)) if header else {}
@@ -335,9 +340,47 @@ def _delimiter(text: str) -> str:
     return best
 
 
-def _records(place: Place, text: str, delimiter: str) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Quotes:
+    """How values that hold the delimiter are written; ``quote`` is empty where quotes mean nothing."""
+
+    quote: str = '"'
+    escape: str = '"'
+
+    def rows(self, lines: Any, delimiter: str) -> Any:
+        """The values of lines."""
+        if not self.quote:
+            return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+        doubled = self.quote == self.escape
+        escape = None if doubled else self.escape
+        return csv.reader(lines, delimiter=delimiter, quotechar=self.quote, doublequote=doubled, escapechar=escape)
+
+
+_DIALECTS = (_Quotes(), _Quotes('"', "\\"), _Quotes("'", "'"), _Quotes(""))
+
+
+def _quotes_of(text: str, delimiter: str) -> _Quotes:
+    """How values are quoted: the first way by which the most lines have the usual number of values, each on its line."""
+    lines = text[: 1 << 18].split("\n")[:2000]
+
+    def fitting(quotes: _Quotes) -> int:
+        widths = [len(row) for line in lines if line for row in quotes.rows([line], delimiter)]
+        return widths.count(max(set(widths), key=widths.count)) if widths else 0
+
+    likely = [
+        one
+        for one in _DIALECTS
+        if one.quote in text and (one.escape == one.quote or f"{one.escape}{one.quote}" in text)
+    ]
+    likely = [
+        one for one in likely if one.quote != "'" or re.search(f"(^|{re.escape(delimiter)})'", text, re.MULTILINE)
+    ]
+    return max([_DIALECTS[0], *likely, _DIALECTS[3]], key=fitting)
+
+
+def _records(place: Place, text: str, delimiter: str, quotes: _Quotes) -> Any:
     csv.field_size_limit(1 << 24)
-    for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+    for row in quotes.rows(io.StringIO(text, newline=""), delimiter):
         if any("\n" in cell for cell in row):
             raise InputError(
                 f"{place.path} has line breaks inside quotes, but the job reads a row on each line; replace them, or write "

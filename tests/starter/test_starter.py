@@ -119,7 +119,7 @@ def test_rows_without_keys_and_times_are_impressions_of_their_own(tmp_path: Path
     assert config.impressions.identity == "row"
     assert config.labels["label"] == RowLabel(expr="c1")
     assert config.features["c2"].dtype == "float32"
-    assert config.features["c15"].hash_buckets == 16  # of three values
+    assert config.features["c15"].hash_buckets == 32  # of nine values, of which no two share one
     assert config.views == {}
 
 
@@ -357,6 +357,24 @@ def test_the_hours_below_a_day_are_looked_at_with_it(tmp_path: Path) -> None:
     (table,) = look_at([str(tmp_path / "dt={date}")], no_catalog)
     assert table.options["path"] == (f"{tmp_path}/dt={{date}}", "1 day(s) are there, 2019-06-05 to 2019-06-05")
     assert table.rows == 2 * LOG.count("\n") - 2
+
+
+@pytest.mark.parametrize(
+    ("cell", "options"),
+    [
+        ('"say ""hi"", {}"', {}),
+        ('"say \\"hi\\", {}"', {"quote": '"', "escape": "\\"}),
+        ("'hello, {}'", {"quote": "'", "escape": "'"}),
+        ('24" screen {}', {}),
+        ('"24 screen {}', {"quote": ""}),
+    ],
+)
+def test_quotes_are_told_by_how_lines_split(cell: str, options: dict[str, str], tmp_path: Path) -> None:
+    rows = "".join(f"u{n % 9},{cell.format(n) if n % 7 == 0 else 'plain'},{n % 2}\n" for n in range(60))
+    (tmp_path / "log.csv").write_text(f"user,note,click\n{rows}")
+    (table,) = look_at([str(tmp_path / "log.csv")], no_catalog)
+    assert {key: table.options[key][0] for key in ("quote", "escape") if key in table.options} == options
+    assert (table.rows, "bad_records" in table.options) == (60, False)
 
 
 @pytest.mark.parametrize(
