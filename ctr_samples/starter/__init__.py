@@ -8,7 +8,9 @@
     tables.py  times.py     a sample as columns, and how they are read as times
     words.py                what names say
     links.py                which columns share keys, by their values
-    roles.py                which input is the log, its keys and labels, and which logs follow it
+    followers.py            logs of what followed
+    flags.py                labels of the row
+    roles.py                which input is the log, and what its columns are
     outcomes.py             which columns are known only after the impression
     zones.py                in which zone days begin and times without one lie
     features.py             what a column may become

@@ -84,7 +84,7 @@ def ids_of(values: Collection[str], expr: str = "{}", what: str = "different val
 
 
 def _buckets_for(name: str, values: Collection[str], *, lists: bool) -> tuple[int, int]:
-    """A power of two by which at most two of a hundred values shares its id, if there is a small one; and how many share one."""
+    """A power of two by which at most two of a hundred values share an id, if a small one does; and how many share one."""
     hashes = [bucket_of(prefix_of(name), [value.encode()], 1 << 64) for value in values]
     signed = [one - (one >> 63 << 64) for one in hashes]
     buckets = max(16, 1 << (4 * len(signed) - 1).bit_length())

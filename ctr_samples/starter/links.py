@@ -92,6 +92,11 @@ def _by_chance(mine: frozenset[str], theirs: frozenset[str]) -> float:
     return min(1.0, sum(low <= one <= high for one in others) / (high - low + 1))
 
 
+def is_unique(column: Column) -> bool:
+    """Whether each row has a key of its own."""
+    return column.may_be_key and len(column.keys) == len(column.values) > 1
+
+
 def rows_of(columns: Sequence[Column]) -> list[tuple[str | None, ...]]:
     """The keys of some columns, row by row."""
     return list(zip(*[column.texts for column in columns], strict=True))

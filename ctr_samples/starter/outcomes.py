@@ -60,7 +60,7 @@ def _implies(there: Sequence[bool], positive: Sequence[bool], rate: float) -> st
             f"where it has a value the label is hardly ever positive ({both:,} of {some:,} rows), so it seems to follow"
         )
     if both >= 0.99 * all_positive and share**all_positive < _NEVER:
-        return f"the label is positive only where it has a value ({both:,} of {all_positive:,} rows), so it seems to be an outcome"
+        return f"the label is positive only where it has a value ({both:,} of {all_positive:,} rows), so it seems an outcome"
     return None
 
 

@@ -7,41 +7,28 @@ attribute of an item follows from the item.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from functools import cached_property
 from itertools import permutations, product
 from typing import Any
 
 from ctr_samples.errors import UsageError
 from ctr_samples.starter import words as w
-from ctr_samples.starter.links import CLICKED_LIST, Match, best_match, determines, is_brief, matches, rows_of, values_of
+from ctr_samples.starter.flags import Flag, flag_of, is_positive, is_rating, named_flags, unnamed_flag
+from ctr_samples.starter.followers import Follower, followers_of, time_column
+from ctr_samples.starter.links import CLICKED_LIST, best_match, determines, is_brief, is_unique, rows_of, values_of
 from ctr_samples.starter.outcomes import follows
-from ctr_samples.starter.tables import Column, Table, is_there, sql_text
+from ctr_samples.starter.tables import Column, Table, is_there
 from ctr_samples.starter.times import Time, words_of
 
 _ITEM_LIST = re.compile(r"\[\s*[^\[\]{}]*\]")
 _KINDS = w.CATEGORY - w.ID
 _COUNTED_ID = re.compile(r"[^\W\d_]{1,8}[-_]?\d+")
 _CODED_ID = re.compile(r"(?=\S*\d)(?=\S*[^\W\d_])\S+|\d{12,}")
-_YES = tuple(
-    {yes, no}
-    for yes, no in (
-        ("1", "0"), ("true", "false"), ("y", "n"), ("yes", "no"), ("t", "f"), ("ja", "nein"), ("oui", "non"), ("si", "no"),
-        ("sí", "no"), ("sim", "não"), ("да", "нет"), ("是", "否"),
-    )
-)  # fmt: skip
-_TRUE = frozenset("1 true y yes t ja oui si sí sim да 是".split())
-_MOST_RATINGS = 20
 _MOST_KEYS = 8
 _MANY = 20
 _MOST_ACTIONS = 40
-_LATE = timedelta(days=30)
-_WHOLE = 9 << 20
-"""Up to this many bytes of an input all rows are looked at."""
-_EARLY = timedelta(hours=15)
-"""Times of two zones lie this far apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,37 +42,6 @@ class Told:
     request: str | None = None
     time: str | None = None
     label: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    """A label that an impression's own row holds."""
-
-    column: Column
-    expr: str
-    rate: float
-    why: str
-    todo: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Follower:
-    """A log of what followed: which of its columns hold keys of the log, and how long after the impression its rows are."""
-
-    table: Table
-    time: Column
-    matches: tuple[Match, ...]
-    delays: tuple[timedelta, ...]
-    """In order."""
-
-    @property
-    def middle(self) -> timedelta:
-        """The delay that half of the rows have at most."""
-        return self.delays[len(self.delays) // 2]
-
-    def of(self, column: Column | None) -> Match | None:
-        """The match of a column of the log."""
-        return next((match for match in self.matches if match.own is column), None)
 
 
 @dataclass(frozen=True)
@@ -130,11 +86,6 @@ class Log:
         return self.item.is_list or sum(map(_holds_list, shown)) > 0.05 * len(shown)
 
     @property
-    def has_labels(self) -> bool:
-        """Whether the log itself says what was clicked."""
-        return any(one is not None for one in (self.action, self.clicked_list, self.ratings)) or bool(self.flags)
-
-    @property
     def item_name(self) -> str:
         """What the key of what was shown is called: lists need the name that their key of the configuration has."""
         return "article" if self.explodes else "item"
@@ -157,7 +108,7 @@ class Log:
         """Whether each row has a request of its own, or is the only one of its request with what it shows."""
         if self.request is None:
             return False
-        return _is_unique(self.request) or (self.item is not None and _is_told_apart(self, self.request, self.item))
+        return is_unique(self.request) or (self.item is not None and _is_told_apart(self, self.request, self.item))
 
     @property
     def taken(self) -> list[Column]:
@@ -181,7 +132,7 @@ class Log:
         found = [is_positive(flag.column) for flag in self.flags]
         if self.ratings is not None:
             found.append([is_there(value) and value >= self.least_liked for value in self.ratings.values])
-        found += [_followed(follower) for follower in self.followers if not found]
+        found += [follower.followed() for follower in self.followers if not found]
         return found or _acted_on(self)
 
     @property
@@ -204,12 +155,6 @@ class Log:
 
 def _holds_list(value: object) -> bool:
     return _ITEM_LIST.fullmatch(str(value)) is not None
-
-
-def _followed(follower: Follower) -> list[bool]:
-    """Which rows of the log a log of actions has the keys of."""
-    acted = set(rows_of([match.column for match in follower.matches]))
-    return [row in acted for row in rows_of([match.own for match in follower.matches])]
 
 
 def _acted_on(log: Log) -> list[list[bool]]:
@@ -257,60 +202,8 @@ def _points(log: Log, tables: Sequence[Table]) -> float:
 
 def _refers(one: Table, other: Table) -> bool:
     """Whether rows of a table name the rows of another."""
-    repeated = [column for column in one.columns if column.may_be_key and not _is_unique(column)]
+    repeated = [column for column in one.columns if column.may_be_key and not is_unique(column)]
     return best_match(repeated, _of_keys(other)) is not None
-
-
-def _is_unique(column: Column) -> bool:
-    return column.may_be_key and len(column.keys) == len(column.values) > 1
-
-
-def _followers(table: Table, time: Column | None, others: Iterable[Table], told: Told) -> Iterator[Follower]:
-    """The logs whose rows have keys of this log's rows, and later times."""
-    own = [column for column in table.columns if column.may_be_key and len(column.keys) > 2]
-    for other in others:
-        its = _time(other)
-        named = other.name in told.actions
-        clock = its is not None and its.time is not None and its.time.has_clock
-        if its is None or not (clock or named) or (told.actions and not named):
-            continue
-        shared = _that_hold(list(matches(own, other)), table)
-        alone = len(shared) == 1 and not _is_unique(shared[0].own)
-        if not shared or (alone and not named):
-            continue
-        follower = Follower(other, its, tuple(shared), tuple(sorted(_delays(shared, time, its))))
-        theirs, mine = ({*rows_of([m.column for m in shared])}, {*rows_of([m.own for m in shared])})
-        timely = (
-            5 * len(follower.delays) >= other.rows and bool(follower.delays) and -_EARLY <= follower.middle <= _LATE
-        )
-        if named or (timely and len(mine - theirs) > len(theirs - mine)):
-            yield follower
-
-
-def _that_hold(shared: list[Match], table: Table) -> list[Match]:
-    """Without those that hold only by chance: a row of the other log is the row of one impression, so pairs are shared too."""
-    while len(shared) > 1 and table.bytes <= _WHOLE:
-        pairs, theirs = set(rows_of([match.own for match in shared])), rows_of([match.column for match in shared])
-        if sum(row in pairs for row in theirs) >= 0.3 * len(theirs):
-            break
-        shared = shared[:-1]
-    return shared
-
-
-def _delays(shared: Sequence[Match], time: Column | None, its: Column) -> list[timedelta]:
-    """How long after the last impression of their keys the rows of another log are; less than nothing if all come later."""
-    if time is None:
-        return []
-    moments: dict[tuple[str | None, ...], list[Any]] = {}
-    for keys, at in zip(rows_of([match.own for match in shared]), time.instants, strict=True):
-        if at is not None:
-            moments.setdefault(keys, []).append(at)
-    found = []
-    for keys, at in zip(rows_of([match.column for match in shared]), its.instants, strict=True):
-        apart = [at - one for one in moments.get(keys, ())] if at is not None else []
-        if apart:
-            found.append(min((one for one in apart if one >= timedelta(0)), default=max(apart)))
-    return found
 
 
 # --- what the columns of a log are
@@ -321,9 +214,9 @@ def _log_of(table: Table, others: Sequence[Table], told: Told) -> Log:
         lambda c: c.is_text and bool(c.present) and all(CLICKED_LIST.fullmatch(v) for v in c.present[:2000])
     )
     clicked = clicked if clicked is not None and any("-1" in value for value in clicked.present) else None
-    time = _find(table, told.time) or _time(table)
+    time = _find(table, told.time) or time_column(table)
     action, shown = _actions(table) if told.label is None else (None, None)
-    followers = tuple(_followers(table, time, others, told)) if action is None and told.label is None else ()
+    followers = tuple(followers_of(table, time, others, told.actions)) if action is None and told.label is None else ()
     log = Log(table, action, shown, clicked, time, followers=followers)
     log = _with_keys(log, [one for one in others if all(one is not follower.table for follower in followers)], told)
     if action is None and clicked is None and not followers and told.label is None:
@@ -333,18 +226,18 @@ def _log_of(table: Table, others: Sequence[Table], told: Told) -> Log:
     rest = [column for column in table.columns if not any(column is one for one in log.taken)]
     label = _find(table, told.label)
     if label is not None:
-        flag = _flag(label)
+        flag = flag_of(label)
         if flag is None and not label.is_number:
             raise UsageError(f"--label {label.name} has {len(label.distinct)} values; expected a flag or a number.")
         return replace(log, flags=(flag,) if flag else (), ratings=None if flag else label, followers=())
     if action is not None or clicked is not None or followers:
         return log
-    flags = tuple(_flags(rest))
-    ratings = next((c for c in rest if _is_rating(c, named=True)), None)
+    flags = tuple(named_flags(rest))
+    ratings = next((c for c in rest if is_rating(c, named=True)), None)
     if not flags and ratings is None:
-        flags = tuple(_unnamed_flag(log, rest))
+        flags = tuple(unnamed_flag([key for key in (log.user, log.item) if key is not None], rest))
     if not flags and ratings is None and log.time is not None:
-        ratings = next((c for c in rest if _is_rating(c, named=False)), None)
+        ratings = next((c for c in rest if is_rating(c, named=False)), None)
     return replace(log, flags=flags, ratings=ratings)
 
 
@@ -365,7 +258,7 @@ def _actions(table: Table) -> tuple[Column | None, str | None]:
 
 
 def _actions_by_values(log: Log) -> tuple[Column | None, str | None]:
-    """A column of a few texts, of whose rarer values nearly each row has a row of the usual one with the same keys before it."""
+    """A column of a few texts, of which the rarer ones nearly always follow the usual one with the same keys."""
     keys = [column for column in (log.user, log.item) if column is not None]
     if len(keys) < 2 or log.time is None:
         return None, None
@@ -389,22 +282,12 @@ def _actions_by_values(log: Log) -> tuple[Column | None, str | None]:
     return None, None
 
 
-def _time(table: Table) -> Column | None:
-    """The column that says when: one with a clock, rather than days, and the one with most different values."""
-    times = [
-        c
-        for c in table.columns
-        if c.time is not None and len(c.present) > 0.5 * len(c.values) and not w.words(c) & w.BIRTH
-    ]
-    return max(times, key=lambda c: (c.time is not None and c.time.has_clock, len(c.distinct)), default=None)
-
-
 def _with_keys(log: Log, around: Sequence[Table], told: Told) -> Log:
     """The log with its user, what it shows, and its request; and what to ask where values and names leave a doubt."""
     table, roles = log.table, (log.action, log.clicked_list, log.time)
     own = [c for c in table.columns if c.may_be_key and len(c.keys) > 2 and not any(c is one for one in roles)]
     shared = {id(match.own) for follower in log.followers for match in follower.matches}
-    repeated = [column for column in own if not _is_unique(column)]
+    repeated = [column for column in own if not is_unique(column)]
     keyed = {id(match.own): match.table for one in around if (match := best_match(repeated, _of_keys(one)))}
     lists = _list_of(log, repeated, shared)
     request = _find(table, told.request) or lists or _row_number(log, own, shared)
@@ -426,7 +309,7 @@ def _with_keys(log: Log, around: Sequence[Table], told: Told) -> Log:
     said = _doubt(*chosen, told, sum_of(*chosen), sum_of(*reversed(chosen)))
     if (
         request is not None
-        and not _is_unique(request)
+        and not is_unique(request)
         and told.request is None
         and not _is_told_apart(log, request, chosen[1])
     ):
@@ -438,14 +321,14 @@ def _doubt(user: Column | None, item: Column | None, told: Told, points: float, 
     if user is None or item is None or (told.user and told.item) or item.is_list or points - swapped > 1:
         return ""
     return (
-        f"is {item.called} what was shown, and {user.called} the user? If it is the other way round: `--item {user.called} --user "
-        f"{item.called}`"
+        f"is {item.called} what was shown, and {user.called} the user? If it is the other way round: `--item {user.called} "
+        f"--user {item.called}`"
     )
 
 
 def _of_keys(table: Table) -> Table:
     """A table with those of its columns that name its rows."""
-    return replace(table, columns=[column for column in table.columns if _is_unique(column)])
+    return replace(table, columns=[column for column in table.columns if is_unique(column)])
 
 
 _LEAST = 0.5
@@ -456,7 +339,7 @@ def _key_points(
     log: Log, column: Column, keyed: Table | None, *, shared: bool, lists: Column | None
 ) -> tuple[float, float]:
     """How much speaks for a column as the user, and as what was shown."""
-    user = item = 2.0 * shared - 5.0 * _is_unique(column)
+    user = item = 2.0 * shared - 5.0 * is_unique(column)
     if w.names_key(column, w.USER):
         user, item = user + 4, item - 4
     elif w.names_key(column, w.ITEM):
@@ -471,7 +354,7 @@ def _key_points(
         varies = not determines(lists, column)
         user += 2 * (not varies and len(column.keys) >= _MANY)
         item += varies * (item > 0 or _looks_coded(column)) - 2 * (not varies)
-    if w.names_key(column, w.REQUEST) and not _is_unique(column):
+    if w.names_key(column, w.REQUEST) and not is_unique(column):
         item += 1  # what comes back at other times is no request
     if log.time is not None and not (user or item) and _looks_coded(column) and not _is_outcome(log, column):
         return 0.6, 0.6
@@ -492,7 +375,7 @@ def _looks_coded(column: Column) -> bool:
 
 def _is_outcome(log: Log, column: Column) -> bool:
     """Whether a column without a telling name follows a flag, as the time spent does a click."""
-    flags = [one for one in log.table.columns if len(one.distinct) == 2 and _flag(one) is not None]
+    flags = [one for one in log.table.columns if len(one.distinct) == 2 and flag_of(one) is not None]
     return any(follows(column, is_positive(flag)) for flag in flags)
 
 
@@ -500,7 +383,7 @@ def _count_attributes(own: Sequence[Column], points: dict[int, tuple[float, floa
     """What follows from another key, as a brand does from an item, is neither; what has one user is not what was shown."""
     likely = sorted((c for c in own if max(points[id(c)]) > _LEAST), key=lambda c: -max(points[id(c)]))[:_MOST_KEYS]
     for one, other in permutations(likely, 2):
-        if len(one.keys) > len(other.keys) and not _is_unique(one) and determines(one, other):
+        if len(one.keys) > len(other.keys) and not is_unique(one) and determines(one, other):
             user, item = points[id(other)]
             points[id(other)] = (user, item - 3)
             user, item = points[id(one)]
@@ -519,10 +402,9 @@ def _is_told_apart(log: Log, request: Column, item: Column | None) -> bool:
 def _list_of(log: Log, repeated: Sequence[Column], shared: set[int]) -> Column | None:
     """The key of what was shown together: it comes back, but only within a short time."""
     for column in sorted(repeated, key=lambda c: (id(c) not in shared, not w.names_key(c, w.REQUEST))):
-        named = w.names_key(column, w.REQUEST)
-        if (named or id(column) in shared) and not w.names_key(column, w.USER | w.ITEM) and len(column.keys) >= 10:
-            if log.time is None or is_brief(column, log.time):
-                return column
+        likely = (w.names_key(column, w.REQUEST) or id(column) in shared) and not w.names_key(column, w.USER | w.ITEM)
+        if likely and len(column.keys) >= 10 and (log.time is None or is_brief(column, log.time)):
+            return column
     return None
 
 
@@ -531,7 +413,7 @@ def _row_number(log: Log, own: Sequence[Column], shared: set[int]) -> Column | N
     for column in sorted(own, key=lambda c: id(c) not in shared):
         named = w.names_key(column, w.REQUEST) or column.name.lower() in ("id", "row")
         counted = column.kind == "BIGINT" and not column.named
-        if _is_unique(column) and (named or counted or id(column) in shared):
+        if is_unique(column) and (named or counted or id(column) in shared):
             return column
     return None
 
@@ -555,82 +437,10 @@ def _position(log: Log) -> Column | None:
     """The place in a list: named so, or a small number that a request has once."""
     rest = [c for c in log.table.columns if c.kind == "BIGINT" and not any(c is one for one in log.taken)]
     named = next((c for c in rest if w.words(c) & w.POSITION), None)
-    if named is not None or log.request is None or _is_unique(log.request) or log.action is not None:
+    if named is not None or log.request is None or is_unique(log.request) or log.action is not None:
         return named
     for column in rest:
         pairs = set(zip(log.request.texts, column.texts, strict=True))
         if 2 < len(column.keys) <= 100 and min(column.present) in (0, 1) and len(pairs) >= 0.99 * log.table.rows:
             return column
     return None
-
-
-def _flags(columns: Sequence[Column]) -> Iterator[Flag]:
-    """The flags that are named as labels; not the opposite of one, as `not_interested` is."""
-    for column in columns:
-        said = w.words(column)
-        if (
-            not said & {"not", "no", "un", "dis"}
-            and (said & w.LABEL or {"long", "view"} <= said)
-            and (flag := _flag(column))
-        ):
-            yield flag
-
-
-def _flag(column: Column) -> Flag | None:
-    """A column of two values as a condition; None if it is no flag."""
-    texts = {as_text(value) for value in column.distinct}
-    if not texts or not any(texts <= kind for kind in _YES):
-        return None
-    yes = [value for value in column.present if as_text(value) in _TRUE]
-    if column.kind in ("BOOLEAN", "BIGINT"):
-        expr = column.expr
-    elif column.kind == "STRING":
-        written = sorted(str(value) for value in column.distinct if as_text(value) in _TRUE)
-        expr = f"{column.expr} = {sql_text(written[0] if written else '1')}"
-    else:
-        expr = f"{column.expr} = 1"
-    rate = len(yes) / max(1, len(column.values))
-    values = ", ".join(sorted(map(str, column.distinct)))
-    return Flag(column, expr, rate, f"values {values}; {rate:.2%} of the sample are positive")
-
-
-def is_positive(column: Column) -> list[bool]:
-    """Which rows of a flag say yes."""
-    return [as_text(value) in _TRUE for value in column.values]
-
-
-def as_text(value: object) -> str:
-    """A value of a flag as text, whatever its type."""
-    return str(int(value)) if isinstance(value, float) and value == int(value) else str(value).lower()
-
-
-def _unnamed_flag(log: Log, columns: Sequence[Column]) -> Iterator[Flag]:
-    """Where no name tells: a flag that no user and no item always has, and that the most other columns follow."""
-    flags = [
-        flag
-        for column in columns
-        if len(column.distinct) == 2 and len(column.present) == len(column.values) and (flag := _flag(column))
-    ]
-    keys = [key for key in (log.user, log.item) if key is not None]
-    free = [flag for flag in flags if not any(determines(key, flag.column) for key in keys)] or flags
-
-    def followers(flag: Flag) -> tuple[int, bool]:
-        positive = is_positive(flag.column)
-        return sum(follows(one, positive) is not None for one in columns if one is not flag.column), flag.rate <= 0.5
-
-    best = max(free, key=followers, default=None)
-    if best is None:
-        return
-    others = ", ".join(flag.column.name for flag in free if flag is not best)
-    asked = f"is this the label? {f'It may be {others} as well: `--label NAME`' if others else ''}".strip()
-    yield replace(
-        best, why=f"a flag that rows of one user differ in; {best.rate:.2%} of the sample are positive", todo=asked
-    )
-
-
-def _is_rating(column: Column, *, named: bool) -> bool:
-    if not column.is_number or not 2 < len(column.distinct) <= _MOST_RATINGS:
-        return False
-    if named:
-        return bool(w.words(column) & w.RATING)
-    return all(0 < value <= 5 and 2 * value == int(2 * value) for value in column.distinct)

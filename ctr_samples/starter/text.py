@@ -130,8 +130,8 @@ def _table(place: Place, name: str, options: dict[str, tuple[Any, str]], columns
         options["bad_records"] = ({"max_rate": rate}, f"{said} do not fit the others")
         if bad > rate * total:
             todo.append(
-                f"{said} of {place.path} do not fit the others, such as {lines.example!r}: mend them. A run allows for {rate:.0%} "
-                "of such lines."
+                f"{said} of {place.path} do not fit the others, such as {lines.example!r}: mend them. A run allows for "
+                f"{rate:.0%} of such lines."
             )
     size = sum(file.stat().st_size for file in place.files)
     dated = place.is_dated
@@ -290,8 +290,8 @@ def _csv(place: Place, name: str, chunks: Sequence[Chunk]) -> Table:
         rows = [(row, chunk.day) for chunk, part in zip(chunks, parsed, strict=True) for row in part]
     elif any(chunk.is_start and part[0] != first for chunk, part in zip(chunks, parsed, strict=True) if part):
         lines.todo.append(
-            f"some files of {place.path} lack the line of names {delimiter.join(first)[:60]!r}: write it into each, since a run "
-            "takes the first line of each file for names."
+            f"some files of {place.path} lack the line of names {delimiter.join(first)[:60]!r}: write it into each, since a "
+            "run takes the first line of each file for names."
         )
     if not rows:
         raise InputError(f"{place.path} has a header and no rows; name an input that has rows.")

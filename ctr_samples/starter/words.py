@@ -28,7 +28,8 @@ SHOWN = frozenset(
 LABEL = frozenset(
     "click clicks clicked clk like liked likes label target y conversion convert converted purchase purchased buy bought order "
     "ordered follow followed share shared forward forwarded comment commented collect collected favorite favourite install "
-    "installed signup subscribe subscribed checkout cart longview watched played finished hate reward response interested".split()
+    "installed signup subscribe subscribed checkout cart longview watched played finished hate reward response "
+    "interested".split()
 )
 RATING = frozenset("rating ratings stars score grade".split())
 POSITION = frozenset("position pos rank slot place".split())

@@ -9,7 +9,8 @@ from datetime import UTC, datetime, time, timedelta
 from math import ceil, floor
 from zoneinfo import ZoneInfo, available_timezones
 
-from ctr_samples.starter.roles import Follower, Log
+from ctr_samples.starter.followers import Follower
+from ctr_samples.starter.roles import Log
 from ctr_samples.starter.tables import Table
 from ctr_samples.starter.times import in_words
 
@@ -84,8 +85,8 @@ def late_actions(log: Log) -> Iterator[str]:
         first = follower.delays[len(follower.delays) // 20]
         if not -_QUARTER < first < timedelta(minutes=50):
             yield (
-                f"Hardly any row of {follower.table.name} comes sooner than {in_words(first)} after what was shown. Are its times "
-                f"those of another zone? Then take the difference off, as in `time: timestamp({time_.expr}) - interval "
+                f"Hardly any row of {follower.table.name} comes sooner than {in_words(first)} after what was shown. Are its "
+                f"times those of another zone? Then take the difference off, as in `time: timestamp({time_.expr}) - interval "
                 f"{floor(first / _HOUR)} hours`."
             )
 

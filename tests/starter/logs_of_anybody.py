@@ -228,7 +228,7 @@ def invited(root: Path) -> None:
             f"{r.at:%Y-%m-%d %H:%M:%S}.021000+00:00",
             int(bool(r.clicked)),
             int(not r.clicked and r.place % 3 == 0),
-        )  # fmt: skip
+        )
         for r in rows()
     ]
     lines(root / "train.csv", ["user,event,invited,timestamp,interested,not_interested", *some])
@@ -305,7 +305,10 @@ SETS = {
     ),
     "digits": Truth(
         digits, ("shown", "taps"), "shown", {"user": "viewer", "item": "obj"}, ("tap",), "timestamp_seconds(t)",
-        more={"impressions.request": "rid", "sources.shown.schema": "rid STRING, viewer STRING, obj STRING, t BIGINT, slot BIGINT"},
+        more={
+            "impressions.request": "rid",
+            "sources.shown.schema": "rid STRING, viewer STRING, obj STRING, t BIGINT, slot BIGINT",
+        },
     ),
     "midnight": Truth(
         midnight, ("log",), "log", {"user": "uid", "item": "vid"}, ("is_click",), "timestamp_millis(ts)",
