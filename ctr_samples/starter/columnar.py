@@ -79,6 +79,8 @@ def _ddl(kind: pa.DataType) -> str:
         return f"MAP<{_ddl(kind.key_type)}, {_ddl(kind.item_type)}>"
     if types.is_struct(kind):
         return "STRUCT<" + ", ".join(f"{quoted(field.name)}: {_ddl(field.type)}" for field in kind) + ">"
+    if types.is_uint64(kind):
+        return "DECIMAL(20,0)"
     if types.is_integer(kind):
         return "BIGINT"
     if types.is_floating(kind):
@@ -86,7 +88,7 @@ def _ddl(kind: pa.DataType) -> str:
     if types.is_boolean(kind):
         return "BOOLEAN"
     if types.is_timestamp(kind):
-        return "TIMESTAMP"
+        return "TIMESTAMP" if kind.tz else "TIMESTAMP_NTZ"
     if types.is_date(kind):
         return "DATE"
     if types.is_decimal(kind):

@@ -58,15 +58,15 @@ def feature_of(column: Column, *, is_key: bool = False, known: Collection[str] =
         if not is_key and len(column.keys) == len(column.values) > _FEW:
             return "it is different in each row"
         return ids_of(column.keys)
-    if column.is_number:
+    if column.is_number and column.kind != "DECIMAL(20,0)":
         low, high = min(column.present), max(column.present)
         return Feature("{}", {"dtype": "float32"}, f"a number, {low:g} to {high:g}")
     return f"a {column.kind.split('<')[0]} needs a feature of your own"
 
 
 def _is_category(column: Column) -> bool:
-    if not column.is_whole:
-        return False
+    if not column.is_whole or column.kind == "DECIMAL(20,0)":
+        return column.is_whole
     named = w.words(column) & w.CATEGORY or w.names_key(column, w.USER | w.ITEM | w.REQUEST) or w.ends_as_key(column)
     few = column.named and len(column.distinct) <= _FEW
     return bool(named) or few or (column.kind == "BIGINT" and _are_codes(sorted(column.distinct)))

@@ -40,7 +40,7 @@ def impressions_of(d: Drafting) -> list[Entry]:
     entries += _keys(d)
     if log.explodes:
         entries.append(Entry("explode", "article", "the column holds a list: each item is an impression"))
-        entries.append(Entry("dedup", "30s", "the same shown again this soon is a repeat", "is it?"))
+        entries.append(Entry("dedup", "30s", "the same shown again this soon is a repeat", "is it a repeat?"))
     elif log.request is not None:
         entries.append(Entry("request", w.key_expr(log.request), "it tells rows or lists apart"))
     if log.clicked_list is not None:

@@ -11,6 +11,7 @@ from ctr_samples.starter import words as w
 from ctr_samples.starter.drafting import Drafting
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.followers import Follower
+from ctr_samples.starter.links import matches
 from ctr_samples.starter.tables import Column, sql_text
 from ctr_samples.starter.times import in_words
 
@@ -73,6 +74,8 @@ def _of_tables(d: Drafting) -> Iterator[Entry]:
         table = follower.table
         d.reaches(table, 1, 1)
         item, user, request = (follower.of(column) for column in (log.item, log.user, log.request))
+        if log.item is not None and log.explodes:
+            item = next(matches([log.item], table), None)
         keys = {name: w.key_expr(match.column) for name, match in ((log.item_name, item), ("user", user)) if match}
         what: dict[str, Any] = {"source": table.name, "time": follower.time.time.expr if follower.time.time else ""}
         if request is not None:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 
 from ctr_samples.starter import words as w
@@ -39,8 +39,11 @@ def best_match(own: Sequence[Column], table: Table) -> Match | None:
 
 
 def matches(own: Sequence[Column], table: Table) -> Iterator[Match]:
-    """The pairs of columns that share values, the best of each first: no column is in two of them."""
-    found = [match for one in own for column in table.columns if (match := _match(one, table, column))]
+    """The pairs of columns that share values, the best of each first: no column is in two of them.
+
+    The table may hold a few of the keys only, as a log of clicks does.
+    """
+    found = [match for one in own for column in table.columns if (match := _match(one, table, column, part=True))]
     taken: set[int] = set()
     for match in sorted(found, key=lambda match: -match.points):
         if not {id(match.own), id(match.column)} & taken:
@@ -60,7 +63,7 @@ def values_of(column: Column) -> frozenset[str]:
     return column.keys
 
 
-def _match(own: Column, table: Table, column: Column) -> Match | None:
+def _match(own: Column, table: Table, column: Column, *, part: bool = False) -> Match | None:
     if not column.may_be_key:
         return None
     mine, theirs = values_of(own), column.keys
@@ -72,8 +75,9 @@ def _match(own: Column, table: Table, column: Column) -> Match | None:
     alike = bool(said & w.words(column)) or (own.name.lower() == column.name.lower() and own.named and column.named)
     related = bool(said & frozenset(words_of(table.name)))
     unique = len(column.present) == len(column.keys)
-    chance = _by_chance(mine, theirs)
-    above = (overlap - chance) / (1 - chance) if chance < 1 else 0.0
+    above = _above(overlap, _by_chance(mine, theirs))
+    if part:
+        above = max(above, _above(coverage, _by_chance(theirs, mine)))
     all_there = overlap >= 0.9 and coverage >= 0.9 and len(theirs) >= _FEW
     if not (above >= _SURE or ((alike or related) and overlap >= 0.1) or all_there) or (
         not alike and min(len(mine), len(theirs)) <= 2
@@ -81,6 +85,10 @@ def _match(own: Column, table: Table, column: Column) -> Match | None:
         return None
     points = overlap + 0.5 * coverage + above + 0.8 * alike + 0.5 * related + 0.3 * unique
     return Match(own, table, column, overlap, points + 0.1 * (column is table.columns[0]))
+
+
+def _above(share: float, chance: float) -> float:
+    return (share - chance) / (1 - chance) if chance < 1 else 0.0
 
 
 def _by_chance(mine: frozenset[str], theirs: frozenset[str]) -> float:
@@ -92,8 +100,10 @@ def _by_chance(mine: frozenset[str], theirs: frozenset[str]) -> float:
     return min(1.0, sum(low <= one <= high for one in others) / (high - low + 1))
 
 
-def is_unique(column: Column) -> bool:
-    """Whether each row has a key of its own."""
+def is_unique(column: Column, days: Sequence[date | None] = ()) -> bool:
+    """Whether each row has a key of its own; where ``days`` of the rows are given, each row of a day."""
+    if column.may_be_key and days and len(column.keys) > 1:
+        return len(set(zip(days, column.texts, strict=True))) == len(column.values)
     return column.may_be_key and len(column.keys) == len(column.values) > 1
 
 

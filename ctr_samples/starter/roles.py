@@ -327,8 +327,8 @@ def _doubt(user: Column | None, item: Column | None, told: Told, points: float, 
 
 
 def _of_keys(table: Table) -> Table:
-    """A table with those of its columns that name its rows."""
-    return replace(table, columns=[column for column in table.columns if is_unique(column)])
+    """A table with those of its columns that name its rows, or those of each day that is written whole."""
+    return replace(table, columns=[column for column in table.columns if is_unique(column, table.row_days)])
 
 
 _LEAST = 0.5
@@ -357,7 +357,7 @@ def _key_points(
     if w.names_key(column, w.REQUEST) and not is_unique(column):
         item += 1  # what comes back at other times is no request
     if log.time is not None and not (user or item) and _looks_coded(column) and not _is_outcome(log, column):
-        return 0.6, 0.6
+        return 0.6, 0.65
     # What the rows share with one other table only is rather a thing than a person.
     return user, item + 0.1 * (item > 0)
 
@@ -396,7 +396,7 @@ def _is_told_apart(log: Log, request: Column, item: Column | None) -> bool:
     if item is None or log.action is not None:
         return True
     pairs = rows_of([request, item])
-    return len(set(pairs)) >= 0.999 * len(pairs)
+    return len(set(pairs)) >= 0.95 * len(pairs)
 
 
 def _list_of(log: Log, repeated: Sequence[Column], shared: set[int]) -> Column | None:

@@ -66,7 +66,7 @@ class Column:
     @cached_property
     def is_whole(self) -> bool:
         """Whether it holds whole numbers, if also written as 1.0."""
-        return self.kind == "BIGINT" or (
+        return self.kind in ("BIGINT", "DECIMAL(20,0)") or (
             self.kind == "DOUBLE" and bool(self.present) and all(value == int(value) for value in self.distinct)
         )
 

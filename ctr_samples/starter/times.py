@@ -88,7 +88,7 @@ def time_of(name: str, expr: str, kind: str, present: Sequence[Any], *, named: b
     """How a column is read as a time; None if it is none."""
     if not present:
         return None
-    if kind in ("TIMESTAMP", "DATE"):
+    if kind in ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE"):
         return _typed(expr, kind, present)
     likely = bool(_WORDS & set(words_of(name)))
     some = list(dict.fromkeys(present))[:_MOST] if kind in ("STRING", "BIGINT", "INT", "DOUBLE") else []
@@ -117,7 +117,7 @@ def _is_plausible(time: Time, count: int, *, named: bool) -> bool:
 
 def _typed(expr: str, kind: str, present: Sequence[Any]) -> Time:
     plain = tuple(_plain(moment) for moment in [*present[-_MOST:], min(present), max(present)])
-    return Time(expr, f"its type is {kind}", plain, kind == "TIMESTAMP", _plain, has_clock=kind == "TIMESTAMP")
+    return Time(expr, f"its type is {kind}", plain, kind == "TIMESTAMP", _plain, has_clock=kind != "DATE")
 
 
 def _plain(moment: date) -> datetime:

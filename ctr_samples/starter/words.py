@@ -9,8 +9,8 @@ from ctr_samples.starter.tables import Column
 from ctr_samples.starter.times import words_of
 
 USER = frozenset(
-    "user users reviewer profile uid userid member customer visitor client account cookie viewer buyer reader device person "
-    "subscriber idfa gaid".split()
+    "user users usr reviewer profile uid userid member customer visitor client account cookie viewer buyer reader device "
+    "person subscriber idfa gaid".split()
 )
 ITEM = frozenset(
     "item items iid itemid article articles video videos movie movies news product products goods ad ads doc document creative "
@@ -87,5 +87,6 @@ def ends_as_key(column: Column) -> bool:
 
 
 def key_expr(column: Column) -> str:
-    """A column as a key: text, or whole numbers that were written as 1.0."""
-    return f"bigint({column.expr})" if column.kind == "DOUBLE" else column.expr
+    """A column as a key: text, or whole numbers, also where they were written as 1.0 or are too large."""
+    made = {"DOUBLE": "bigint", "DECIMAL(20,0)": "string"}.get(column.kind)
+    return column.expr if made is None else f"{made}({column.expr})"

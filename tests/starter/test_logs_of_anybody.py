@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from logs_of_anybody import DAYS, FIRST, SETS, Truth, big, rows, served_and_ordered, small_numbers
+from logs_of_anybody import DAYS, FIRST, SETS, Truth, big, lines, rows, served_and_ordered, small_numbers
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
@@ -66,7 +69,7 @@ def test_a_log_of_anybody_is_understood_by_its_values(name: str, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", ["german", "nameless", "midnight", "large_table", "outcomes", "bulk", "orders"])
 def test_eight_days_of_a_draft_pass_the_gate(name: str, spark: SparkSession, tmp_path: Path) -> None:
     truth = SETS[name]
     loaded = drafted(truth, tmp_path)
@@ -188,6 +191,35 @@ def test_ids_that_no_integer_holds_are_text_and_codes_are_no_numbers(tmp_path: P
     each = "it is different in each row"
     kinds = [made if isinstance(made := feature_of(column), str) else made.keys["dtype"] for column in table.columns]
     assert kinds == [each, each, "int64", "float32", each]
+
+
+def test_integers_without_a_sign_are_ids_and_plain_timestamps_have_no_zone(tmp_path: Path) -> None:
+    stamps = pa.array([datetime(2024, 5, 3, n // 60, n % 60) for n in range(300)], pa.timestamp("us"))
+    ids = pa.array([2**63 + n % 50 for n in range(300)], pa.uint64())
+    flags = [n % 7 == 0 for n in range(300)]
+    parquet.write_table(pa.table({"vid": ids, "t": stamps, "click": flags}), tmp_path / "log.parquet")
+    made = draft(look_at([str(tmp_path / "log.parquet")], no_catalog))
+    values = {entry.key: entry.value for entry in made.entries}
+    assert {entry.key: entry.value for entry in values["impressions"]}["keys"] == {"item": "string(vid)"}
+    assert any(todo.startswith("timezone: in which zone are times without one") for todo in made.todos)
+
+
+def test_lists_of_what_was_shown_are_matched_with_the_clicks_on_their_items(tmp_path: Path) -> None:
+    shown, hits = [], []
+    for n in range(400):
+        when, items = 1_714_694_400_000 + 60_000 * n, [f"a{(n * 7 + k * 11) % 60}" for k in range(4)]
+        shown.append(json.dumps({"req": f"r{n}", "who": f"w{n % 50}", "articles": items, "ms": when}))
+        if n % 5 == 0:
+            hits.append(json.dumps({"req": f"r{n}", "who": f"w{n % 50}", "pick": items[n % 4], "ms": when + 9000}))
+    lines(tmp_path / "shown.json", shown)
+    lines(tmp_path / "hits.json", hits)
+    result = init(tmp_path, str(tmp_path / "shown.json"), str(tmp_path / "hits.json"))
+    assert result.exit_code == 0, result.stderr
+    config = load_config(tmp_path / "drafted.yaml").config
+    assert config.impressions.entities == {"user": "who", "article": "articles"}
+    label = config.labels["hit"]
+    assert not isinstance(label, RowLabel)
+    assert label.keys == {"article": "pick", "user": "who"} or (label.article, label.user) == ("pick", "who")
 
 
 def test_a_history_of_ids_is_no_free_text(tmp_path: Path) -> None:
