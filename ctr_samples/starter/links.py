@@ -93,9 +93,9 @@ def _above(share: float, chance: float) -> float:
 
 def _by_chance(mine: frozenset[str], theirs: frozenset[str]) -> float:
     """The share of some numbers that would be among others if they had nothing to do with them: small ones are everywhere."""
-    if not all(one.isdecimal() for group in (mine, theirs) for one in group):
+    numbers, others = ({int(one) for one in group if one.isdecimal()} for group in (mine, theirs))
+    if 2 * len(numbers) < len(mine) or 2 * len(others) < len(theirs):
         return 0.0
-    numbers, others = {int(one) for one in mine}, {int(one) for one in theirs}
     low, high = min(numbers), max(numbers)
     return min(1.0, sum(low <= one <= high for one in others) / (high - low + 1))
 

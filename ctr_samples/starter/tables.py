@@ -52,7 +52,7 @@ class Column:
     @cached_property
     def time(self) -> Time | None:
         """How it is read as a time, if it is one."""
-        return time_of(self.name, self.expr, self.kind, self.present, named=self.named)
+        return time_of(self.name, self.expr, self.kind, self.present, named=self.named or bool(self.title))
 
     @cached_property
     def instants(self) -> list[datetime | None]:

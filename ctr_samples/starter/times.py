@@ -21,6 +21,7 @@ _ISO = re.compile(
 _MOST = 2000
 """Distinct values that are parsed: enough to know a form."""
 _FEWEST = 5
+_SHORTEST = timedelta(minutes=1)
 _LONGEST = timedelta(days=3650)
 
 # How Python parses a form, and how Spark does.
@@ -112,7 +113,7 @@ def _is_plausible(time: Time, count: int, *, named: bool) -> bool:
     """Whether numbers whose name is of no help are times by their values: some years of our time, and more than a few."""
     first = 2005 if named else 1995  # an id may well begin at 1,000,000,000
     low, high = min(time.moments), max(time.moments)
-    return first <= low.year and high.year <= 2040 and high - low <= _LONGEST and count >= _FEWEST
+    return first <= low.year and high.year <= 2040 and _SHORTEST <= high - low <= _LONGEST and count >= _FEWEST
 
 
 def _typed(expr: str, kind: str, present: Sequence[Any]) -> Time:

@@ -222,6 +222,12 @@ def test_lists_of_what_was_shown_are_matched_with_the_clicks_on_their_items(tmp_
     assert label.keys == {"article": "pick", "user": "who"} or (label.article, label.user) == ("pick", "who")
 
 
+@pytest.mark.parametrize("first", [1_000_000_000, 1_000_000_000_000, 10**15, 1_700_000_000_000_000])
+def test_ids_that_could_be_times_are_none(first: int, tmp_path: Path) -> None:
+    rows = "".join(f"{first + n % 300},{n % 5}\n" for n in range(900))
+    assert table_of(tmp_path, "t.csv", f"编号,x\n{rows}").columns[0].time is None
+
+
 def test_a_history_of_ids_is_no_free_text(tmp_path: Path) -> None:
     lists = [" ".join(f"N{(n * 7 + k * 13) % 400}" for k in range(30)) for n in range(200)]
     made = feature_of(
