@@ -21,6 +21,8 @@ _ENOUGH = 20
 _FEW = 32
 _ROWS_OF_EACH = 50
 """With fewer rows of a category its share of positives says little."""
+_MANY = 0.8
+"""What more rows than these have says little."""
 _NEVER = 1e-5
 """Chances below which something is no accident."""
 _NEUTRAL = frozenset(["0", "0.0", "false", "no", "n", "none", "null", "-", "[]"])
@@ -53,13 +55,13 @@ def follows(column: Column, positive: Sequence[bool]) -> str | None:
 def _implies(there: Sequence[bool], positive: Sequence[bool], rate: float) -> str | None:
     both, some, all_positive = sum(map(min, there, positive)), sum(there), sum(positive)
     share = some / len(there)
-    if both >= 0.95 * some and rate**both < _NEVER:
+    if both >= 0.95 * some and rate <= _MANY and rate**both < _NEVER:
         return f"where it has a value the label is positive ({both:,} of {some:,} rows), so it seems to follow from it"
-    if both <= 0.005 * some and (1 - rate) ** some < _NEVER and share < 0.9:
+    if both <= 0.1 * rate * some and rate * some >= _ENOUGH and share <= _MANY:
         return (
             f"where it has a value the label is hardly ever positive ({both:,} of {some:,} rows), so it seems to follow"
         )
-    if both >= 0.99 * all_positive and share**all_positive < _NEVER:
+    if both >= 0.99 * all_positive and share <= _MANY and share**all_positive < _NEVER:
         return f"the label is positive only where it has a value ({both:,} of {all_positive:,} rows), so it seems an outcome"
     return None
 

@@ -25,7 +25,8 @@ from ctr_samples.periods import parse_period
 from ctr_samples.serving.hashing import bucket_of, prefix_of
 from ctr_samples.starter import draft, look_at
 from ctr_samples.starter.features import feature_of
-from ctr_samples.starter.tables import Table
+from ctr_samples.starter.outcomes import follows
+from ctr_samples.starter.tables import Column, Table
 
 
 def drafted(truth: Truth, root: Path) -> LoadedConfig:
@@ -226,6 +227,23 @@ def test_lists_of_what_was_shown_are_matched_with_the_clicks_on_their_items(tmp_
 def test_ids_that_could_be_times_are_none(first: int, tmp_path: Path) -> None:
     rows = "".join(f"{first + n % 300},{n % 5}\n" for n in range(900))
     assert table_of(tmp_path, "t.csv", f"编号,x\n{rows}").columns[0].time is None
+
+
+def test_columns_that_have_nothing_to_do_with_a_label_do_not_follow_it() -> None:
+    for every in (3, 10, 200):  # of so many impressions one is clicked
+        positive = [n * 7919 % 10_007 % every == 0 for n in range(6000)]
+        for values in (2, 3, 50, 400):
+            column = Column("x", "x", "BIGINT", [n * 104_729 % 7_001 % values for n in range(6000)])
+            assert follows(column, positive) is None, (every, values)
+
+
+@pytest.mark.parametrize("every", [3, 10, 200])
+def test_columns_that_follow_a_label_are_found_however_rare_it_is(every: int) -> None:
+    positive = [n % every == 0 for n in range(6000)]
+    after = [int(yes and n % 2 == 0) * n for n, yes in enumerate(positive)]
+    assert "so it seems to follow from it" in str(follows(Column("x", "x", "BIGINT", after), positive))
+    before = [int(yes or n % 2 == 0) for n, yes in enumerate(positive)]
+    assert "so it seems an outcome" in str(follows(Column("x", "x", "BIGINT", before), positive))
 
 
 def test_a_history_of_ids_is_no_free_text(tmp_path: Path) -> None:
