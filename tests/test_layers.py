@@ -59,7 +59,7 @@ MAY_IMPORT = {
     "training": LEAVES | {"readers", "shards"},
     "job": LEAVES | {"codec", "config", "descriptions", "quality", "records", "samples", "shards", "sparksql"},
     "explain": LEAVES | {"config", "job", "samples", "sparksql"},
-    "starter": {"errors"},
+    "starter": {"errors", "serving"},
     "telemetry": LEAVES | {"config", "job", "quality", "shards"},
     "cli": LEAVES
     | {"config", "converters", "descriptions", "explain", "job", "packing", "quality", "records", "samples", "shards"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,7 @@ from rich.text import Text
 
 from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.config import load_config
-from ctr_samples.errors import CtrSamplesError, UsageError
+from ctr_samples.errors import CtrSamplesError, InputError, UsageError
 from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
@@ -34,21 +35,40 @@ def init(
         typer.Argument(help="Files, directories, paths with {date}, or tables of the catalog as db.name."),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The configuration to write.")] = Path("samples.yaml"),
+    log: Annotated[str | None, typer.Option(help="The input that is the log of what was shown, by its name.")] = None,
+    actions: Annotated[
+        list[str] | None, typer.Option(help="An input that is a log of clicks or other actions; may be repeated.")
+    ] = None,
+    item: Annotated[str | None, typer.Option(help="The column of the log that names what was shown.")] = None,
+    user: Annotated[str | None, typer.Option(help="The column of the log that names the user.")] = None,
+    request: Annotated[str | None, typer.Option(help="The column of the log that names the request.")] = None,
+    time: Annotated[str | None, typer.Option(help="The column of the log that says when.")] = None,
+    label: Annotated[str | None, typer.Option(help="The column of the log that says what was clicked.")] = None,
     debug: Debug = False,
 ) -> None:
-    """Look at a sample of some logs and write a first configuration, with a reason for each guess. Prints its path."""
+    """Look at a sample of some logs and write a first configuration, with a reason for each guess. Prints its path.
+
+    The options answer what the values of the inputs leave open. A file is written in any case: what could not be decided
+    stands in it as comments, and the command ends with an error that names it.
+    """
     console = stderr_console()
     with errors_in_words(console, debug):
         if output.exists():
             raise UsageError(f"{output} exists already; name another file with `--output`, or remove it.")
         if not output.parent.is_dir():
             raise UsageError(f"There is no directory {output.parent} for {output}; make it first.")
-        from ctr_samples.starter import as_yaml, draft, look_at
+        from ctr_samples.starter import Told, as_yaml, draft, look_at
 
-        made = draft(look_at(inputs or _ask(), _rows_of_table))
-        _write(output, _HEAD + as_yaml(made.entries))
+        told = Told(log, tuple(actions or ()), item, user, request, time, label)
+        made = draft(look_at(inputs or _ask(), _rows_of_table), told)
+        output.write_text(_HEAD + as_yaml(made.entries), encoding="utf-8")
         _report(console, made, output)
         say(output)
+        if lack := made.missing or _problems(output):
+            output.write_text(
+                _commented(f"NOT COMPLETE: {lack}") + output.read_text(encoding="utf-8"), encoding="utf-8"
+            )
+            raise InputError(f"{output} is not complete. {lack}")
 
 
 _HEAD = """\
@@ -64,14 +84,17 @@ def _ask() -> list[str]:
     return shlex.split(typer.prompt(_QUESTION, err=True))
 
 
-def _write(output: Path, text: str) -> None:
-    """Write the file, and remove it again if it is no valid configuration."""
-    output.write_text(text, encoding="utf-8")
+def _problems(output: Path) -> str:
+    """Why the file is no configuration, if it is none."""
     try:
         load_config(output)
-    except CtrSamplesError:
-        output.unlink()
-        raise
+    except CtrSamplesError as error:
+        return str(error)
+    return ""
+
+
+def _commented(text: str) -> str:
+    return "".join(f"# {line}\n" for part in text.splitlines() for line in textwrap.wrap(part, 118)) + "\n"
 
 
 def _rows_of_table(name: str) -> Any:
@@ -100,6 +123,8 @@ def _report(console: Console, made: Draft, output: Path) -> None:
     if made.notes:
         console.print("\nTo know")
         _print_list(console, made.notes)
+    if made.missing:
+        return
     date = f" --date {made.day}" if made.dated else ""
     console.print(
         f"\nNext\n  ctr-samples config --config {output} --check\n"

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from ctr_samples.starter import words as w
+from ctr_samples.starter.counted import where_of
 from ctr_samples.starter.drafting import OWN, Drafting, View
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.features import Feature, feature_of
-from ctr_samples.starter.roles import Match, best_match
+from ctr_samples.starter.links import Match, best_match
 from ctr_samples.starter.tables import Column, Table
 from ctr_samples.starter.times import words_of
 
@@ -47,11 +48,7 @@ def _may_lead(column: Column, view: View) -> bool:
 def _joinable(d: Drafting) -> list[Column]:
     log = d.log
     keys = [column for column in (log.user, log.clicked_list or log.item) if column is not None]
-    rest = [
-        c
-        for c in log.table.columns
-        if w.is_identifier(c) and not any(c is k for k in [*keys, log.request, log.clicked_list])
-    ]
+    rest = [c for c in log.table.columns if w.is_identifier(c) and not any(c is k for k in [*keys, log.clicked_list])]
     return [*keys, *rest]
 
 
@@ -76,8 +73,8 @@ def _view(d: Drafting, match: Match, on: str) -> View | None:
         d.roles[table.name] = "not used: its rows are from after the log"
         return None
     key = w.key_expr(column)
-    why = f"{column.name} holds {match.overlap:.0%} of the values of {match.own.name}"
-    keys = [Entry("source", table.name), Entry("on", on, why), Entry("key", key)]
+    why = f"{column.called} holds {match.overlap:.0%} of the values of {match.own.called}"
+    keys = [Entry("source", table.name), Entry("on", on, why), Entry("key", key), *where_of(table)]
     times, used = _times_of(d, match)
     keys += times
     d.roles[table.name] = f"a table on {on}: " + ", ".join(entry.key for entry in times if entry.key != "ttl")
@@ -156,8 +153,7 @@ def features_of_views(d: Drafting) -> Iterator[Entry]:
             name = column.name if column.name.lower().startswith(f"{view.name}_") else f"{view.name}_{column.name}"
             plain = feature.expr == "{}" and "." not in column.expr
             source = "from" if plain else "expr"
-            keys = {source: feature.expr.replace("{}", f"{view.name}.{column.expr}"), **feature.keys}
-            yield Entry(d.free(name), keys, feature.why)
+            yield feature.entry(d.free(name), source, feature.expr.replace("{}", f"{view.name}.{column.expr}"))
 
 
 def _features_of(d: Drafting, view: View) -> list[tuple[Column, Feature]]:
@@ -172,7 +168,7 @@ def _find_features(d: Drafting, view: View) -> Iterator[tuple[Column, Feature]]:
     for column in table.columns:
         if column.name in view.used or column.name == table.day_column or (column.named and w.words(column) <= w.INDEX):
             continue
-        feature = "it is a time" if column.time is not None else feature_of(column)
+        feature = "it is a time" if column.time is not None else feature_of(column, known=d.log.items)
         if isinstance(feature, str):
             d.leave_out(table, column, feature)
         else:

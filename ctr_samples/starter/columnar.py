@@ -19,12 +19,14 @@ def columnar_table(place: Place, name: str, form: str) -> Table:
     """A sample of Parquet or ORC files: the beginning and the end."""
     files = some_of(place.files)
     read = _of_parquet if form == "parquet" else _of_orc
-    parts = [part for file in files for part in read(file, _ROWS // len(files))]
-    data = pa.concat_tables(parts, promote_options="permissive")
+    parts = [(part, place.day_of(file)) for file in files for part in read(file, _ROWS // len(files))]
+    data = pa.concat_tables([part for part, _ in parts], promote_options="permissive")
+    of_rows = tuple(day for part, day in parts for _ in range(part.num_rows))
     options = {"format": (form, ""), "path": (place.path, place.days_said)}
     size = sum(file.stat().st_size for file in place.files)
     columns = columns_of(data)
-    return Table(name, options, columns, data.num_rows, size, place.days, "{date}" in place.path, place.day_column)
+    dated = place.is_dated
+    return Table(name, options, columns, data.num_rows, size, place.days, dated, place.day_column, row_days=of_rows)
 
 
 def _of_parquet(file: Path, rows: int) -> Iterator[pa.Table]:
@@ -77,6 +79,8 @@ def _ddl(kind: pa.DataType) -> str:
         return f"MAP<{_ddl(kind.key_type)}, {_ddl(kind.item_type)}>"
     if types.is_struct(kind):
         return "STRUCT<" + ", ".join(f"{quoted(field.name)}: {_ddl(field.type)}" for field in kind) + ">"
+    if types.is_uint64(kind):
+        return "DECIMAL(20,0)"
     if types.is_integer(kind):
         return "BIGINT"
     if types.is_floating(kind):
@@ -84,7 +88,7 @@ def _ddl(kind: pa.DataType) -> str:
     if types.is_boolean(kind):
         return "BOOLEAN"
     if types.is_timestamp(kind):
-        return "TIMESTAMP"
+        return "TIMESTAMP" if kind.tz else "TIMESTAMP_NTZ"
     if types.is_date(kind):
         return "DATE"
     if types.is_decimal(kind):

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from ctr_samples.starter.drafting import Drafting
 from ctr_samples.starter.entries import Entry
-from ctr_samples.starter.features import buckets_for
-from ctr_samples.starter.tables import sql_text
+from ctr_samples.starter.features import ids_of
+from ctr_samples.starter.tables import Table, sql_text
 
 _LONG = timedelta(days=60)
 _KNOWN = "1h"
 
 
+def where_of(table: Table) -> list[Entry]:
+    """Which lines of a table are rows, where others lie between them."""
+    return [Entry("where", table.where, "other lines lie between the rows")] if table.where else []
+
+
 def windows_of(d: Drafting) -> list[Entry]:
-    """How often an item was shown and clicked before, from the log itd."""
+    """How often an item was shown and clicked before, from the log itself."""
     log, when, item = d.log, d.log.when, d.log.item_expr
     if when is None or item is None or d.positive is None or log.explodes:
         return []
@@ -34,19 +40,21 @@ def windows_of(d: Drafting) -> list[Entry]:
         Entry("source", log.table.name, "how often the item was shown and clicked before"),
         Entry("on", d.log.item_name),
         Entry("key", item),
+        *where_of(log.table),
         Entry("event_time", when.expr),
         Entry("available_after", _KNOWN, "", todo),
         Entry("aggregates", aggregates, "counted from the log, never from the present or the future"),
     )
     for length in lengths:
         name = d.free(f"item_rate_{length}")
+        d.filling.append(name)
         why = "the share of clicks among the impressions of the item"
         d.features.append(Entry(name, {"from": f"clicks_of_item.rate_{length}", "dtype": "float32"}, why))
     return [Entry("clicks_of_item", keys)]
 
 
 def histories_of(d: Drafting) -> list[Entry]:
-    """What the user clicked last, from the log itd."""
+    """What the user clicked last, from the log itself."""
     log = d.log
     if log.user is None or log.when is None or d.positive is None or d.log.item_expr is None:
         return []
@@ -59,8 +67,8 @@ def histories_of(d: Drafting) -> list[Entry]:
         "within": within,
         "available_after": _KNOWN,
     }
-    buckets = buckets_for(max(1, len(log.items)))
-    keys = {"from": "recent.items", "dtype": "int64", "ragged": True, "hash_buckets": buckets}
-    d.features.append(Entry("recent_items", keys, "what the user clicked last, newest first"))
+    items = ids_of(log.items, what="different items", ragged=True)
+    items = replace(items, why="what the user clicked last, newest first")
+    d.features.append(items.entry("recent_items", "from", "recent.items"))
     todo = f"when is an action known? Until that is known, {_KNOWN} after it happened is assumed"
     return [Entry("recent", what, "the user's last clicks", todo)]

@@ -6,16 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from ctr_samples.errors import InputError
 from ctr_samples.starter.around import features_of_views, views_around
 from ctr_samples.starter.counted import histories_of, windows_of
 from ctr_samples.starter.drafting import Drafting
 from ctr_samples.starter.entries import Entry, todos_of
-from ctr_samples.starter.features import buckets_for, feature_of
-from ctr_samples.starter.impressions import impressions_of
+from ctr_samples.starter.features import ids_of
+from ctr_samples.starter.impressions import feature_of_carried, impressions_of
 from ctr_samples.starter.labels import labels_of
-from ctr_samples.starter.roles import Log, Match, best_match, find_log, require_labels
+from ctr_samples.starter.links import matches
+from ctr_samples.starter.roles import Log, Told, find_log
 from ctr_samples.starter.tables import Table
+from ctr_samples.starter.zones import Zone, in_zone, late_actions, zone_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Draft:
     notes: Sequence[str]
     dated: bool
     day: date | None
+    missing: str = ""
+    """What it lacks to be a configuration, in a sentence."""
 
     @property
     def todos(self) -> list[str]:
@@ -35,22 +38,51 @@ class Draft:
         return [f"{key}: {what}" for key, what in todos_of(self.entries)]
 
 
-def draft(tables: Sequence[Table]) -> Draft:
-    """The configuration for some inputs. InputError where no input can be the log or nothing can be a label."""
-    log = find_log(tables)
-    others = [table for table in tables if table is not log.table]
-    actions = [] if log.has_labels else _action_tables(log, others)
-    require_labels(log, bool(actions))
+def draft(tables: Sequence[Table], told: Told = Told()) -> Draft:  # noqa: B008
+    """The configuration for some inputs. UsageError where a person names an input or a column that is not there.
+
+    Where nothing can be a label or a feature, ``missing`` says so, and the sections that lack it are left out.
+    """
+    log = find_log(tables, told)
     if log.explodes:
         log = replace(log, request=None)  # a list's items share it
+    zone = zone_of(log, tables)
+    log = in_zone(log, zone)
     dated = log.table.dated or "date_column" in log.table.options
-    d = Drafting(log, tables, actions, dated, notes=[note for table in tables for note in table.todo])
-    entries = _entries(d, [table for table in others if all(table is not match.table for match in actions)])
-    day = _day_of(log, acting=bool(actions or log.actions))
-    return Draft(entries, tables, d.roles, d.notes, dated, day)
+    d = Drafting(log, tables, dated, notes=[*(note for table in tables for note in table.todo), *late_actions(log)])
+    followers = [follower.table for follower in log.followers]
+    others = [table for table in tables if table is not log.table]
+    entries = _entries(d, zone, [table for table in others if all(table is not one for one in followers)])
+    day = _day_of(log, acting=bool(followers or log.actions))
+    return Draft(entries, tables, d.roles, d.notes, dated, day, _missing(d, others))
 
 
-def _entries(d: Drafting, others: Sequence[Table]) -> list[Entry]:
+def _missing(d: Drafting, others: Sequence[Table]) -> str:
+    """What a draft lacks to be a configuration, with what to do; empty where it lacks nothing."""
+    log = d.log
+    if d.labels and (d.carried or d.features or log.user or log.item_expr or d.of_views):
+        return ""
+    if d.labels:
+        return f"{log.table.name} has no column but its label; name an input that has more."
+    names = ", ".join(column.called for column in log.table.columns[:20])
+    said = (
+        f"No input says what was clicked: {log.table.name} has the columns {names}, and none is a flag such as click, a "
+        "rating, or names actions such as exposure and click."
+    )
+    shared = {table.name: [match.own.called for match in matches(log.table.columns, table)] for table in others}
+    found = "; ".join(f"{', '.join(names)} with {name}" for name, names in shared.items() if names)
+    if found:
+        return (
+            f"{said} It shares {found}. If that is the log of what followed, say `--log {log.table.name} --actions NAME`, and "
+            "`--item COLUMN` for what was shown; if a column says what was clicked, say `--label COLUMN`."
+        )
+    return (
+        f"{said} If one of them is the label, say `--label COLUMN`; else name the log of what was shown together with that of "
+        "the clicks, which must share a column such as the id of the item."
+    )
+
+
+def _entries(d: Drafting, zone: Zone, others: Sequence[Table]) -> list[Entry]:
     log = d.log
     d.views += views_around(d, others)
     for label in labels_of(d):
@@ -58,40 +90,30 @@ def _entries(d: Drafting, others: Sequence[Table]) -> list[Entry]:
     impressions = impressions_of(d)
     windows, histories = windows_of(d), histories_of(d)
     features = [*_features_of_log(d), *d.features, *features_of_views(d)]
-    if not features:
-        raise InputError(f"{log.table.name} has no column but its label; name an input that has more.")
+    labels = d.labels or [Entry("click", {"expr": "..."}, "what was clicked", "which column says so?")]
     views = [*(Entry(view.name, view.keys) for view in d.views), *windows]
     path = Entry("path", f"samples/{log.table.name}", "each day is a directory below" if d.dated else "")
     sections = {
         "sources": list(_sources(d)),
         "impressions": impressions,
-        "labels": d.labels,
+        "labels": labels,
         "views": views,
         "histories": histories,
-        "features": features,
+        "features": [*features, *_left_out(d), *_to_forget(d)],
     }
     return [
-        Entry("name", log.table.name),
-        _timezone(d),
+        Entry("name", log.table.name.lower()),
+        Entry("timezone", zone.name, zone.why, zone.todo),
         _grain(d),
-        *(Entry(name, tuple(section)) for name, section in sections.items() if section),
+        *(
+            Entry(name, tuple(section), off=section is labels is not d.labels)
+            for name, section in sections.items()
+            if section
+        ),
         _split(d),
         Entry("output", (path, Entry("partitions", 2, "tasks that write"))),
         *_quality(d),
     ]
-
-
-def _action_tables(log: Log, others: Sequence[Table]) -> list[Match]:
-    """Logs of what followed: with a time, and with the keys of what was shown."""
-    found = []
-    for table in others:
-        item = best_match([log.item], table) if log.item else None
-        who = [column for column in (log.user, log.request) if column is not None]
-        rest = best_match(who, table) if who else None
-        timed = any(c.time is not None and c.time.has_clock for c in table.columns)
-        if item and rest and item.column is not rest.column and timed:
-            found.append(item)
-    return found
 
 
 def _day_of(log: Log, *, acting: bool) -> date | None:
@@ -104,17 +126,6 @@ def _day_of(log: Log, *, acting: bool) -> date | None:
     return days[-2] if acting and len(days) > 1 else days[-1]
 
 
-def _timezone(d: Drafting) -> Entry:
-    times = [c.time for table in d.tables for c in table.columns if c.time and c.time.has_clock]
-    plain = [time for time in times if not time.zoned]
-    if plain:
-        return Entry(
-            "timezone", "UTC", plain[0].why, "in which zone are times without one, and where does a day begin?"
-        )
-    todo = "in which zone does a day begin?" if times else ""
-    return Entry("timezone", "UTC", "all times know their zone" if times else "there are no times", todo)
-
-
 def _grain(d: Drafting) -> Entry:
     if d.dated:
         return Entry("grain", "day", "the log lies by day, so a run makes a day")
@@ -124,7 +135,7 @@ def _grain(d: Drafting) -> Entry:
 
 
 def _sources(d: Drafting) -> Iterator[Entry]:
-    used = [d.log.table, *[match.table for match in d.actions], *[view.match.table for view in d.views]]
+    used = [d.log.table, *[follower.table for follower in d.log.followers], *[view.match.table for view in d.views]]
     for table in d.tables:
         if not any(table is one for one in used):
             d.roles.setdefault(table.name, "not used: no column of it holds a key of the log")
@@ -144,28 +155,47 @@ def _sources(d: Drafting) -> Iterator[Entry]:
 def _features_of_log(d: Drafting) -> Iterator[Entry]:
     log = d.log
     if log.user is not None:
-        feature = feature_of(log.user, is_key=True)
-        if not isinstance(feature, str):
-            yield Entry("user_id", {"from": "impression.user", **feature.keys}, feature.why)
-    if d.log.item_expr is not None:
-        count, buckets = len(log.items), buckets_for(max(1, len(log.items)))
-        keys = {"from": f"impression.{d.log.item_name}", "dtype": "int64", "hash_buckets": buckets}
-        yield Entry("item_id", keys, f"{count:,} different items in the sample")
+        yield ids_of(log.user.keys, what="different users").entry("user_id", "from", "impression.user")
+    if log.item_expr is not None:
+        yield ids_of(log.items, what="different items").entry("item_id", "from", f"impression.{log.item_name}")
     for name, column in log.others.items():
-        feature = feature_of(column.of(log.impressions), is_key=True)
-        if not isinstance(feature, str):
-            free = d.free(f"{name}_id")
-            yield Entry(free, {"from": f"impression.{name}", **feature.keys}, feature.why)
+        if column is log.request:
+            continue
+        feature = feature_of_carried(d, column.of(log.impressions), is_key=True)
+        if isinstance(feature, str):
+            d.leave_out(log.table, column, feature)
+        else:
+            yield feature.entry(d.free(f"{name}_id"), "from", f"impression.{name}")
     if log.position is not None or log.clicked_list is not None or log.explodes:
         yield Entry("place", {"from": "impression.position", "dtype": "int64"}, "the place in the list")
     if log.when is not None and log.when.has_clock:
         hour = {"from": "impression.impression_time", "date_part": "hour", "dtype": "int64"}
         yield Entry("hour", hour, "of the impression")
-    if log.when is not None and len(log.when.days) > 1:
+    if not d.dated and log.when is not None and len(log.when.days) > 1:
+        # In a set of one day it would have one value, and on Mondays the one that stands for none.
         weekday = {"from": "impression.impression_time", "date_part": "weekday", "dtype": "int64"}
         yield Entry("weekday", weekday, "0 is Monday")
     for one in d.carried:
-        yield Entry(one.name, {"from": f"impression.{one.name}", **one.feature.keys}, one.feature.why)
+        yield one.feature.entry(one.name, "from", f"impression.{one.name}")
+
+
+def _left_out(d: Drafting) -> Iterator[Entry]:
+    for table, column, why in d.left_out:
+        if "follow" in why or "afterwards" in why or "outcome" in why:
+            yield Entry("", None, f"{table.name}.{column.called} is left out: {why}.", off=True)
+
+
+def _to_forget(d: Drafting) -> Iterator[Entry]:
+    """The line by which samples can be found that `forget` takes out."""
+    if d.log.user is None:
+        return
+    d.notes.append(
+        "The samples hold a user only hashed, so `ctr-samples forget` could not find one; the commented line `user_key` in the "
+        "file keeps the id as it is."
+    )
+    kind = "string" if d.log.user.is_text else "int64"
+    why = "the id as it is: without it `ctr-samples forget` cannot find a user's samples. It is personal data, and no feature"
+    yield Entry("user_key", {"from": "impression.user", "dtype": kind}, why, off=True)
 
 
 def _split(d: Drafting) -> Entry:
@@ -180,3 +210,6 @@ def _split(d: Drafting) -> Entry:
 def _quality(d: Drafting) -> Iterator[Entry]:
     if d.log.when is None:
         yield Entry("quality", (Entry("silent_hours", "off", "all rows have one time"),))
+    elif d.dated and d.filling:
+        why = "their windows fill in the first days of the log, and their values move until then: remove the line later"
+        yield Entry("quality", (Entry("distribution", {"without": d.filling}, why),))

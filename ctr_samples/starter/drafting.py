@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.features import Feature
-from ctr_samples.starter.roles import Log, Match
-from ctr_samples.starter.tables import Column, Table
+from ctr_samples.starter.links import Match
+from ctr_samples.starter.roles import Log
+from ctr_samples.starter.tables import Column, Table, plain_name
 
 OWN = frozenset(
     "impression_id impression_time request position impression time user article item clicks_of_item recent".split()
@@ -45,8 +46,6 @@ class Drafting:
 
     log: Log
     tables: Sequence[Table]
-    actions: Sequence[Match]
-    """The logs of actions beside the log, by what was shown."""
     dated: bool
     views: list[View] = field(default_factory=list)
     labels: list[Entry] = field(default_factory=list)
@@ -57,11 +56,15 @@ class Drafting:
     """Which rows of the log are clicks."""
     reach: dict[str, tuple[int, int]] = field(default_factory=dict)
     """How many days before and after its own a run reads, by source."""
+    filling: list[str] = field(default_factory=list)
+    """Features of windows that begin with the log and are full only some days later."""
     of_views: dict[str, list[tuple[Column, Feature]]] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
     """What each input is taken for."""
     notes: list[str] = field(default_factory=list)
     """What was left out, and why."""
+    left_out: list[tuple[Table, Column, str]] = field(default_factory=list)
+    """The columns that become no feature."""
     given: set[str] = field(default_factory=lambda: set(_FEATURES))
 
     def reaches(self, table: Table, before: int = 0, after: int = 0) -> None:
@@ -71,7 +74,8 @@ class Drafting:
 
     def leave_out(self, table: Table, column: Column, why: str) -> None:
         """Note that a column becomes no feature."""
-        self.notes.append(f"{table.name}.{column.name} is left out: {why}.")
+        self.notes.append(f"{table.name}.{column.called} is left out: {why}.")
+        self.left_out.append((table, column, why))
 
     def free(self, name: str) -> str:
         """A name for a feature or column that nothing else has."""
@@ -93,5 +97,5 @@ class Drafting:
 
 
 def _as_name(text: str, kind: str) -> str:
-    name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or kind
+    name = re.sub(r"\W+", "_", plain_name(text), flags=re.ASCII).strip("_") or kind
     return name if name[0].isalpha() else f"{kind}_{name}"

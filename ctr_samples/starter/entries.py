@@ -25,11 +25,23 @@ class Entry:
     value: Any
     why: str = ""
     todo: str = ""
+    off: bool = False
+    """Whether it stands there as a comment only. Without a key its reason alone does."""
 
 
 def as_yaml(entries: Sequence[Entry], indent: int = 0) -> str:
     """The entries as lines, each with its reason as a comment."""
-    return "".join(f"{line}\n" for entry in entries for line in _lines(entry, indent))
+    return "".join(f"{line}\n" for entry in entries for line in (_off if entry.off else _lines)(entry, indent))
+
+
+def _off(entry: Entry, indent: int) -> Iterator[str]:
+    space = " " * indent
+    if not entry.key:
+        yield from _comment(entry.why, space)
+        return
+    for line in _lines(entry, indent):
+        own = line[indent:]
+        yield f"{space}{own}" if own.startswith("# ") else f"{space}# {own}"
 
 
 def todos_of(entries: Sequence[Entry], path: str = "") -> Iterator[tuple[str, str]]:

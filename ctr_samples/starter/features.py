@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import Any
 
+from ctr_samples.serving.hashing import bucket_of, prefix_of
 from ctr_samples.starter import words as w
-from ctr_samples.starter.tables import Column, is_there
+from ctr_samples.starter.entries import Entry
+from ctr_samples.starter.tables import Column
 from ctr_samples.starter.text import is_decimal_comma
 
 _FEW = 32
 """Up to this many whole numbers are taken for categories."""
 
+_MOST_BUCKETS = 1 << 20
 _BETWEEN = ("|", ";", ",", " ")
-_TOO_GOOD = 0.95
-_ENOUGH = 20
-_ROWS_OF_EACH = 50
-"""With fewer rows of a category its share of positives says little."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,21 @@ class Feature:
     expr: str
     keys: dict[str, Any]
     why: str
+    values: frozenset[str] = frozenset()
+    """Those of the sample that become hashed ids, as text."""
+
+    def entry(self, name: str, source: str, of: str) -> Entry:
+        """The feature under a name; ``source`` is the key that says what it is made of."""
+        if not self.values:
+            return Entry(name, {source: of, **self.keys}, self.why)
+        lists = bool(self.keys.get("ragged"))
+        buckets, shared = _buckets_for(name, self.values, lists=lists)
+        said = f"; {shared:,} of them share their id with another" if shared else ""
+        return Entry(name, {source: of, **self.keys, "hash_buckets": buckets}, self.why + said)
 
 
-def feature_of(column: Column, *, is_key: bool = False) -> Feature | str:
-    """The feature, or the reason why there is none."""
+def feature_of(column: Column, *, is_key: bool = False, known: Collection[str] = ()) -> Feature | str:
+    """The feature, or the reason why there is none. ``known`` are ids of the things that are shown, of which a list may be."""
     if not column.present:
         return "it has no value in the sample"
     if len(column.distinct) == 1 and not is_key:
@@ -42,68 +53,84 @@ def feature_of(column: Column, *, is_key: bool = False) -> Feature | str:
     if column.kind == "BOOLEAN":
         return Feature("{}", {"dtype": "int64"}, "true or false")
     if column.is_text and not is_key:
-        return _text(column)
+        return _text(column, known)
     if is_key or _is_category(column):
-        return _ids(column, "{}")
-    if column.is_number:
+        if not is_key and len(column.keys) == len(column.values) > _FEW:
+            return "it is different in each row"
+        return ids_of(column.keys)
+    if column.is_number and column.kind != "DECIMAL(20,0)":
         low, high = min(column.present), max(column.present)
         return Feature("{}", {"dtype": "float32"}, f"a number, {low:g} to {high:g}")
     return f"a {column.kind.split('<')[0]} needs a feature of your own"
 
 
 def _is_category(column: Column) -> bool:
-    if column.kind != "BIGINT":
-        return False
-    return bool(w.words(column) & w.CATEGORY) or (column.named and len(column.distinct) <= _FEW)
+    if not column.is_whole or column.kind == "DECIMAL(20,0)":
+        return column.is_whole
+    named = w.words(column) & w.CATEGORY or w.names_key(column, w.USER | w.ITEM | w.REQUEST) or w.ends_as_key(column)
+    few = column.named and len(column.distinct) <= _FEW
+    return bool(named) or few or (column.kind == "BIGINT" and _are_codes(sorted(column.distinct)))
 
 
-def _ids(column: Column, expr: str, distinct: int | None = None) -> Feature:
-    count = len(column.distinct) if distinct is None else distinct
-    return Feature(
-        expr, {"dtype": "int64", "hash_buckets": buckets_for(count)}, f"{count:,} different values in the sample"
-    )
+def _are_codes(numbers: Sequence[int]) -> bool:
+    """Whether different numbers in order are codes: far from 0 and close together, and no multiples as prices are."""
+    low, high = numbers[0], numbers[-1]
+    return len(numbers) >= 8 and low >= 1000 and high < 2 * low and gcd(*[one - low for one in numbers[1:]]) % 5 != 0
 
 
-def buckets_for(count: int) -> int:
-    """A power of two with room for four times as many values."""
-    return min(1 << 20, max(16, 1 << (4 * count - 1).bit_length()))
+def ids_of(values: Collection[str], expr: str = "{}", what: str = "different values", **keys: Any) -> Feature:
+    """Hashed ids for values such as these."""
+    return Feature(expr, {"dtype": "int64", **keys}, f"{len(values):,} {what} in the sample", frozenset(values))
 
 
-def _text(column: Column) -> Feature | str:
+def _buckets_for(name: str, values: Collection[str], *, lists: bool) -> tuple[int, int]:
+    """A power of two by which at most two of a hundred values share an id, if a small one does; and how many share one."""
+    hashes = [bucket_of(prefix_of(name), [value.encode()], 1 << 64) for value in values]
+    signed = [one - (one >> 63 << 64) for one in hashes]
+    buckets = max(16, 1 << (4 * len(signed) - 1).bit_length())
+    while True:
+        # An id is kept for padding or a missing value, or none is: both ways.
+        shared = max(_sharing(signed, buckets - kept) for kept in ((1,) if lists else (0, 1)))
+        if 50 * shared <= len(signed) or buckets >= min(_MOST_BUCKETS, 256 * max(64, len(signed))):
+            return buckets, shared
+        buckets *= 2
+
+
+def _sharing(hashes: Sequence[int], ids: int) -> int:
+    return sum(count for count in Counter(one % ids for one in hashes).values() if count > 1)
+
+
+def _text(column: Column, known: Collection[str]) -> Feature | str:
     texts = [str(value) for value in column.present]
     if is_decimal_comma(column):
         return Feature(
             "try_cast(replace({}, ',', '.') as double)", {"dtype": "float32"}, "numbers with a decimal comma"
         )
-    separator, tokens = _separator(texts)
+    separator, tokens = _separator(texts, known)
     if separator is not None:
         pattern = "[|]" if separator == "|" else separator
         split = f"filter(split({{}}, '{pattern}'), one -> one <> '')"
-        ids = _ids(column, split, tokens)
-        return Feature(
-            split, {**ids.keys, "ragged": True}, f"lists such as {texts[0][:30]!r}; {tokens:,} different items"
-        )
+        return ids_of(tokens, split, f"different items in lists such as {texts[0][:30]!r}", ragged=True)
     if sum(map(len, texts)) > 40 * len(texts):
         return "it is free text"
     if len(column.distinct) == len(texts) and len(texts) > _FEW:
         return "it is different in each row"
-    return _ids(column, "{}")
+    return ids_of(column.keys)
 
 
-def _separator(texts: Sequence[str]) -> tuple[str | None, int]:
-    """What separates the items of a list, and how many different ones there are."""
+def _separator(texts: Sequence[str], known: Collection[str]) -> tuple[str | None, set[str]]:
+    """What separates the items of a list, and the different ones; ``known`` are ids of the things that are shown."""
     whole = len(set(texts))
     for separator in _BETWEEN:
         lists = [text.split(separator) for text in texts if separator in text]
         tokens = {token for text in texts for token in text.split(separator) if token}
-        # In a list, items come back in other company; in a sentence, words are many.
-        if (
-            len(lists) >= 0.3 * len(texts)
-            and len(tokens) < 0.7 * whole
-            and all(re.fullmatch(r"[\w.&-]+", t) for t in tokens)
-        ):
-            return separator, len(tokens)
-    return None, 0
+        if len(lists) < 0.3 * len(texts) or not all(re.fullmatch(r"[\w.&-]+", token) for token in tokens):
+            continue
+        # In a list, items come back in other company; in a sentence, words are many. Codes and known ids are no words.
+        coded = all(any(c.isdigit() for c in token) for token in tokens) and separator != "-"
+        if len(tokens) < 0.7 * whole or coded or len(tokens & set(known)) > 0.5 * len(tokens):
+            return separator, tokens
+    return None, set()
 
 
 def _list(column: Column) -> Feature | str:
@@ -119,9 +146,7 @@ def _list(column: Column) -> Feature | str:
     tokens = {token for value in column.present for token in value}
     if not tokens:
         return "its lists are empty in the sample"
-    return Feature(
-        "{}", {**_ids(column, "{}", len(tokens)).keys, "ragged": True}, f"lists of {len(tokens):,} different items"
-    )
+    return ids_of({str(token) for token in tokens}, what="different items of lists", ragged=True)
 
 
 def numbered(columns: Sequence[Column]) -> dict[str, list[Column]]:
@@ -129,43 +154,8 @@ def numbered(columns: Sequence[Column]) -> dict[str, list[Column]]:
     groups: dict[str, list[tuple[int, Column]]] = {}
     for column in columns:
         match = re.fullmatch(r"(.*?)[_-]?(\d+)", column.name)
-        if match and column.named and column.is_number and len(column.present) == len(column.values):
+        numbers = column.kind == "DOUBLE" and not column.is_whole
+        if match and column.named and numbers and len(column.present) == len(column.values):
             groups.setdefault(match[1], []).append((int(match[2]), column))
     found = {name: sorted(group, key=lambda one: one[0]) for name, group in groups.items() if len(group) >= 8}
     return {name: [column for _, column in group] for name, group in found.items()}
-
-
-def tells(column: Column, outcomes: Sequence[Sequence[bool]]) -> str | None:
-    """Why a column seems to be known only after some label is: it tells the label by its values, or by being there."""
-    if outcomes and w.words(column) & w.OUTCOME and column.is_number:
-        return "its name says that it is known only afterwards"
-    there = [is_there(value) for value in column.values]
-    for positive in outcomes:
-        if not _ENOUGH <= sum(positive) <= len(positive) - _ENOUGH:
-            continue
-        for scores, what in ((there, "that it is there"), (_scores(column, positive), "its value")):
-            area = _area(scores, positive)
-            if max(area, 1 - area) > _TOO_GOOD:
-                return f"{what} tells a label (AUC {max(area, 1 - area):.2f}), so it seems to be known only afterwards"
-    return None
-
-
-def _scores(column: Column, positive: Sequence[bool]) -> list[float]:
-    """Numbers as they are; of a few categories with many rows each, how often each has the label."""
-    if len(column.distinct) > min(_FEW, len(positive) // _ROWS_OF_EACH):
-        return [float(value) if is_there(value) and column.is_number else 0.0 for value in column.values]
-    shown, liked = Counter(map(str, column.values)), Counter[str]()
-    for value, yes in zip(column.values, positive, strict=True):
-        liked[str(value)] += yes
-    return [liked[str(value)] / shown[str(value)] for value in column.values]
-
-
-def _area(scores: Sequence[float], positive: Sequence[bool]) -> float:
-    """The area under the ROC curve, ties counted half."""
-    negatives = Counter(score for score, yes in zip(scores, positive, strict=True) if not yes)
-    positives = Counter(score for score, yes in zip(scores, positive, strict=True) if yes)
-    below, won = 0, 0.0
-    for score in sorted({*negatives, *positives}):
-        won += positives[score] * (below + negatives[score] / 2)
-        below += negatives[score]
-    return won / (positives.total() * negatives.total())

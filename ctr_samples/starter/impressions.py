@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
 from typing import Any
 
 from ctr_samples.starter import words as w
 from ctr_samples.starter.drafting import Carried, Drafting
 from ctr_samples.starter.entries import Entry
-from ctr_samples.starter.features import Feature, feature_of, numbered, tells
+from ctr_samples.starter.features import Feature, feature_of, numbered
+from ctr_samples.starter.links import determines, grows
+from ctr_samples.starter.outcomes import tells
 from ctr_samples.starter.tables import Column, sql_text
+
+_MANY = 50
+"""Fewer values may well be those of a few days."""
 
 
 def impressions_of(d: Drafting) -> list[Entry]:
@@ -21,7 +28,10 @@ def impressions_of(d: Drafting) -> list[Entry]:
     if log.action is not None:
         counts = {str(log.shown): len(log.impressions)} | log.actions
         why = "in the sample: " + ", ".join(f"{value} {count:,}" for value, count in counts.items())
-        entries.append(Entry("where", f"{log.action.expr} = {sql_text(str(log.shown))}", why))
+        where = f"{log.action.expr} = {sql_text(str(log.shown))}"
+        entries.append(Entry("where", f"{log.table.where} and {where}" if log.table.where else where, why))
+    elif log.table.where:
+        entries.append(Entry("where", log.table.where, "other lines lie between the rows"))
     if log.when is not None:
         entries.append(Entry("time", log.when.expr, log.when.why, log.when.todo))
     else:
@@ -30,20 +40,37 @@ def impressions_of(d: Drafting) -> list[Entry]:
     entries += _keys(d)
     if log.explodes:
         entries.append(Entry("explode", "article", "the column holds a list: each item is an impression"))
-        entries.append(Entry("dedup", "30s", "the same shown again this soon is a repeat", "is it?"))
+        entries.append(Entry("dedup", "30s", "the same shown again this soon is a repeat", "is it a repeat?"))
     elif log.request is not None:
         entries.append(Entry("request", w.key_expr(log.request), "it tells rows or lists apart"))
     if log.clicked_list is not None:
         entries.append(Entry("position", "shown_position", "the place in the list"))
     elif log.position is not None:
         entries.append(Entry("position", log.position.expr, "named so"))
-    if log.action is None and log.clicked_list is None and not d.actions and not log.tells_rows_apart:
-        entries.append(Entry("identity", "row", "no column tells rows apart: each is an impression, equal ones too"))
+    if (
+        log.action is None
+        and log.clicked_list is None
+        and not log.tells_rows_apart
+        and not (log.followers and log.user)
+    ):
+        todo = "" if log.user or log.item_expr else _ask_for_keys(d)
+        why = "no column tells rows apart: each is an impression, equal ones too"
+        entries.append(Entry("identity", "row", why, todo))
     d.carried += _carry(d)
     if d.carried:
         why = "what else a row says of the moment"
         entries.append(Entry("columns", tuple(Entry(one.name, one.expr) for one in d.carried), why))
     return entries
+
+
+def _ask_for_keys(d: Drafting) -> str:
+    some = [c.called for c in d.log.table.columns if c.may_be_key and 5 <= len(c.keys) <= 0.9 * len(c.present)]
+    named = f", such as {' or '.join(some[:6])}" if some else ""
+    return (
+        f"no column is taken for the user or for what was shown: `--user` and `--item` of init name them{named}"
+        if named
+        else ""
+    )
 
 
 def _keys(d: Drafting) -> Iterator[Entry]:
@@ -52,18 +79,18 @@ def _keys(d: Drafting) -> Iterator[Entry]:
     why = []
     if log.user is not None:
         keys["user"] = w.key_expr(log.user)
-        why.append(f"{log.user.name}: {len(log.user.distinct):,} different users")
+        why.append(f"{log.user.called}: {len(log.user.distinct):,} different users")
     item = d.log.item_expr
     if item is not None:
         keys[d.log.item_name] = item
-        why.append(f"{log.item.name if log.item else 'the item'} is what was shown")
+        why.append(f"{log.item.called if log.item else 'the item'} is what was shown")
     if not log.explodes:
         keys |= {name: w.key_expr(column) for name, column in log.others.items()}
         if keys:
-            yield Entry("keys", keys, "; ".join(why))
+            yield Entry("keys", keys, "; ".join(why), log.todo)
         return
     for name, expr in keys.items():
-        yield Entry(name, expr, why[list(keys).index(name)])
+        yield Entry(name, expr, why[list(keys).index(name)], log.todo if name == "user" else "")
     if log.others:
         yield Entry("keys", {name: w.key_expr(column) for name, column in log.others.items()})
 
@@ -81,15 +108,40 @@ def _carry(d: Drafting) -> Iterator[Carried]:
     for column in rest:
         if column.name in grouped or column.name == log.table.day_column:
             continue
-        feature = _feature_of(d, column)
+        feature = feature_of_carried(d, column)
         if isinstance(feature, str):
             d.leave_out(log.table, column, feature)
         else:
+            feature = replace(feature, why=f"{column.title}: {feature.why}") if column.title else feature
             yield Carried(d.free(column.name), feature.expr.replace("{}", column.expr), feature)
 
 
-def _feature_of(d: Drafting, column: Column) -> Feature | str:
+def feature_of_carried(d: Drafting, column: Column, *, is_key: bool = False) -> Feature | str:
+    """What a column of the log becomes for the rows of impressions, or why nothing."""
     if column.time is not None:
         return "it is a time"
     known = tells(column, d.log.outcomes)
-    return feature_of(column) if known is None else f"{known}; is it a label?"
+    if known is not None:
+        return f"{known}. If it is a label, add it there"
+    feature = feature_of(column, is_key=is_key, known=d.log.items)
+    return feature if isinstance(feature, str) else _passes(d, column, feature) or feature
+
+
+def _passes(d: Drafting, column: Column, feature: Feature) -> str | None:
+    """Why the values of a column are gone when a model meets the next day: those of visits do not come back."""
+    user, time = (one.of(d.log.impressions) if one is not None else None for one in (d.log.user, d.log.time))
+    if len(column.keys) < _MANY:
+        return None
+    if column.is_whole and time is not None and not column.is_text and grows(column, time):
+        return "it grows with time, so other days have values that no model has seen"
+    if not feature.values or feature.keys.get("ragged"):
+        return None
+    if user is not None and len(column.keys) > len(user.keys) and determines(column, user):
+        return "each of its values belongs to one user, as that of a visit does"
+    days: dict[str, set[date]] = {}
+    for text, at in zip(column.texts, time.instants if time else [], strict=False):
+        if text is not None and at is not None:
+            days.setdefault(text, set()).add(at.date())
+    if len(set().union(*days.values())) > 1 and sum(len(some) > 1 for some in days.values()) < 0.02 * len(days):
+        return "its values do not come back on other days, as those of visits do not"
+    return None

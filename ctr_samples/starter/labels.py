@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 from ctr_samples.starter import words as w
 from ctr_samples.starter.drafting import Drafting
 from ctr_samples.starter.entries import Entry
-from ctr_samples.starter.roles import best_match
+from ctr_samples.starter.followers import Follower
+from ctr_samples.starter.links import matches
 from ctr_samples.starter.tables import Column, sql_text
+from ctr_samples.starter.times import in_words
 
 _WINDOW = "2h"
 
@@ -25,7 +28,7 @@ def labels_of(d: Drafting) -> Iterator[Entry]:
         rate = sum(item.endswith("-1") for item in items) / len(items)
         d.positive = "shown rlike '-1$'"
         yield Entry("click", {"expr": d.positive}, f"the item ends in -1; {rate:.2%} of {len(items):,} sampled items")
-    elif d.actions:
+    elif log.followers:
         yield from _of_tables(d)
     else:
         yield from _of_rows(d)
@@ -42,13 +45,13 @@ def _of_actions(d: Drafting) -> Iterator[Entry]:
         d.positive = d.positive if d.positive and "click" not in action.lower() else where
         what = {"source": log.table.name, "where": where, "window": _WINDOW}
         name = d.label_name(action)
-        todo = f"how long after being shown does a {action} still count?"
+        todo = f"how long after being shown does {action} still count?"
         yield Entry(name, what, f"{count:,} in the sample, for {len(log.impressions):,} rows of {log.shown}", todo)
         rows = [row for row, value in enumerate(log.action.values) if value == action]
         for column in log.table.columns:
             if _measures(d, column, rows):
                 total = {**what, "value": column.expr, "reduce": "sum"}
-                yield Entry(d.label_name(f"{action}_{column.name}"), total, f"a number that only a {action} has")
+                yield Entry(d.label_name(f"{action}_{column.name}"), total, f"a number that only rows of {action} have")
 
 
 def _measures(d: Drafting, column: Column, rows: list[int]) -> bool:
@@ -56,6 +59,7 @@ def _measures(d: Drafting, column: Column, rows: list[int]) -> bool:
     there, shown = column.of(rows).present, column.of(d.log.impressions).present
     if (
         any(column is one for one in d.log.taken)
+        or w.is_identifier(column)
         or len(there) < 0.5 * len(rows)
         or len(shown) > 0.05 * len(d.log.impressions)
     ):
@@ -66,18 +70,24 @@ def _measures(d: Drafting, column: Column, rows: list[int]) -> bool:
 def _of_tables(d: Drafting) -> Iterator[Entry]:
     log = d.log
     d.reaches(log.table, 1, 1)
-    for item in d.actions:
-        table = item.table
+    for follower in log.followers:
+        table = follower.table
         d.reaches(table, 1, 1)
-        time = max((c for c in table.columns if c.time and c.time.has_clock), key=lambda c: len(c.distinct))
-        assert time.time is not None
-        keys = {d.log.item_name: w.key_expr(item.column)}
-        if log.user is not None and (user := best_match([log.user], table)):
-            keys["user"] = w.key_expr(user.column)
-        what: dict[str, Any] = {"source": table.name, "time": time.time.expr}
-        if log.request is not None and (request := best_match([log.request], table)):
+        item, user, request = (follower.of(column) for column in (log.item, log.user, log.request))
+        if log.item is not None and log.explodes:
+            item = next(matches([log.item], table), None)
+        keys = {name: w.key_expr(match.column) for name, match in ((log.item_name, item), ("user", user)) if match}
+        what: dict[str, Any] = {"source": table.name, "time": follower.time.time.expr if follower.time.time else ""}
+        if request is not None:
             what["request"] = w.key_expr(request.column)
-        what |= {"keys": keys, "window": _WINDOW}
+        if keys:
+            what["keys"] = keys
+        if (item is None or user is None) and request is None:
+            what["match"] = [list(keys)]
+        elif log.item is not None and item is None:
+            what["match"] = [["request"]]
+        what["window"] = window = _window_of(follower.delays)
+        said = _said_of(follower, window)
         kinds = table.find(
             lambda c: c.is_text and 2 <= len(c.distinct) <= 20 and bool({str(v).lower() for v in c.distinct} & w.LABEL)
         )
@@ -85,7 +95,7 @@ def _of_tables(d: Drafting) -> Iterator[Entry]:
         if kinds is None:
             name = table.name.removesuffix("s")
             todo = "how long after being shown does one still count?"
-            yield Entry(d.label_name(name), what, f"{item.overlap:.0%} of the items shown are in {table.name}", todo)
+            yield Entry(d.label_name(name), what, said, todo)
             continue
         for value in sorted(map(str, kinds.distinct)):
             one = {
@@ -94,7 +104,33 @@ def _of_tables(d: Drafting) -> Iterator[Entry]:
                 **{k: v for k, v in what.items() if k != "source"},
             }
             count = sum(str(v) == value for v in kinds.present)
-            yield Entry(d.label_name(value), one, f"{count:,} in the sample", f"how long does a {value} still count?")
+            yield Entry(
+                d.label_name(value),
+                one,
+                f"{count:,} in the sample; {said}",
+                f"how long after being shown does {value} still count?",
+            )
+
+
+def _window_of(delays: Sequence[timedelta]) -> str:
+    """A window that holds nearly all of the sample's delays, of two hours at least."""
+    late = delays[int(0.99 * len(delays)) - 1] if delays else timedelta(0)
+    for days in (1, 3, 7, 30):
+        if late > timedelta(hours=2) and late <= timedelta(days=days):
+            return f"{days}d"
+    return _WINDOW
+
+
+def _said_of(follower: Follower, window: str) -> str:
+    shared = ", ".join(
+        match.own.called if match.own.name == match.column.name else f"{match.own.called} as {match.column.called}"
+        for match in follower.matches
+    )
+    if not follower.delays:
+        return f"{follower.table.name} shares {shared} with the log"
+    return (
+        f"{follower.table.name} shares {shared} with the log; half of its rows come within {in_words(follower.middle)}"
+    )
 
 
 def _of_rows(d: Drafting) -> Iterator[Entry]:
@@ -102,8 +138,7 @@ def _of_rows(d: Drafting) -> Iterator[Entry]:
     for flag in log.flags:
         d.positive = d.positive or (flag.expr if flag.column.kind != "BIGINT" else f"{flag.expr} = 1")
         name = d.label_name(flag.column.name if flag.column.named else "label")
-        todo = "" if flag.column.named else "is this the label?"
-        yield Entry(name, {"expr": flag.expr}, flag.why, todo)
+        yield Entry(name, {"expr": flag.expr}, flag.why, flag.todo)
     if log.ratings is not None:
         column = log.ratings
         least = log.least_liked

@@ -6,11 +6,19 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
 from pathlib import Path
 
 from ctr_samples.errors import InputError, UsageError
+from ctr_samples.starter.tables import plain_name
 
-_DAY = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
+_DAY = re.compile(
+    r"(?<!\d)(\d{4})([-/_.]?)(\d\d)\2(\d\d)(?!\d)|(\w+=)(\d{4})(/\w+=)(\d{1,2})(/\w+=)(\d{1,2})(?!\d)", re.ASCII
+)
+"""A day in a path: its parts side by side, or in directories of their own such as ``year=2024/month=5/day=3``."""
+_TEMPLATE = re.compile(r"\{date(?::([^}]*))?\}")
+_CODES = {"%Y": r"(?P<Y>\d{4})", "%m": r"(?P<m>\d\d)", "%d": r"(?P<d>\d\d)"}
+_CODES |= {"%-m": r"(?P<m>\d{1,2})", "%-d": r"(?P<d>\d{1,2})"}
 ENDINGS = re.compile(r"(\.(csv|tsv|txt|json|jsonl|ndjson|log|parquet|orc|snappy|zstd|zst|gz|bz2))+$", re.IGNORECASE)
 _DOCUMENTS = {".md", ".yaml", ".yml", ".py", ".html", ".pdf", ".rst"}
 
@@ -26,10 +34,19 @@ class Place:
     @property
     def name(self) -> str:
         """What the input may be called: the last part of the path that says something."""
-        parts = [ENDINGS.sub("", part) for part in self.path.split("/") if "={date}" not in part]
-        words = [word for part in parts if (word := re.sub(r"\W+", "_", part.replace("{date}", "")).strip("_"))]
-        name = words[-1].lower() if words else "log"
-        return name[:40] if name[0].isalpha() else f"log_{name}"[:40]
+        parts = [ENDINGS.sub("", part) for part in self.path.split("/") if not re.search(r"=\{date", part)]
+        words = [word for part in parts if (word := re.sub(r"\W+", "_", _TEMPLATE.sub("", part)).strip("_"))]
+        name = plain_name(words[-1]).lower() if words else ""
+        return (name if name[:1].isalpha() else f"log_{name}".rstrip("_"))[:40]
+
+    def day_of(self, file: Path) -> date | None:
+        """The day that the path of one of its files names."""
+        return _day_in(self.path, file) if self.is_dated else None
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether the path names the day."""
+        return _TEMPLATE.search(self.path) is not None
 
     @property
     def days_said(self) -> str:
@@ -39,8 +56,8 @@ class Place:
     @property
     def day_column(self) -> str | None:
         """``dt`` of ``users/dt={date}``."""
-        match = re.search(r"(?:^|/)([A-Za-z_]\w*)=\{date\}(?:/|$)", self.path)
-        return match[1] if match else None
+        match = re.search(r"(?:^|/)([A-Za-z_]\w*)=\{date(:[^}]*)?\}(?:/|$)", self.path)
+        return match[1] if match and all(code in (match[2] or "%Y%m%d") for code in ("%Y", "m", "d")) else None
 
 
 def find_places(path: str) -> list[Place]:
@@ -54,7 +71,7 @@ def find_places(path: str) -> list[Place]:
             f"{path} names hours; name the days, as in {days}: what lies below a day is read with it. A run makes an hour "
             "with `grain: hour` in the configuration, whose paths may name hours."
         )
-    if "{date}" in path:
+    if _TEMPLATE.search(path):
         return [_dated(path)]
     root = Path(path).expanduser()
     if not root.exists():
@@ -63,18 +80,20 @@ def find_places(path: str) -> list[Place]:
     if not any(file.stat().st_size for file in files):
         raise InputError(f"{path} is empty; name an input that has rows.")
     files = [file for file in files if file.stat().st_size]
-    around = root.parent if _DAY.search(root.name) else root
+    around = root.parent if _template(root, root.parent, short=False) != str(root) else root
     if around != root and root.is_dir():  # one day of several: `dt=2019-06-05`
         files = sorted(_files_below(around))
-    paths = {_template(file, around) for file in files}
-    if len(paths) == 1 and "{date}" in (template := next(iter(paths))):
+    short = any(len(part) == 1 for file in files if (found := _DAY.search(str(file))) for part in found.groups("")[5:])
+    paths = {_template(file, around, short=short) for file in files}
+    if len(paths) == 1 and _TEMPLATE.search(template := next(iter(paths))):
         return [_dated(template)]
     if len(files) == 1 and _kind(files[0], files[0].parent) != "part":
         return [Place(str(files[0]), tuple(files))]
     if root.is_file() or len({_kind(file, root) for file in files}) == 1:
         return [Place(path, tuple(files))]
     below = [child for child in sorted(root.iterdir()) if _is_data(child)]
-    return [place for child in below for place in _found(child)]
+    places = [place for child in below for place in _found(child)]
+    return list({place.path: place for place in places}.values())  # each of the files of several days finds them all
 
 
 def _found(child: Path) -> list[Place]:
@@ -94,14 +113,46 @@ def _files_below(root: Path) -> Iterator[Path]:
             yield from _files_below(child) if child.is_dir() else [child]
 
 
-def _template(file: Path, root: Path) -> str:
-    """The path up to the part that names the day, with ``{date}`` in place of it; without a day the file's own."""
-    parts = file.parts[len(root.parts) :]
-    for number, part in enumerate(parts, 1):
-        if _DAY.search(part):
-            named = [*parts[: number - 1], _DAY.sub("{date}", part, count=1)]
-            return str(root.joinpath(*named))
+def _template(file: Path, root: Path, *, short: bool) -> str:
+    """The path up to the part that names the day, with a template in place of it; without a day the file's own.
+
+    ``short`` says that months and days in directories of their own have no zeros in front.
+    """
+    below = "/".join(file.parts[len(root.parts) :])
+    for found in _DAY.finditer(below):
+        year, by, month, day, named, own_year, of_month, own_month, of_day, own_day = found.groups()
+        try:
+            date(int(year or own_year), int(month or own_month), int(day or own_day))
+        except ValueError:
+            continue
+        if named:
+            m, d = ("%-m", "%-d") if short else ("%m", "%d")
+            template = f"{named}{{date:%Y}}{of_month}{{date:{m}}}{of_day}{{date:{d}}}"
+        else:
+            template = "{date}" if by == "-" else f"{{date:%Y{by}%m{by}%d}}"
+        rest = below[found.end() :].partition("/")[0]
+        return str(root / f"{below[: found.start()]}{template}{rest}")
     return str(file)
+
+
+def _day_in(template: str, file: Path) -> date | None:
+    """The day of a file at a path with templates, or below it; None for one that lies elsewhere."""
+    found = _pattern(str(Path(template).expanduser())).match(str(file))
+    try:
+        return date(*(int(found[code]) for code in "Ymd")) if found else None
+    except ValueError:
+        return None
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    pattern, end = "", 0
+    for found in _TEMPLATE.finditer(template):
+        form = re.split(r"(%-?\w)", found[1] or "%Y-%m-%d")
+        pattern += re.escape(template[end : found.start()])
+        pattern += "".join(_CODES.get(part, re.escape(part)) for part in form)
+        end = found.end()
+    return re.compile(pattern + re.escape(template[end:]) + r"(?:/|$)")
 
 
 def _kind(file: Path, root: Path) -> str:
@@ -116,21 +167,14 @@ def _kind(file: Path, root: Path) -> str:
 
 def _dated(path: str) -> Place:
     """The files of each day that is there."""
-    root = Path(path.partition("{date}")[0]).expanduser()
-    base = root if path.partition("{date}")[0].endswith("/") else root.parent
-    tail = str(Path(path).expanduser())[len(str(base)) :].lstrip("/")
-    found = [
-        (match[1], one)
-        for one in sorted(base.glob(tail.replace("{date}", "*")))
-        if (match := re.search(re.escape(tail).replace(r"\{date\}", r"(\d{4}-\d\d-\d\d)") + "$", str(one)))
-    ]
-    files = [file for _, one in found for file in (sorted(_files_below(one)) if one.is_dir() else [one])]
-    files = [file for file in files if file.stat().st_size]
+    root = Path(path[: path.index("{date")].rpartition("/")[0] or ("/" if path.startswith("/") else ".")).expanduser()
+    below = sorted(_files_below(root)) if root.is_dir() else []
+    files = {file: day for file in below if (day := _day_in(path, file)) and file.stat().st_size}
     if not files:
-        raise InputError(
-            f"{path} has no file with rows on any day; expected paths such as {path.format(date='2019-06-05')}."
-        )
-    return Place(path, tuple(files), tuple(date.fromisoformat(day) for day, _ in found))
+        such = re.sub(r"%-?(\w)", lambda code: {"Y": "2019", "m": "06", "d": "05"}.get(code[1], ""), _TEMPLATE.sub(
+            lambda one: one[1] or "%Y-%m-%d", path))  # fmt: skip
+        raise InputError(f"{path} has no file with rows on any day; expected paths such as {such}.")
+    return Place(path, tuple(files), tuple(sorted({*files.values()})))
 
 
 def some_of(files: Sequence[Path]) -> list[Path]:

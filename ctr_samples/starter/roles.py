@@ -1,48 +1,47 @@
-"""What the inputs are to each other: which is the log, what its keys and labels are, and which tables lie around it."""
+"""What the inputs are to each other: which is the log, what its keys and labels are, and which logs follow it.
+
+Values decide, and names where these say nothing: keys are what inputs share, a request has one user and one moment, an
+attribute of an item follows from the item.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import permutations, product
 from typing import Any
 
-from ctr_samples.errors import InputError
+from ctr_samples.errors import UsageError
 from ctr_samples.starter import words as w
-from ctr_samples.starter.tables import Column, Table, is_there, sql_text
+from ctr_samples.starter.flags import Flag, flag_of, is_positive, is_rating, named_flags, unnamed_flag
+from ctr_samples.starter.followers import Follower, followers_of, time_column
+from ctr_samples.starter.links import CLICKED_LIST, best_match, determines, is_brief, is_unique, rows_of, values_of
+from ctr_samples.starter.outcomes import follows
+from ctr_samples.starter.tables import Column, Table, is_there
 from ctr_samples.starter.times import Time, words_of
 
-_CLICKED_LIST = re.compile(r"\S+-[01](?: \S+-[01])*")
 _ITEM_LIST = re.compile(r"\[\s*[^\[\]{}]*\]")
-_CODED_ID = re.compile(r"[A-Za-z]{1,8}\d+")
-_YES = ({"0", "1"}, {"true", "false"}, {"y", "n"}, {"yes", "no"}, {"t", "f"})
-_TRUE = ("1", "true", "y", "yes", "t")
-_MOST_RATINGS = 20
+_KINDS = w.CATEGORY - w.ID
+_COUNTED_ID = re.compile(r"[^\W\d_]{1,8}[-_]?\d+")
+_CODED_ID = re.compile(r"(?=\S*\d)(?=\S*[^\W\d_])\S+|\d{12,}")
+_MOST_KEYS = 8
+_MANY = 20
 _MOST_ACTIONS = 40
-_ENOUGH = 1.2
-"""Points from which two columns are taken for the same key."""
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
-    """A label that an impression's own row holds."""
+class Told:
+    """What a person says of the inputs: names of inputs, and of columns of the log."""
 
-    column: Column
-    expr: str
-    rate: float
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A column of a table that holds the values of a log's or another table's column."""
-
-    own: Column
-    table: Table
-    column: Column
-    overlap: float
-    points: float
+    log: str | None = None
+    actions: tuple[str, ...] = ()
+    item: str | None = None
+    user: str | None = None
+    request: str | None = None
+    time: str | None = None
+    label: str | None = None
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,9 @@ class Log:
     position: Column | None = None
     ratings: Column | None = None
     flags: tuple[Flag, ...] = ()
+    followers: tuple[Follower, ...] = ()
+    todo: str = ""
+    """What must be asked about its keys."""
     others: dict[str, Column] = field(default_factory=dict)
     """More keys by name, on which tables are joined."""
 
@@ -84,11 +86,6 @@ class Log:
         return self.item.is_list or sum(map(_holds_list, shown)) > 0.05 * len(shown)
 
     @property
-    def has_labels(self) -> bool:
-        """Whether the log itself says what was clicked."""
-        return any(one is not None for one in (self.action, self.clicked_list, self.ratings)) or bool(self.flags)
-
-    @property
     def item_name(self) -> str:
         """What the key of what was shown is called: lists need the name that their key of the configuration has."""
         return "article" if self.explodes else "item"
@@ -101,15 +98,17 @@ class Log:
         return None if self.item is None else self.item.expr if self.explodes else w.key_expr(self.item)
 
     @cached_property
-    def items(self) -> set[str]:
+    def items(self) -> frozenset[str]:
         """What the sample shows."""
         column = self.clicked_list or self.item
-        return _values(column) if column is not None else set()
+        return values_of(column) if column is not None else frozenset()
 
     @property
     def tells_rows_apart(self) -> bool:
-        """Whether each row has a request of its own."""
-        return self.request is not None and len(self.request.distinct) == self.table.rows
+        """Whether each row has a request of its own, or is the only one of its request with what it shows."""
+        if self.request is None:
+            return False
+        return is_unique(self.request) or (self.item is not None and _is_told_apart(self, self.request, self.item))
 
     @property
     def taken(self) -> list[Column]:
@@ -130,10 +129,11 @@ class Log:
     @cached_property
     def outcomes(self) -> list[list[bool]]:
         """For each label of the row, which rows are positive."""
-        found = [[_as_text(value) in _TRUE for value in flag.column.values] for flag in self.flags]
+        found = [is_positive(flag.column) for flag in self.flags]
         if self.ratings is not None:
             found.append([is_there(value) and value >= self.least_liked for value in self.ratings.values])
-        return found
+        found += [follower.followed() for follower in self.followers if not found]
+        return found or _acted_on(self)
 
     @property
     def prior(self) -> float:
@@ -141,7 +141,8 @@ class Log:
         if self.clicked_list is not None:
             marks = [item[-1] for value in self.clicked_list.present for item in str(value).split(" ")]
             return float(f"{marks.count('1') / len(marks):.2g}")
-        return float(f"{sum(self.outcomes[0]) / len(self.outcomes[0]):.2g}") if self.outcomes else 0.1
+        own = self.outcomes if self.flags or self.ratings is not None else []
+        return float(f"{sum(own[0]) / len(own[0]):.2g}") if own else 0.1
 
     @property
     def actions(self) -> dict[str, int]:
@@ -156,43 +157,93 @@ def _holds_list(value: object) -> bool:
     return _ITEM_LIST.fullmatch(str(value)) is not None
 
 
-def find_log(tables: Sequence[Table]) -> Log:
-    """The log of impressions among the inputs, with its roles. InputError where none of them can be one."""
-    return max((_log_of(table) for table in tables), key=lambda log: (_points(log), log.table.bytes))
+def _acted_on(log: Log) -> list[list[bool]]:
+    """Which impressions show what the same user acts on in another row, in a log that holds both."""
+    if log.action is None or log.item is None or log.user is None or log.explodes:
+        return []
+    pairs, shown = rows_of([log.user, log.item]), set(log.impressions)
+    acted = {pair for row, pair in enumerate(pairs) if row not in shown}
+    return [[pairs[row] in acted for row in log.impressions]]
 
 
-def _points(log: Log) -> float:
+# --- which input is the log
+
+
+def find_log(tables: Sequence[Table], told: Told = Told()) -> Log:
+    """The log of impressions among the inputs, with its roles. UsageError where a person names what is not there."""
+    names = [table.name for table in tables]
+    for name in (*told.actions, *([told.log] if told.log else [])):
+        if name not in names:
+            raise UsageError(f"There is no input {name}; the inputs are {', '.join(names)}.")
+    candidates = [table for table in tables if told.log in (None, table.name) and table.name not in told.actions]
+    if not candidates:
+        raise UsageError("All inputs are named by `--actions`; one must be the log of what was shown.")
+    for role in ("item", "user", "request", "time", "label"):
+        name = getattr(told, role)
+        having = [table for table in candidates if name is None or _find(table, name)]
+        if not having:
+            said = "; ".join(f"{t.name} has {', '.join(c.called for c in t.columns[:40])}" for t in candidates)
+            raise UsageError(f"There is no column {name} for `--{role}`: {said}.")
+        candidates = having
+    logs = [_log_of(table, [one for one in tables if one is not table], told) for table in candidates]
+    return max(logs, key=lambda log: (_points(log, tables), log.table.bytes))
+
+
+def _points(log: Log, tables: Sequence[Table]) -> float:
     table = log.table
-    points = 8.0 * bool(log.action) + 8 * bool(log.clicked_list) + 3 * bool(log.flags) + 3 * bool(log.ratings)
-    points += 2 * bool(log.user) + 2 * bool(log.item) + 2 * bool(log.when and log.when.has_clock)
+    points = 8.0 * bool(log.action) + 8 * bool(log.clicked_list) + 3 * bool(log.ratings) + 6 * len(log.followers)
+    points += max((0.5 if flag.todo else 3.0 for flag in log.flags), default=0.0)
+    points += 2 * bool(log.user) + 2 * bool(log.item) + 3 * bool(log.when and log.when.has_clock)
     points += 2 * bool(frozenset(words_of(table.name)) & w.LOG) + 3 * bool(frozenset(words_of(table.name)) & w.SHOWN)
-    first = log.user or log.item or (table.columns[0] if table.columns else None)
-    unique = first is not None and table.rows > 1 and len(first.distinct) == table.rows
-    return points - 4 * (unique and not (log.flags or log.action or log.clicked_list))
+    others = [one for one in tables if one is not table]
+    refers = sum(_refers(table, one) for one in others)
+    return points + 2 * min(2, refers) - 5 * any(_refers(one, table) for one in others)
 
 
-def _log_of(table: Table) -> Log:
-    action, shown = _actions(table)
+def _refers(one: Table, other: Table) -> bool:
+    """Whether rows of a table name the rows of another."""
+    repeated = [column for column in one.columns if column.may_be_key and not is_unique(column)]
+    return best_match(repeated, _of_keys(other)) is not None
+
+
+# --- what the columns of a log are
+
+
+def _log_of(table: Table, others: Sequence[Table], told: Told) -> Log:
     clicked = table.find(
-        lambda c: c.is_text and bool(c.present) and all(_CLICKED_LIST.fullmatch(v) for v in c.present[:2000])
+        lambda c: c.is_text and bool(c.present) and all(CLICKED_LIST.fullmatch(v) for v in c.present[:2000])
     )
     clicked = clicked if clicked is not None and any("-1" in value for value in clicked.present) else None
-    time = _time(table)
-    user = table.find(lambda c: w.names_key(c, w.USER)) or _coded_user(table, time, clicked)
-    item = table.find(
-        lambda c: w.names_key(c, w.ITEM) or (c.is_list and bool(w.words(c) & w.ITEM) and w.words(c) <= w.ITEM | w.ID)
-    )
-    taken = [column for column in (user, item, time, clicked, action) if column is not None]
-    rest = [column for column in table.columns if not any(column is one for one in taken)]
-    log = Log(table, action, shown, clicked, time, user, item)
-    request = _request(log, rest)
-    position = next((c for c in rest if w.words(c) & w.POSITION and c.kind == "BIGINT"), None)
-    flags = tuple(_flags(rest)) if action is None else ()
-    ratings = next((c for c in rest if _is_rating(c, named=True)), None) if action is None else None
-    if not flags and ratings is None and action is None and clicked is None:
-        ratings = next((c for c in rest if not c.named and _is_rating(c, named=False)), None)
-        flags = () if ratings is not None else tuple(_unnamed_flag(rest))
-    return replace(log, request=request, position=position, flags=flags, ratings=ratings)
+    time = _find(table, told.time) or time_column(table)
+    action, shown = _actions(table) if told.label is None else (None, None)
+    followers = tuple(followers_of(table, time, others, told.actions)) if action is None and told.label is None else ()
+    log = Log(table, action, shown, clicked, time, followers=followers)
+    log = _with_keys(log, [one for one in others if all(one is not follower.table for follower in followers)], told)
+    if action is None and clicked is None and not followers and told.label is None:
+        action, shown = _actions_by_values(log)
+        log = replace(log, action=action, shown=shown)
+    log = replace(log, position=_position(log))
+    rest = [column for column in table.columns if not any(column is one for one in log.taken)]
+    label = _find(table, told.label)
+    if label is not None:
+        flag = flag_of(label)
+        if flag is None and not label.is_number:
+            raise UsageError(f"--label {label.name} has {len(label.distinct)} values; expected a flag or a number.")
+        return replace(log, flags=(flag,) if flag else (), ratings=None if flag else label, followers=())
+    if action is not None or clicked is not None or followers:
+        return log
+    flags = tuple(named_flags(rest))
+    ratings = next((c for c in rest if is_rating(c, named=True)), None)
+    if not flags and ratings is None:
+        flags = tuple(unnamed_flag([key for key in (log.user, log.item) if key is not None], rest))
+    if not flags and ratings is None and log.time is not None:
+        ratings = next((c for c in rest if is_rating(c, named=False)), None)
+    return replace(log, flags=flags, ratings=ratings)
+
+
+def _find(table: Table, name: str | None) -> Column | None:
+    """The column that a person names."""
+    return None if name is None else table.find(lambda c: name in (c.name, c.expr, c.title))
 
 
 def _actions(table: Table) -> tuple[Column | None, str | None]:
@@ -206,130 +257,190 @@ def _actions(table: Table) -> tuple[Column | None, str | None]:
     return None, None
 
 
-def _time(table: Table) -> Column | None:
-    """The column that says when: one with a clock, rather than days, and the one with most different values."""
-    times = [
-        c
-        for c in table.columns
-        if c.time is not None and len(c.present) > 0.5 * len(c.values) and not w.words(c) & w.BIRTH
-    ]
-    return max(times, key=lambda c: (c.time is not None and c.time.has_clock, len(c.distinct)), default=None)
-
-
-def _coded_user(table: Table, time: Column | None, clicked: Column | None) -> Column | None:
-    """In a log without names: text such as ``U123`` that comes back."""
-    if time is None or any(column.named for column in table.columns):
-        return None
-    for column in table.columns:
-        some = [str(value) for value in column.present[:500]]
-        if column is not clicked and column.is_text and some and all(_CODED_ID.fullmatch(value) for value in some):
-            return column
-    return None
-
-
-def _request(log: Log, rest: Sequence[Column]) -> Column | None:
-    """A number of the row or of the list: named so, or a made-up name and different in each row."""
-    for column in rest:
-        named = w.names_key(column, w.REQUEST) or column.name.lower() in ("id", "row")
-        if not (named or not column.named) or column.kind not in ("BIGINT", "STRING") or column.time is not None:
+def _actions_by_values(log: Log) -> tuple[Column | None, str | None]:
+    """A column of a few texts, of which the rarer ones nearly always follow the usual one with the same keys."""
+    keys = [column for column in (log.user, log.item) if column is not None]
+    if len(keys) < 2 or log.time is None:
+        return None, None
+    order = [row for _, row in sorted((at, row) for row, at in enumerate(log.time.instants) if at)]
+    pairs = rows_of(keys)
+    for column in log.table.columns:
+        if not column.is_text or not 2 <= len(column.distinct) <= 12 or any(column is key for key in keys):
             continue
-        unique = len(column.distinct) == log.table.rows and log.table.rows > 1
-        counted = column.kind == "BIGINT" and unique
-        if (named and (unique or log.action is None)) or (not column.named and counted):
+        usual = max(column.distinct, key=column.present.count)
+        shown: set[tuple[str | None, ...]] = set()
+        after, others, again = 0, 0, 0
+        for row in order:
+            if column.values[row] == usual:
+                again += pairs[row] in shown
+                shown.add(pairs[row])
+            else:
+                others += 1
+                after += pairs[row] in shown
+        if others >= 10 and after >= 0.8 * others and again <= 0.4 * (len(order) - others):
+            return column, str(usual)
+    return None, None
+
+
+def _with_keys(log: Log, around: Sequence[Table], told: Told) -> Log:
+    """The log with its user, what it shows, and its request; and what to ask where values and names leave a doubt."""
+    table, roles = log.table, (log.action, log.clicked_list, log.time)
+    own = [c for c in table.columns if c.may_be_key and len(c.keys) > 2 and not any(c is one for one in roles)]
+    shared = {id(match.own) for follower in log.followers for match in follower.matches}
+    repeated = [column for column in own if not is_unique(column)]
+    keyed = {id(match.own): match.table for one in around if (match := best_match(repeated, _of_keys(one)))}
+    lists = _list_of(log, repeated, shared)
+    request = _find(table, told.request) or lists or _row_number(log, own, shared)
+    own = [column for column in own if column is not request]
+    points = {id(c): _key_points(log, c, keyed.get(id(c)), shared=id(c) in shared, lists=lists) for c in own}
+    _count_attributes(own, points)
+    user, item = _find(table, told.user), _find(table, told.item) or _list_column(table, around)
+    users = [user] if user else [*own, None]
+    items = [item] if item else [None] if log.clicked_list else [*own, None]
+
+    def sum_of(one: Column | None, other: Column | None) -> float:
+        first, second = (points.get(id(c), (_LEAST, _LEAST)) for c in (one, other))
+        return first[0] + second[1]
+
+    chosen = max(
+        ((one, other) for one, other in product(users, items) if one is not other or one is None),
+        key=lambda pair: sum_of(*pair),
+    )
+    said = _doubt(*chosen, told, sum_of(*chosen), sum_of(*reversed(chosen)))
+    if (
+        request is not None
+        and not is_unique(request)
+        and told.request is None
+        and not _is_told_apart(log, request, chosen[1])
+    ):
+        request = None
+    return replace(log, user=chosen[0], item=chosen[1], request=request, todo=said)
+
+
+def _doubt(user: Column | None, item: Column | None, told: Told, points: float, swapped: float) -> str:
+    if user is None or item is None or (told.user and told.item) or item.is_list or points - swapped > 1:
+        return ""
+    return (
+        f"is {item.called} what was shown, and {user.called} the user? If it is the other way round: `--item {user.called} "
+        f"--user {item.called}`"
+    )
+
+
+def _of_keys(table: Table) -> Table:
+    """A table with those of its columns that name its rows, or those of each day that is written whole."""
+    return replace(table, columns=[column for column in table.columns if is_unique(column, table.row_days)])
+
+
+_LEAST = 0.5
+"""Points from which a column is taken for a key."""
+
+
+def _key_points(
+    log: Log, column: Column, keyed: Table | None, *, shared: bool, lists: Column | None
+) -> tuple[float, float]:
+    """How much speaks for a column as the user, and as what was shown."""
+    user = item = 2.0 * shared - 5.0 * is_unique(column)
+    if w.names_key(column, w.USER):
+        user, item = user + 4, item - 4
+    elif w.names_key(column, w.ITEM):
+        user, item = user - 4, item + 4
+    if keyed is not None:
+        said = frozenset(words_of(keyed.name))
+        user, item = (
+            user + 2 + bool(said & w.USER) - 2 * bool(said & w.ITEM),
+            item + 2 + bool(said & w.ITEM) - 2 * bool(said & w.USER),
+        )
+    if lists is not None and not determines(column, lists):
+        varies = not determines(lists, column)
+        user += 2 * (not varies and len(column.keys) >= _MANY)
+        item += varies * (item > 0 or _looks_coded(column)) - 2 * (not varies)
+    if w.names_key(column, w.REQUEST) and not is_unique(column):
+        item += 1  # what comes back at other times is no request
+    if log.time is not None and not (user or item) and _looks_coded(column) and not _is_outcome(log, column):
+        return 0.6, 0.65
+    # What the rows share with one other table only is rather a thing than a person.
+    return user, item + 0.1 * (item > 0)
+
+
+def _looks_coded(column: Column) -> bool:
+    """Whether values without a telling name may name something: codes that come back, or whole numbers without a name."""
+    some = [str(value) for value in column.present[:500]]
+    counted = column.is_text and all(_COUNTED_ID.fullmatch(value) for value in some)
+    if not (5 if counted else _MANY) <= len(column.keys) <= 0.9 * len(column.present) or w.words(column) & _KINDS:
+        return False
+    if column.is_text:
+        return counted or all(_CODED_ID.fullmatch(value) for value in some)
+    return w.ends_as_key(column) or not column.named or min(column.distinct) >= 1000
+
+
+def _is_outcome(log: Log, column: Column) -> bool:
+    """Whether a column without a telling name follows a flag, as the time spent does a click."""
+    flags = [one for one in log.table.columns if len(one.distinct) == 2 and flag_of(one) is not None]
+    return any(follows(column, is_positive(flag)) for flag in flags)
+
+
+def _count_attributes(own: Sequence[Column], points: dict[int, tuple[float, float]]) -> None:
+    """What follows from another key, as a brand does from an item, is neither; what has one user is not what was shown."""
+    likely = sorted((c for c in own if max(points[id(c)]) > _LEAST), key=lambda c: -max(points[id(c)]))[:_MOST_KEYS]
+    for one, other in permutations(likely, 2):
+        if len(one.keys) > len(other.keys) and not is_unique(one) and determines(one, other):
+            user, item = points[id(other)]
+            points[id(other)] = (user, item - 3)
+            user, item = points[id(one)]
+            if points[id(other)][0] > 2:
+                points[id(one)] = (user, item - 3)
+
+
+def _is_told_apart(log: Log, request: Column, item: Column | None) -> bool:
+    """Whether a request shows a thing once, so that the two tell impressions apart."""
+    if item is None or log.action is not None:
+        return True
+    pairs = rows_of([request, item])
+    return len(set(pairs)) >= 0.95 * len(pairs)
+
+
+def _list_of(log: Log, repeated: Sequence[Column], shared: set[int]) -> Column | None:
+    """The key of what was shown together: it comes back, but only within a short time."""
+    for column in sorted(repeated, key=lambda c: (id(c) not in shared, not w.names_key(c, w.REQUEST))):
+        likely = (w.names_key(column, w.REQUEST) or id(column) in shared) and not w.names_key(column, w.USER | w.ITEM)
+        if likely and len(column.keys) >= 10 and (log.time is None or is_brief(column, log.time)):
             return column
     return None
 
 
-def _flags(columns: Sequence[Column]) -> Iterator[Flag]:
-    for column in columns:
-        said = w.words(column)
-        if (said & w.LABEL or {"long", "view"} <= said) and (flag := _flag(column)):
-            yield flag
+def _row_number(log: Log, own: Sequence[Column], shared: set[int]) -> Column | None:
+    """A key that each row has of its own: shared with another log, named so, or a number of the row."""
+    for column in sorted(own, key=lambda c: id(c) not in shared):
+        named = w.names_key(column, w.REQUEST) or column.name.lower() in ("id", "row")
+        counted = column.kind == "BIGINT" and not column.named
+        if is_unique(column) and (named or counted or id(column) in shared):
+            return column
+    return None
 
 
-def _flag(column: Column) -> Flag | None:
-    """A column of two values as a condition; None if it is no flag."""
-    texts = {_as_text(value) for value in column.distinct}
-    if not texts or not any(texts <= kind for kind in _YES):
-        return None
-    yes = [value for value in column.present if _as_text(value) in _TRUE]
-    if column.kind in ("BOOLEAN", "BIGINT"):
-        expr = column.expr
-    elif column.kind == "STRING":
-        written = sorted(str(value) for value in column.distinct if _as_text(value) in _TRUE)
-        expr = f"{column.expr} = {sql_text(written[0] if written else '1')}"
-    else:
-        expr = f"{column.expr} = 1"
-    rate = len(yes) / max(1, len(column.values))
-    values = ", ".join(sorted(map(str, column.distinct)))
-    return Flag(column, expr, rate, f"values {values}; {rate:.2%} of the sample are positive")
+def _list_column(table: Table, around: Sequence[Table]) -> Column | None:
+    """The column that holds the list of what was shown: named so, or with the keys of a table in it."""
+    named = table.find(lambda c: _holds_lists(c) and bool(w.words(c) & w.ITEM) and w.words(c) <= w.ITEM | w.ID)
+    if named is not None or any(w.names_key(column, w.ITEM) for column in table.columns):
+        return named
+    lists = [c for c in table.columns if _holds_lists(c)]
+    found = [match for one in around if (match := best_match(lists, _of_keys(one)))]
+    return found[0].own if found and len({id(match.own) for match in found}) == 1 else None
 
 
-def _as_text(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value == int(value) else str(value).lower()
+def _holds_lists(column: Column) -> bool:
+    whole = column.is_list and "STRUCT" not in column.kind and "DOUBLE" not in column.kind
+    return whole or (column.is_text and bool(column.present) and all(map(_holds_list, column.present[:100])))
 
 
-def _unnamed_flag(columns: Sequence[Column]) -> Iterator[Flag]:
-    """Where no name tells: the first column of two values."""
-    for column in columns:
-        flag = _flag(column)
-        if flag is not None and len(column.distinct) == 2 and len(column.present) == len(column.values):
-            yield replace(flag, why=f"the first column with two values; {flag.rate:.2%} of the sample are positive")
-            return
-
-
-def _is_rating(column: Column, *, named: bool) -> bool:
-    if not column.is_number or not 2 < len(column.distinct) <= _MOST_RATINGS:
-        return False
-    if named:
-        return bool(w.words(column) & w.RATING)
-    return all(0 < value <= 5 and 2 * value == int(2 * value) for value in column.distinct)
-
-
-# --- tables around the log
-
-
-def best_match(own: Sequence[Column], table: Table) -> Match | None:
-    """The column of a table that holds the values of one of some columns."""
-    found = [match for one in own for column in table.columns if (match := _match(one, table, column))]
-    return max(found, key=lambda match: match.points, default=None)
-
-
-def _match(own: Column, table: Table, column: Column) -> Match | None:
-    fits = column.kind in ("BIGINT", "STRING") or w.names_key(column, w.USER | w.ITEM)
-    if not fits or (column.time is not None and not w.is_identifier(column)):
-        return None
-    mine, theirs = _values(own), w.key_texts(column)
-    both = len(mine & theirs)
-    if not both:
-        return None
-    overlap, coverage = both / len(mine), both / len(theirs)
-    said = w.words(own) - w.ID
-    points = (
-        overlap + 0.5 * coverage + bool(said & w.words(column)) + 0.6 * bool(said & frozenset(words_of(table.name)))
-    )
-    points += 0.3 * (len(column.distinct) == table.rows) + 0.2 * (column is table.columns[0])
-    alike = bool(said & w.words(column))
-    return Match(own, table, column, overlap, points) if points >= _ENOUGH and (overlap >= 0.3 or alike) else None
-
-
-def _values(column: Column) -> set[str]:
-    """The keys of a column; those in lists where it holds lists."""
-    if column.is_list:
-        return {str(item) for value in column.present for item in value}
-    if column.is_text and any(str(value).startswith("[") for value in column.present[:100]):
-        return {item for value in column.present for item in re.findall(r"[^\s\[\],\"]+", str(value))}
-    if column.is_text and column.present and all(_CLICKED_LIST.fullmatch(str(value)) for value in column.present[:100]):
-        return {item.rpartition("-")[0] for value in column.present for item in str(value).split(" ")}
-    return w.key_texts(column)
-
-
-def require_labels(log: Log, has_actions: bool) -> None:
-    """InputError for a log from which no label follows."""
-    if log.has_labels or has_actions:
-        return
-    names = ", ".join(column.name for column in log.table.columns[:20])
-    raise InputError(
-        f"No input says what was clicked: {log.table.name} has the columns {names}, and none is a flag such as click, a "
-        "rating, or names actions such as exposure and click. Name the log of what was shown, and that of the actions."
-    )
+def _position(log: Log) -> Column | None:
+    """The place in a list: named so, or a small number that a request has once."""
+    rest = [c for c in log.table.columns if c.kind == "BIGINT" and not any(c is one for one in log.taken)]
+    named = next((c for c in rest if w.words(c) & w.POSITION), None)
+    if named is not None or log.request is None or is_unique(log.request) or log.action is not None:
+        return named
+    for column in rest:
+        pairs = set(zip(log.request.texts, column.texts, strict=True))
+        if 2 < len(column.keys) <= 100 and min(column.present) in (0, 1) and len(pairs) >= 0.99 * log.table.rows:
+            return column
+    return None

@@ -9,7 +9,8 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from ctr_samples.errors import InputError
 from ctr_samples.starter.places import Place, some_of
-from ctr_samples.starter.tables import Column, Table, name_of, quoted
+from ctr_samples.starter.tables import Column, Table, name_of, plain_name, quoted
 
 _BYTES = 9 << 20
 """About how much of an input is read."""
@@ -32,7 +33,10 @@ _MOST_ROWS = 60_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|NaN")
 _INTEGER = re.compile(r"[+-]?(0|[1-9]\d*)")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
-_LABEL = re.compile(r"[\w .:#()@%$-]{0,64}", re.ASCII)
+_DIGITS = re.compile(r"[+-]?\d+")
+_TIMELIKE = re.compile(r"\d{1,4}[-/.]\d")
+_MOST_BAD = 0.05
+"""Greatest share of bad lines that a draft allows for."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_FIELDS = 60
 """An object with more different names is a map."""
@@ -44,6 +48,8 @@ class Chunk:
 
     text: str
     is_start: bool
+    day: date | None = None
+    """The day that the path of the file names."""
 
 
 def chunks_of(place: Place) -> list[Chunk]:
@@ -51,7 +57,9 @@ def chunks_of(place: Place) -> list[Chunk]:
     files = some_of(place.files)
     whole = sum(file.stat().st_size for file in place.files) <= _BYTES
     files = list(place.files) if whole and len(place.files) <= 50 else files
-    return [chunk for file in files for chunk in _chunks_of(file, _BYTES // len(files))]
+    return [
+        replace(chunk, day=place.day_of(file)) for file in files for chunk in _chunks_of(file, _BYTES // len(files))
+    ]
 
 
 def _chunks_of(file: Path, most: int) -> list[Chunk]:
@@ -107,43 +115,83 @@ def text_table(place: Place, name: str) -> Table:
     return _json(place, name, chunks) if first == "{" else _csv(place, name, chunks)
 
 
-def _table(
-    place: Place, name: str, options: dict[str, tuple[Any, str]], columns: list[Column], bad: int, todo: Sequence[str]
-) -> Table:
-    rows = len(columns[0].values) if columns else 0
+def _ends(rows: Sequence[Any]) -> list[Any]:
+    """The first rows and the last ones, if there are too many to look at."""
+    half = _MOST_ROWS // 2
+    return list(rows) if len(rows) <= _MOST_ROWS else [*rows[:half], *rows[-half:]]
+
+
+def _table(place: Place, name: str, options: dict[str, tuple[Any, str]], columns: list[Column], lines: _Lines) -> Table:
+    todo, bad = [*lines.todo], lines.bad
     if bad:
-        share = bad / (rows + bad)
-        rate = min(1.0, max(0.01, float(f"{2 * share:.1g}")))
-        options["bad_records"] = (
-            {"max_rate": rate},
-            f"{bad:,} of the {rows + bad:,} sampled lines do not fit the others",
-        )
+        total = bad + lines.good
+        rate = min(_MOST_BAD, max(0.01, float(f"{2 * bad / total:.1g}")))
+        said = f"{bad:,} of the {total:,} sampled lines"
+        options["bad_records"] = ({"max_rate": rate}, f"{said} do not fit the others")
+        if bad > rate * total:
+            todo.append(
+                f"{said} of {place.path} do not fit the others, such as {lines.example!r}: mend them. A run allows for "
+                f"{rate:.0%} of such lines."
+            )
     size = sum(file.stat().st_size for file in place.files)
-    dated = "{date}" in place.path
-    return Table(name, options, columns, rows, size, place.days, dated, place.day_column, tuple(todo))
+    dated = place.is_dated
+    rows = len(columns[0].values) if columns else 0
+    days = tuple(lines.days)
+    return Table(
+        name, options, columns, rows, size, place.days, dated, place.day_column, tuple(todo), days, lines.where
+    )
+
+
+@dataclass
+class _Lines:
+    """What the sampled lines of an input were, beside their values."""
+
+    good: int = 0
+    bad: int = 0
+    example: str = ""
+    days: list[date | None] = field(default_factory=list)
+    """Of each row that is looked at: the day that its file names."""
+    where: str = ""
+    todo: list[str] = field(default_factory=list)
+
+    def note_bad(self, line: str) -> None:
+        """Count a line that is none."""
+        self.bad += 1
+        self.example = self.example or line[:40]
 
 
 # --- JSON lines
 
 
 def _json(place: Place, name: str, chunks: Sequence[Chunk]) -> Table:
-    rows: list[dict[str, Any]] = []
-    bad = 0
-    for line in (line for chunk in chunks for line in chunk.text.split("\n") if line.strip()):
-        if len(rows) >= _MOST_ROWS:
-            break
-        try:
-            row = json.loads(line)
-        except ValueError:
-            row = None
-        if isinstance(row, dict):
-            rows.append(row)
-        else:
-            bad += 1
-    if bad > len(rows):
-        raise InputError(f"{place.path} holds no JSON lines: {bad:,} of {bad + len(rows):,} lines are no object.")
+    found: list[tuple[dict[str, Any], date | None]] = []
+    lines, commands = _Lines(), 0
+    for chunk in chunks:
+        for line in filter(str.strip, chunk.text.split("\n")):
+            row = _object(line)
+            if row is None:
+                lines.note_bad(line)
+            elif _is_command(row):
+                commands += 1
+            else:
+                found.append((row, chunk.day))
+    lines.good = len(found)
+    if lines.bad > lines.good:
+        total = lines.bad + lines.good
+        raise InputError(f"{place.path} holds no JSON lines: {lines.bad:,} of {total:,} lines are no object.")
+    if not found:
+        raise InputError(f"{place.path} has commands of a bulk upload and no rows; name an input that has rows.")
+    rows = [row for row, _ in _ends(found)]
+    lines.days = [day for _, day in _ends(found)]
     kind = _kind_of(rows)
     columns = list(_fields(kind, rows, ()))
+    if commands:
+        always = next((one for one in columns if len(one.present) == len(rows)), columns[0])
+        lines.where = f"{always.expr} is not null"
+        lines.todo.append(
+            f"{place.path} has commands of a bulk upload between its rows; `where` leaves out these lines, which have no "
+            f"{always.name}."
+        )
     options = {
         "format": ("json", "each line is a JSON object"),
         "path": (place.path, place.days_said),
@@ -152,7 +200,23 @@ def _json(place: Place, name: str, chunks: Sequence[Chunk]) -> Table:
             "as the sampled lines have them",
         ),
     }
-    return _table(place, name, options, columns, bad, ())
+    return _table(place, name, options, columns, lines)
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _is_command(row: Mapping[str, Any]) -> bool:
+    """Whether an object is a line between the documents of a bulk upload, such as ``{"index": {"_id": 7}}``."""
+    inner = (
+        next(iter(row.values())) if len(row) == 1 and row.keys() <= {"index", "create", "update", "delete"} else None
+    )
+    return isinstance(inner, dict) and all(key.startswith("_") for key in inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +240,8 @@ def _kind_of(values: Sequence[Any]) -> _Kind:
         return _Kind("ARRAY", {}, _kind_of([item for value in present for item in value]))
     if kinds == {bool}:
         return _Kind("BOOLEAN", {})
-    if kinds == {int} and all(-(2**63) <= value < 2**63 for value in present):
-        return _Kind("BIGINT", {})
+    if kinds == {int}:
+        return _Kind("BIGINT" if all(-(2**63) <= value < 2**63 for value in present) else "STRING", {})
     if kinds and kinds <= {int, float}:
         return _Kind("DOUBLE", {})
     return _Kind("STRING", {})
@@ -214,34 +278,54 @@ def _fields(kind: _Kind, rows: Sequence[Any], path: tuple[str, ...]) -> Any:
 
 def _csv(place: Place, name: str, chunks: Sequence[Chunk]) -> Table:
     delimiter = _delimiter(chunks[0].text)
-    parsed = [list(_records(place, chunk.text, delimiter)) for chunk in chunks]
-    widths = [len(row) for rows in parsed for row in rows]
+    quotes = _quotes_of(chunks[0].text, delimiter)
+    parsed = [list(_records(place, chunk.text, delimiter, quotes)) for chunk in chunks]
     first = parsed[0][0]
-    rows = [row for part in parsed for row in part]
-    data = [row for row in rows if row != first]  # each file may repeat the names
-    header = _is_header(first, data, max(set(widths), key=widths.count))
-    if header:
-        rows = [row for chunk, part in zip(chunks, parsed, strict=True) for row in part[1 if chunk.is_start else 0 :]]
+    lines = _Lines()
+    rows = [(row, chunk.day) for chunk, part in zip(chunks, parsed, strict=True) for row in part if row != first]
+    widths = [len(row) for row, _ in rows] or [len(first)]
+    usual = max(set(widths), key=lambda width: (widths.count(width), width == len(first)))
+    header = _is_header(first, [row for row, _ in rows], usual)
+    if not header:
+        rows = [(row, chunk.day) for chunk, part in zip(chunks, parsed, strict=True) for row in part]
+    elif any(chunk.is_start and part[0] != first for chunk, part in zip(chunks, parsed, strict=True) if part):
+        lines.todo.append(
+            f"some files of {place.path} lack the line of names {delimiter.join(first)[:60]!r}: write it into each, since a "
+            "run takes the first line of each file for names."
+        )
     if not rows:
         raise InputError(f"{place.path} has a header and no rows; name an input that has rows.")
-    width = len(first) if header else max(set(widths), key=widths.count)
-    fitting = [row for row in rows if len(row) == width][:_MOST_ROWS]
+    width = len(first) if header else usual
+    fitting = [(row, day) for row, day in rows if len(row) == width]
+    for row, _ in rows:
+        if len(row) != width:
+            lines.note_bad(delimiter.join(row))
+    lines.good = len(fitting)
+    cells = [row for row, _ in _ends(fitting)]
+    lines.days = [day for _, day in _ends(fitting)]
     options: dict[str, tuple[Any, str]] = {
         "format": ("csv", f"{width} values on each line"),
         "path": (place.path, place.days_said),
     }
     if delimiter != ",":
         options["delimiter"] = (delimiter, "what splits all lines alike")
+    if quotes != _Quotes():
+        options["quote"] = (quotes.quote, "more lines have the usual values so")
+        if quotes.quote and quotes.escape != '"':
+            options["escape"] = (quotes.escape, "what stands before a quote within quotes")
     names, more = _names(first if header else [], width)
     options |= more
-    columns = [_column(names[n], [row[n] for row in fitting], named=header) for n in range(width)]
+    titles = dict(zip(names, first, strict=False)) if header else {}
+    columns = [_column(name, [row[n] for row in cells], titles.get(name, "")) for n, name in enumerate(names)]
+    columns = [replace(one, named=header and _says_something(titles[one.name])) for one in columns]
     schema = ", ".join(f"{column.expr} {column.kind}" for column in columns)
     options["schema"] = (
         schema,
         "as the sampled lines have them" if header else "the file has no names: give better ones",
     )
-    todo = () if header else (f"{place.path} has no line of names; `schema` calls its columns c1 to c{width}.",)
-    return _table(place, name, options, columns, len(rows) - len(fitting), todo)
+    if not header:
+        lines.todo.append(f"{place.path} has no line of names; `schema` calls its columns c1 to c{width}.")
+    return _table(place, name, options, columns, lines)
 
 
 def _delimiter(text: str) -> str:
@@ -251,14 +335,52 @@ def _delimiter(text: str) -> str:
     for delimiter in ("\t", ";", "|", ","):
         widths = [len(row) for row in csv.reader(lines, delimiter=delimiter) if row]
         usual = max(set(widths), key=widths.count) if widths else 1
-        if widths and widths[0] == usual and widths.count(usual) >= 0.8 * len(widths) and usual > most:
+        if widths and widths[0] == usual and widths.count(usual) >= 0.5 * len(widths) and usual > most:
             best, most = delimiter, usual
     return best
 
 
-def _records(place: Place, text: str, delimiter: str) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Quotes:
+    """How values that hold the delimiter are written; ``quote`` is empty where quotes mean nothing."""
+
+    quote: str = '"'
+    escape: str = '"'
+
+    def rows(self, lines: Any, delimiter: str) -> Any:
+        """The values of lines."""
+        if not self.quote:
+            return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+        doubled = self.quote == self.escape
+        escape = None if doubled else self.escape
+        return csv.reader(lines, delimiter=delimiter, quotechar=self.quote, doublequote=doubled, escapechar=escape)
+
+
+_DIALECTS = (_Quotes(), _Quotes('"', "\\"), _Quotes("'", "'"), _Quotes(""))
+
+
+def _quotes_of(text: str, delimiter: str) -> _Quotes:
+    """How values are quoted: the first way by which the most lines have the usual number of values, each on its line."""
+    lines = text[: 1 << 18].split("\n")[:2000]
+
+    def fitting(quotes: _Quotes) -> int:
+        widths = [len(row) for line in lines if line for row in quotes.rows([line], delimiter)]
+        return widths.count(max(set(widths), key=widths.count)) if widths else 0
+
+    likely = [
+        one
+        for one in _DIALECTS
+        if one.quote in text and (one.escape == one.quote or f"{one.escape}{one.quote}" in text)
+    ]
+    likely = [
+        one for one in likely if one.quote != "'" or re.search(f"(^|{re.escape(delimiter)})'", text, re.MULTILINE)
+    ]
+    return max([_DIALECTS[0], *likely, _DIALECTS[3]], key=fitting)
+
+
+def _records(place: Place, text: str, delimiter: str, quotes: _Quotes) -> Any:
     csv.field_size_limit(1 << 24)
-    for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
+    for row in quotes.rows(io.StringIO(text, newline=""), delimiter):
         if any("\n" in cell for cell in row):
             raise InputError(
                 f"{place.path} has line breaks inside quotes, but the job reads a row on each line; replace them, or write "
@@ -269,19 +391,30 @@ def _records(place: Place, text: str, delimiter: str) -> Any:
 
 
 def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]], width: int) -> bool:
-    """Whether a first line holds names: no value in it could be data, and some column has other values below."""
-    if len(first) != width or any(_NUMBER.fullmatch(cell) or not _LABEL.fullmatch(cell) for cell in first):
+    """Whether a first line holds names: short texts in any language, none of which comes back or looks like what lies below."""
+    if len(first) != width or sum(not cell for cell in first) > (len(first) > 1):
         return False
-    if len(first) > 1 and sum(not cell for cell in first) > 1:
+    if any(_NUMBER.fullmatch(cell) or len(cell) > 64 or _TIMELIKE.match(cell) for cell in first):
         return False
-    if not any(any(c.isalpha() for c in cell) for cell in first) or any(
-        re.match(r"\d{4}[-/]\d", cell) for cell in first
-    ):
+    if not any(any(c.isalpha() for c in cell) for cell in first):
         return False
     some = [row for row in rest[:2000] if len(row) == width]
-    values = [{row[n] for row in some} for n in range(width)]
-    below = [cell.lower() in ("true", "false", "null") or cell in values[n] for n, cell in enumerate(first) if cell]
-    return not any(below)
+    below = [{row[n] for row in some} for n in range(width)]
+    shapes = [{_shape(value) for value in values if value} for values in below]
+    return not any(
+        cell.lower() in ("true", "false", "null") or cell in below[n] or {_shape(cell)} == shapes[n] != set()
+        for n, cell in enumerate(first)
+        if cell
+    )
+
+
+def _shape(cell: str) -> str:
+    """``A9`` for ``U123``: what a code looks like; the cell itself where no digit is in it."""
+    return re.sub(r"[^\W\d_]+", "A", re.sub(r"\d+", "9", cell)) if any(c.isdigit() for c in cell) else cell
+
+
+def _says_something(name: str) -> bool:
+    return bool(name) and plain_name(name) != ""
 
 
 def _names(first: Sequence[str], width: int) -> tuple[list[str], dict[str, tuple[Any, str]]]:
@@ -289,20 +422,24 @@ def _names(first: Sequence[str], width: int) -> tuple[list[str], dict[str, tuple
     if not first:
         return [f"c{n}" for n in range(1, width + 1)], {}
     options: dict[str, tuple[Any, str]] = {"header": (True, "the first line holds names")}
-    names = [name or "row" for name in first]
-    if len({name.lower() for name in names}) < len(names):
+    plain = [plain_name(name) if name else "row" for name in first]
+    names: list[str] = []
+    for n, name in enumerate(plain, 1):
+        free = name or f"c{n}"
+        number = 1
+        while free.lower() in [one.lower() for one in names]:
+            number += 1
+            free = f"{name or f'c{n}'}_{number}"
+        names.append(free)
+    if len({name.lower() for name in first}) < len(first):
         options["by_position"] = (True, "the first line names a column twice")
-        taken: list[str] = []
-        for name in names:
-            number = sum(name.lower() == other.lower() for other in names[: len(taken)])
-            taken.append(f"{name}_{number + 1}" if number else name)
-        names = taken
-    elif "" in first:
-        options["rename"] = ({"": "row"}, "a column without a name, such as the index that pandas writes")
+    elif renamed := {old: new for old, new in zip(first, names, strict=True) if old != new}:
+        why = "a column without a name, such as the index that pandas writes" if "" in renamed else ""
+        options["rename"] = (renamed, why if len(renamed) == 1 and why else "names that SQL takes without quotes")
     return names, options
 
 
-def _column(name: str, cells: Sequence[str], *, named: bool) -> Column:
+def _column(name: str, cells: Sequence[str], title: str) -> Column:
     kind = _kind_of_cells({cell for cell in cells if cell})
     readers: dict[str, Callable[[str], Any]] = {"BIGINT": int, "DOUBLE": float, "BOOLEAN": _is_true}
     read = readers.get(kind, str)
@@ -310,7 +447,7 @@ def _column(name: str, cells: Sequence[str], *, named: bool) -> Column:
     for cell in cells:
         if cell not in known:
             known[cell] = read(cell)
-    return Column(name, quoted(name), kind, [known[cell] for cell in cells], named)
+    return Column(name, quoted(name), kind, [known[cell] for cell in cells], title=title if title != name else "")
 
 
 def _is_true(cell: str) -> bool:
@@ -320,10 +457,11 @@ def _is_true(cell: str) -> bool:
 def _kind_of_cells(values: set[str]) -> str:
     if not values:
         return "STRING"
-    if all(_INTEGER.fullmatch(value) and len(value) < 19 for value in values):
-        return "BIGINT"
+    if all(_DIGITS.fullmatch(value) for value in values):  # ids that no number holds, or with zeros in front, stay text
+        whole = all(_INTEGER.fullmatch(value) and -(2**63) <= int(value) < 2**63 for value in values)
+        return "BIGINT" if whole else "STRING"
     if all(_NUMBER.fullmatch(value) and not re.match(r"[+-]?0\d", value) for value in values):
-        return "DOUBLE" if any(not value.isdigit() or len(value) < 19 for value in values) else "STRING"
+        return "DOUBLE" if all(len(value.partition(".")[0]) < 17 for value in values) else "STRING"
     if {value.lower() for value in values} <= {"true", "false"}:
         return "BOOLEAN"
     return "STRING"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -20,6 +20,9 @@ _ISO = re.compile(
 )
 _MOST = 2000
 """Distinct values that are parsed: enough to know a form."""
+_FEWEST = 5
+_SHORTEST = timedelta(minutes=1)
+_LONGEST = timedelta(days=3650)
 
 # How Python parses a form, and how Spark does.
 _FORMS = {
@@ -37,6 +40,11 @@ _FORMS = {
     "%d.%m.%Y %H:%M:%S": "d.M.yyyy H:mm:ss",
     "%d.%m.%Y %H:%M": "d.M.yyyy H:mm",
     "%d.%m.%Y": "d.M.yyyy",
+    "%d.%m.%y %H:%M:%S": "d.M.yy H:mm:ss",
+    "%d.%m.%y %H:%M": "d.M.yy H:mm",
+    "%d-%m-%Y %H:%M:%S": "d-M-yyyy H:mm:ss",
+    "%d-%m-%Y %H:%M": "d-M-yyyy H:mm",
+    "%d-%m-%Y": "d-M-yyyy",
     "%d/%b/%Y:%H:%M:%S %z": "dd/MMM/yyyy:HH:mm:ss Z",
     "%Y%m%d%H%M%S": "yyyyMMddHHmmss",
     "%Y%m%d%H": "yyyyMMddHH",
@@ -53,9 +61,13 @@ class Time:
     why: str
     moments: tuple[datetime, ...]
     zoned: bool
+    read: Callable[[Any], datetime | None]
+    """A value of the column as such a time."""
     todo: str = ""
     has_clock: bool = True
     """False for days."""
+    offset: timedelta | None = None
+    """By which all texts of the sample differ from UTC, where they say so."""
 
     @property
     def days(self) -> Counter[date]:
@@ -77,31 +89,42 @@ def time_of(name: str, expr: str, kind: str, present: Sequence[Any], *, named: b
     """How a column is read as a time; None if it is none."""
     if not present:
         return None
-    if kind in ("TIMESTAMP", "DATE"):
+    if kind in ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE"):
         return _typed(expr, kind, present)
-    likely = not named or bool(_WORDS & set(words_of(name)))
+    likely = bool(_WORDS & set(words_of(name)))
     some = list(dict.fromkeys(present))[:_MOST] if kind in ("STRING", "BIGINT", "INT", "DOUBLE") else []
     if not some:
         return None
     if kind == "STRING":
-        digits = likely and all(str(value).isdigit() for value in some)
-        packed = _number(f"bigint({expr})", "BIGINT", [int(value) for value in some]) if digits else None
-        return packed or _iso(expr, some) or _form(expr, [str(value) for value in some])
-    if not likely:
-        return None
-    packed = _form(f"string({expr})", [str(value) for value in some]) if kind != "DOUBLE" and named else None
-    return _number(expr, kind, some) or packed
+        if all(str(value).isdecimal() for value in some):
+            number = _number(f"bigint({expr})", "BIGINT", [int(value) for value in some])
+            packed = number and replace(number, read=lambda value: number.read(int(value)))
+            found = packed or _form(expr, [str(value) for value in some])
+        else:
+            return _iso(expr, some) or _form(expr, [str(value) for value in some])
+    elif kind == "DOUBLE" or not (likely or named):
+        found = _number(expr, kind, some)
+    else:
+        found = _number(expr, kind, some) or _form(f"string({expr})", [str(value) for value in some])
+    return found if found is None or likely or _is_plausible(found, len(some), named=named) else None
+
+
+def _is_plausible(time: Time, count: int, *, named: bool) -> bool:
+    """Whether numbers whose name is of no help are times by their values: some years of our time, and more than a few."""
+    first = 2005 if named else 1995  # an id may well begin at 1,000,000,000
+    low, high = min(time.moments), max(time.moments)
+    return first <= low.year and high.year <= 2040 and _SHORTEST <= high - low <= _LONGEST and count >= _FEWEST
 
 
 def _typed(expr: str, kind: str, present: Sequence[Any]) -> Time:
-    moments = [m if isinstance(m, datetime) else datetime(m.year, m.month, m.day) for m in present[-_MOST:]]
-    plain = tuple((m.astimezone(UTC) if m.tzinfo else m).replace(tzinfo=None) for m in [*moments, *_ends(present)])
-    return Time(expr, f"its type is {kind}", plain, zoned=kind == "TIMESTAMP", has_clock=kind == "TIMESTAMP")
+    plain = tuple(_plain(moment) for moment in [*present[-_MOST:], min(present), max(present)])
+    return Time(expr, f"its type is {kind}", plain, kind == "TIMESTAMP", _plain, has_clock=kind != "DATE")
 
 
-def _ends(present: Sequence[Any]) -> Iterator[datetime]:
-    for end in (min(present), max(present)):
-        yield end if isinstance(end, datetime) else datetime(end.year, end.month, end.day)
+def _plain(moment: date) -> datetime:
+    if not isinstance(moment, datetime):
+        return datetime(moment.year, moment.month, moment.day)
+    return (moment.astimezone(UTC) if moment.tzinfo else moment).replace(tzinfo=None)
 
 
 def _number(expr: str, kind: str, some: Sequence[Any]) -> Time | None:
@@ -109,7 +132,11 @@ def _number(expr: str, kind: str, some: Sequence[Any]) -> Time | None:
     if not fitting:
         return None
     unit, per_second = fitting[0]
-    moments = tuple(datetime.fromtimestamp(value / per_second, UTC).replace(tzinfo=None) for value in some)
+
+    def read(value: Any) -> datetime:
+        return datetime.fromtimestamp(value / per_second, UTC).replace(tzinfo=None)
+
+    moments = tuple(map(read, some))
     made = {
         "seconds": f"timestamp_seconds({expr})",
         "milliseconds": f"timestamp_millis(bigint({expr}))",
@@ -119,7 +146,7 @@ def _number(expr: str, kind: str, some: Sequence[Any]) -> Time | None:
     if kind == "BIGINT":
         made = made.replace(f"bigint({expr})", expr)
     why = f"as {unit} since 1970 it is {min(moments):%Y-%m-%d} to {max(moments):%Y-%m-%d}"
-    return Time(made, why, moments, zoned=True)
+    return Time(made, why, moments, True, read)
 
 
 def _iso(expr: str, some: Sequence[str]) -> Time | None:
@@ -127,58 +154,81 @@ def _iso(expr: str, some: Sequence[str]) -> Time | None:
     if not all(matches):
         return None
     zones = {match[1] for match in matches if match}
-    moments = tuple(moment for value in some if (moment := _moment(value.strip())) is not None)
+    moments = tuple(moment for value in some if (moment := _moment(value)) is not None)
     if len(moments) < len(some):
         return None
     zoned = None not in zones
     where = f"with its zone ({', '.join(sorted(map(str, zones)))})" if zoned else "without a zone"
-    return Time(
-        expr, f"text such as {some[0]!r}, {where}", moments, zoned, has_clock=any(":" in value for value in some)
-    )
+    clock = any(":" in value for value in some)
+    offset = _offset(next(iter(zones))) if len(zones) == 1 and zoned else None
+    why = f"text such as {some[0]!r}, {where}"
+    return Time(expr, why, moments, zoned, _moment, has_clock=clock, offset=offset)
+
+
+def _offset(zone: str | None) -> timedelta:
+    match = re.fullmatch(r"([+-])(\d\d):?(\d\d)", zone or "")
+    if match is None:
+        return timedelta(0)
+    by = timedelta(hours=int(match[2]), minutes=int(match[3]))
+    return by if match[1] == "+" else -by
 
 
 def _moment(text: str) -> datetime | None:
+    text = text.strip()
     head = re.match(r"(\d+)-(\d+)-(\d+)(?:[T ](\d+)(?::(\d+))?(?::(\d+))?)?", text)
-    zone = re.search(r"([+-])(\d\d):?(\d\d)$", text[10:])
+    zone = re.search(r"[+-]\d\d:?\d\d$", text[10:])
     try:
         moment = datetime(*[int(part) for part in head.groups() if part is not None]) if head else None  # type: ignore[arg-type]
     except ValueError:
         return None
-    if moment is None or zone is None:
-        return moment
-    offset = timedelta(hours=int(zone[2]), minutes=int(zone[3]))
-    return moment - offset if zone[1] == "+" else moment + offset
+    return moment if moment is None else moment - _offset(zone[0] if zone else None)
 
 
 def _form(expr: str, some: Sequence[str]) -> Time | None:
-    """The forms of which each value is one; the first, if there are several."""
+    """The form of which each value is one; where there are several, that by which the values lie closest together."""
     fitting = [(form, moments) for form in _FORMS if (moments := _parsed(form, some)) is not None]
     if not fitting:
         return None
-    form, moments = fitting[0]
+    form, moments = min(fitting, key=lambda one: max(one[1]) - min(one[1]))
     spark = _FORMS[form]
-    swapped = [other for other, _ in fitting[1:] if {other[:5], form[:5]} == {"%m/%d", "%d/%m"}]
-    todo = f"is {some[0]!r} month first, as assumed here, or day first?" if swapped else ""
+    swapped = [other for other, _ in fitting if {other[:5], form[:5]} == {"%m/%d", "%d/%m"}]
+    first, second = ("month", "day") if form.startswith("%m") else ("day", "month")
+    todo = f"is {some[0]!r} {first} first, as assumed here, or {second} first?" if swapped else ""
     made = f"try_to_timestamp({expr}, '{spark}')"
-    return Time(made, f"text such as {some[0]!r}", moments, "%z" in form, todo, has_clock="%H" in form or "%I" in form)
+    clock = "%H" in form or "%I" in form
+
+    def read(value: Any) -> datetime | None:
+        return _parsed_one(form, str(value))
+
+    return Time(made, f"text such as {some[0]!r}", moments, "%z" in form, read, todo, has_clock=clock)
 
 
 def _parsed(form: str, some: Sequence[str]) -> tuple[datetime, ...] | None:
-    length: Callable[[str], bool] = (lambda text: True) if "/" in form or "." in form else _as_long_as(form)
     moments = []
     for text in some:
-        if not length(text):
+        moment = _parsed_one(form, text)
+        if moment is None:
             return None
-        try:
-            moment = datetime.strptime(text.strip(), form)
-        except ValueError:
-            return None
-        if not 1990 <= moment.year <= 2100:
-            return None
-        moments.append(moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment)
+        moments.append(moment)
     return tuple(moments)
 
 
-def _as_long_as(form: str) -> Callable[[str], bool]:
-    length = len(datetime(2019, 10, 10).strftime(form))
-    return lambda text: len(text) == length and text.isdigit()
+def _parsed_one(form: str, text: str) -> datetime | None:
+    digits = re.fullmatch(r"(%[A-Za-z])+", form)  # Python takes fewer digits than a form of digits has
+    if digits and not (text.isdecimal() and len(text) == len(datetime(2019, 10, 10).strftime(form))):
+        return None
+    try:
+        moment = datetime.strptime(text.strip(), form)
+    except ValueError:
+        return None
+    if not 1990 <= moment.year <= 2100:
+        return None
+    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+
+def in_words(delay: timedelta) -> str:
+    """A delay to the minute, as ``7h 2m``; with a minus sign where it is less than nothing."""
+    minutes = round(abs(delay).total_seconds() / 60)
+    days, hours, rest = minutes // 1440, minutes // 60 % 24, minutes % 60
+    parts = [f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (rest, "m")) if n]
+    return ("-" if delay < timedelta(0) else "") + (" ".join(parts) or "0m")

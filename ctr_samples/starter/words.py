@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from ctr_samples.starter.tables import Column
 from ctr_samples.starter.times import words_of
 
 USER = frozenset(
-    "user users uid userid member customer visitor client account cookie viewer buyer reader device person "
-    "subscriber idfa gaid".split()
+    "user users usr reviewer profile uid userid member customer visitor client account cookie viewer buyer reader device "
+    "person subscriber idfa gaid".split()
 )
 ITEM = frozenset(
     "item items iid itemid article articles video videos movie movies news product products goods ad ads doc document creative "
@@ -15,7 +18,7 @@ ITEM = frozenset(
     "restaurant property page content asset candidate".split()
 )
 REQUEST = frozenset(
-    "request req impression imp search trace row session rid log event record uuid guid auction".split()
+    "request req impression imp search trace row session rid log event record uuid guid auction display".split()
 )
 ID = frozenset("id ids key code hash uuid no num nr pk".split())
 SHOWN = frozenset(
@@ -23,9 +26,10 @@ SHOWN = frozenset(
     "pv".split()
 )
 LABEL = frozenset(
-    "click clicks clicked like liked likes label target y conversion convert converted purchase purchased buy bought order "
+    "click clicks clicked clk like liked likes label target y conversion convert converted purchase purchased buy bought order "
     "ordered follow followed share shared forward forwarded comment commented collect collected favorite favourite install "
-    "installed signup subscribe subscribed checkout cart longview watched played finished hate reward response".split()
+    "installed signup subscribe subscribed checkout cart longview watched played finished hate reward response "
+    "interested".split()
 )
 RATING = frozenset("rating ratings stars score grade".split())
 POSITION = frozenset("position pos rank slot place".split())
@@ -45,34 +49,44 @@ INDEX = frozenset("row index level".split())
 BIRTH = frozenset("birth birthday born dob".split())
 
 
+_KNOWN = (
+    USER
+    | ITEM
+    | REQUEST
+    | frozenset("event author brand category shop seller store city transaction order payment creator channel".split())
+)
+_GLUED = re.compile(r"([a-z]{3,}?)(ids?|keys?|codes?|hash|no|nr|num)")
+
+
 def words(column: Column) -> frozenset[str]:
-    """The words of a column's name; none where it was made up."""
-    return frozenset(words_of(column.name)) if column.named else frozenset()
+    """The words of a column's name, also of a glued one such as ``visitorid``; none where it was made up."""
+    return frozenset(one for word in words_of(column.name) for one in _parts(word)) if column.named else frozenset()
+
+
+def _parts(word: str) -> Sequence[str]:
+    glued = _GLUED.fullmatch(word)
+    return glued.groups() if glued and glued[1] in _KNOWN else (word,)
 
 
 def names_key(column: Column, entity: frozenset[str]) -> bool:
     """Whether a column is named as the key of an entity is: ``item_id``, ``uid`` or ``Item``, and not ``item_price``."""
     said = words(column)
-    fits = column.kind in ("BIGINT", "STRING") or _whole_numbers(column)
-    return fits and bool(said & entity) and said <= entity | ID
+    return column.may_be_key and bool(said & entity) and said <= entity | ID
 
 
 def is_identifier(column: Column) -> bool:
     """Whether a column may be the key of something: whole numbers or text that is named so."""
-    return column.kind in ("BIGINT", "STRING") and bool(words(column) & ID or words(column) & (USER | ITEM))
+    return column.may_be_key and bool(words(column) & (ID | USER | ITEM))
+
+
+def ends_as_key(column: Column) -> bool:
+    """Whether a name in any language ends as that of a key does: ``produkt_nr``, ``vid``."""
+    name = column.name.lower()
+    ends = re.search(r"(id|ids|key|code|_no|_nr|_num)$", name) is not None
+    return column.named and ends and re.search(r"(bid|paid|grid|valid|void|said)$", name) is None
 
 
 def key_expr(column: Column) -> str:
-    """A column as a key: text, or whole numbers that were written as 1.0."""
-    return f"bigint({column.expr})" if column.kind == "DOUBLE" else column.expr
-
-
-def key_texts(column: Column) -> set[str]:
-    """The different keys as text, so that those of two inputs compare."""
-    if column.kind == "DOUBLE":
-        return {str(int(value)) for value in column.distinct}
-    return {str(value) for value in column.distinct}
-
-
-def _whole_numbers(column: Column) -> bool:
-    return column.kind == "DOUBLE" and all(value == int(value) for value in column.distinct)
+    """A column as a key: text, or whole numbers, also where they were written as 1.0 or are too large."""
+    made = {"DOUBLE": "bigint", "DECIMAL(20,0)": "string"}.get(column.kind)
+    return column.expr if made is None else f"{made}({column.expr})"

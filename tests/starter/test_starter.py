@@ -119,7 +119,7 @@ def test_rows_without_keys_and_times_are_impressions_of_their_own(tmp_path: Path
     assert config.impressions.identity == "row"
     assert config.labels["label"] == RowLabel(expr="c1")
     assert config.features["c2"].dtype == "float32"
-    assert config.features["c15"].hash_buckets == 16  # of three values
+    assert config.features["c15"].hash_buckets == 32  # of nine values, of which no two share one
     assert config.views == {}
 
 
@@ -268,14 +268,47 @@ def test_lines_that_do_not_fit_the_others_are_allowed_for(tmp_path: Path) -> Non
     assert csv_log("log.csv", tmp_path, LOG + "a;b\n").sources["log"].bad_records.max_rate == 0.03
 
 
+def test_rows_beyond_those_that_are_looked_at_are_not_taken_for_bad_ones(tmp_path: Path) -> None:
+    rows = [f"u{n % 9};i{n % 7};{n};{n % 4 // 3}" for n in range(70_000)]
+    (tmp_path / "log.csv").write_text("\n".join(["user_id;item_id;price;click", *rows, "a;b", ""]))
+    (table,) = look_at([str(tmp_path / "log.csv")], no_catalog)
+    assert table.options["bad_records"][1] == "1 of the 70,001 sampled lines do not fit the others"
+    assert {table.columns[2].values[0], table.columns[2].values[-1]} == {0, 69_999}  # the beginning and the end
+
+
+def test_a_log_of_which_half_is_broken_is_not_allowed_for(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(LOG + "a;b\n" * 50)
+    (table,) = look_at([str(tmp_path / "log.csv")], no_catalog)
+    assert table.options["bad_records"][0] == {"max_rate": 0.05}
+    assert table.todo == (
+        f"50 of the 110 sampled lines of {tmp_path}/log.csv do not fit the others, such as 'a;b': mend them. A run allows "
+        "for 5% of such lines.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("name\n" + "x\ny\n" * 20, "No input says what was clicked: log has the columns name"),
+        ("click\n" + "0\n1\n" * 20, "log has no column but its label"),
+    ],
+)
+def test_a_draft_that_lacks_something_is_written_and_says_what(text: str, sentence: str, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(text)
+    result = init(tmp_path / "log.csv", "--output", tmp_path / "mine.yaml")
+    assert result.exit_code == InputError.exit_code
+    assert f"{tmp_path}/mine.yaml is not complete. {sentence}" in result.stderr
+    written = (tmp_path / "mine.yaml").read_text()
+    assert written.startswith(f"# NOT COMPLETE: {sentence}"[:60])
+    assert "source: log" in written
+
+
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
         ("empty.csv", b"", "is empty; name an input that has rows"),
         ("blank.csv", b"\n\n", "is empty; name an input that has rows"),
         ("header.csv", b"a,b,c\n", "has a header and no rows"),
-        ("one.csv", b"name\n" + b"x\ny\n" * 20, "No input says what was clicked: one has the columns name"),
-        ("label.csv", b"click\n" + b"0\n1\n" * 20, "has no column but its label"),
         ("wide.csv", LOG.encode("utf-16"), "is UTF-16; expected UTF-8"),
         ("packed.csv", gzip.compress(LOG.encode()), "is gzip, but its name does not end in .gz"),
         ("plain.csv.gz", LOG.encode(), "is no gzip, but its name ends in .gz"),
@@ -326,6 +359,62 @@ def test_the_hours_below_a_day_are_looked_at_with_it(tmp_path: Path) -> None:
     assert table.rows == 2 * LOG.count("\n") - 2
 
 
+@pytest.mark.parametrize(
+    ("cell", "options"),
+    [
+        ('"say ""hi"", {}"', {}),
+        ('"say \\"hi\\", {}"', {"quote": '"', "escape": "\\"}),
+        ("'hello, {}'", {"quote": "'", "escape": "'"}),
+        ('24" screen {}', {}),
+        ('"24 screen {}', {"quote": ""}),
+    ],
+)
+def test_quotes_are_told_by_how_lines_split(cell: str, options: dict[str, str], tmp_path: Path) -> None:
+    rows = "".join(f"u{n % 9},{cell.format(n) if n % 7 == 0 else 'plain'},{n % 2}\n" for n in range(60))
+    (tmp_path / "log.csv").write_text(f"user,note,click\n{rows}")
+    (table,) = look_at([str(tmp_path / "log.csv")], no_catalog)
+    assert {key: table.options[key][0] for key in ("quote", "escape") if key in table.options} == options
+    assert (table.rows, "bad_records" in table.options) == (60, False)
+
+
+@pytest.mark.parametrize(
+    ("names", "path"),
+    [
+        (["20240503", "20240504"], "{date:%Y%m%d}"),
+        (["dt=20240503/part.csv", "dt=20240512/part.csv"], "dt={date:%Y%m%d}"),
+        (["2024/05/03/a.csv", "2024/05/04/b.csv"], "{date:%Y/%m/%d}"),
+        (["log_2024_05_03.csv", "log_2024_05_04.csv"], "log_{date:%Y_%m_%d}.csv"),
+        (
+            ["year=2024/month=5/day=3/a.csv", "year=2024/month=10/day=12/a.csv"],
+            "year={date:%Y}/month={date:%-m}/day={date:%-d}",
+        ),
+        (["y=2024/m=05/d=03/a.csv", "y=2024/m=10/d=12/a.csv"], "y={date:%Y}/m={date:%m}/d={date:%d}"),
+    ],
+)
+def test_days_in_paths_are_found_in_any_form(names: list[str], path: str, tmp_path: Path) -> None:
+    for name in names:
+        file = tmp_path / "logs" / (name if name.endswith(".csv") else f"{name}/part-0.csv")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(LOG)
+    for named in (tmp_path / "logs", tmp_path / "logs" / path):
+        (table,) = look_at([str(named)], no_catalog)
+        assert table.options["path"][0] == f"{tmp_path}/logs/{path}"
+        assert (table.dated, len(table.days), len(set(table.row_days))) == (True, 2, 2)
+
+
+def test_numbers_in_names_that_are_no_days_are_none(tmp_path: Path) -> None:
+    for name in ("part-00000000.csv", "part-00000001.csv"):
+        (tmp_path / name).write_text(LOG)
+    (table,) = look_at([str(tmp_path)], no_catalog)
+    assert not table.dated
+
+
+def test_days_in_the_names_of_files_beside_other_files_are_one_input(tmp_path: Path) -> None:
+    for name in ("log-2024-05-03.csv", "log-2024-05-04.csv", "things.csv"):
+        (tmp_path / name).write_text(LOG)
+    assert [table.name for table in look_at([str(tmp_path)], no_catalog)] == ["log", "things"]
+
+
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"There is no .*nowhere.csv"):
         look_at([str(tmp_path / "nowhere.csv")], no_catalog)
@@ -339,7 +428,7 @@ def test_the_command_says_what_it_found_and_what_comes_next(tmp_path: Path) -> N
     assert result.exit_code == 0
     assert result.stdout == f"{written}\n"
     assert "the log of what was shown" in result.stderr
-    assert "labels.click: how long after being shown does a click still count?" in result.stderr
+    assert "labels.click: how long after being shown does click still count?" in result.stderr
     assert f"ctr-samples generate --config {written} --date 2019-03-13" in result.stderr
 
 

@@ -1,0 +1,104 @@
+"""Labels of the row: flags and ratings, by their names, and by what other columns follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ctr_samples.starter import words as w
+from ctr_samples.starter.links import determines
+from ctr_samples.starter.outcomes import follows
+from ctr_samples.starter.tables import Column, sql_text
+
+_YES = tuple(
+    {yes, no}
+    for yes, no in (
+        ("1", "0"), ("true", "false"), ("y", "n"), ("yes", "no"), ("t", "f"), ("ja", "nein"), ("oui", "non"), ("si", "no"),
+        ("sí", "no"), ("sim", "não"), ("да", "нет"), ("是", "否"),
+    )
+)  # fmt: skip
+_TRUE = frozenset("1 true y yes t ja oui si sí sim да 是".split())
+_MOST_RATINGS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A label that an impression's own row holds."""
+
+    column: Column
+    expr: str
+    rate: float
+    why: str
+    todo: str = ""
+
+
+def named_flags(columns: Sequence[Column]) -> Iterator[Flag]:
+    """The flags that are named as labels; not the opposite of one, as `not_interested` is."""
+    for column in columns:
+        said = w.words(column)
+        if (
+            not said & {"not", "no", "un", "dis"}
+            and (said & w.LABEL or {"long", "view"} <= said)
+            and (flag := flag_of(column))
+        ):
+            yield flag
+
+
+def flag_of(column: Column) -> Flag | None:
+    """A column of two values as a condition; None if it is no flag."""
+    texts = {_as_text(value) for value in column.distinct}
+    if not texts or not any(texts <= kind for kind in _YES):
+        return None
+    yes = [value for value in column.present if _as_text(value) in _TRUE]
+    if column.kind in ("BOOLEAN", "BIGINT"):
+        expr = column.expr
+    elif column.kind == "STRING":
+        written = sorted(str(value) for value in column.distinct if _as_text(value) in _TRUE)
+        expr = f"{column.expr} = {sql_text(written[0] if written else '1')}"
+    else:
+        expr = f"{column.expr} = 1"
+    rate = len(yes) / max(1, len(column.values))
+    values = ", ".join(sorted(map(str, column.distinct)))
+    return Flag(column, expr, rate, f"values {values}; {rate:.2%} of the sample are positive")
+
+
+def is_positive(column: Column) -> list[bool]:
+    """Which rows of a flag say yes."""
+    return [_as_text(value) in _TRUE for value in column.values]
+
+
+def _as_text(value: object) -> str:
+    """A value of a flag as text, whatever its type."""
+    return str(int(value)) if isinstance(value, float) and value == int(value) else str(value).lower()
+
+
+def unnamed_flag(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator[Flag]:
+    """Where no name tells: a flag that does not follow from one of the keys, and that the most other columns follow."""
+    flags = [
+        flag
+        for column in columns
+        if len(column.distinct) == 2 and len(column.present) == len(column.values) and (flag := flag_of(column))
+    ]
+    free = [flag for flag in flags if not any(determines(key, flag.column) for key in keys)] or flags
+
+    def followers(flag: Flag) -> tuple[int, bool]:
+        positive = is_positive(flag.column)
+        return sum(follows(one, positive) is not None for one in columns if one is not flag.column), flag.rate <= 0.5
+
+    best = max(free, key=followers, default=None)
+    if best is None:
+        return
+    others = ", ".join(flag.column.name for flag in free if flag is not best)
+    asked = f"is this the label? {f'It may be {others} as well: `--label NAME`' if others else ''}".strip()
+    yield replace(
+        best, why=f"a flag that rows of one user differ in; {best.rate:.2%} of the sample are positive", todo=asked
+    )
+
+
+def is_rating(column: Column, *, named: bool) -> bool:
+    """Whether a column holds a few grades: by its name, or by values such as 0.5 to 5."""
+    if not column.is_number or not 2 < len(column.distinct) <= _MOST_RATINGS:
+        return False
+    if named:
+        return bool(w.words(column) & w.RATING)
+    return all(0 < value <= 5 and 2 * value == int(2 * value) for value in column.distinct)

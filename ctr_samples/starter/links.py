@@ -1,0 +1,144 @@
+"""What columns say of each other by their values: shared keys, and which column follows from which."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from itertools import pairwise
+
+from ctr_samples.starter import words as w
+from ctr_samples.starter.tables import Column, Table
+from ctr_samples.starter.times import words_of
+
+CLICKED_LIST = re.compile(r"\S+-[01](?: \S+-[01])*")
+_SURE = 0.3
+"""From this share on, above what chance would give, values are shared because they are the same keys."""
+_FEW = 20
+"""So few small numbers are in many columns."""
+_BRIEF = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A column of a table that holds the values of a log's or another table's column."""
+
+    own: Column
+    table: Table
+    column: Column
+    overlap: float
+    points: float
+
+
+def best_match(own: Sequence[Column], table: Table) -> Match | None:
+    """The column of a table that holds the values of one of some columns."""
+    found = [match for one in own for column in table.columns if (match := _match(one, table, column))]
+    return max(found, key=lambda match: match.points, default=None)
+
+
+def matches(own: Sequence[Column], table: Table) -> Iterator[Match]:
+    """The pairs of columns that share values, the best of each first: no column is in two of them.
+
+    The table may hold a few of the keys only, as a log of clicks does.
+    """
+    found = [match for one in own for column in table.columns if (match := _match(one, table, column, part=True))]
+    taken: set[int] = set()
+    for match in sorted(found, key=lambda match: -match.points):
+        if not {id(match.own), id(match.column)} & taken:
+            taken |= {id(match.own), id(match.column)}
+            yield match
+
+
+def values_of(column: Column) -> frozenset[str]:
+    """The keys of a column; those in lists where it holds lists."""
+    some = [str(value) for value in column.present[:100]]
+    if column.is_list:
+        return frozenset(str(item) for value in column.present for item in value)
+    if column.is_text and any(value.startswith("[") for value in some):
+        return frozenset(item for value in column.present for item in re.findall(r"[^\s\[\],\"]+", str(value)))
+    if column.is_text and some and all(CLICKED_LIST.fullmatch(value) for value in some):
+        return frozenset(item.rpartition("-")[0] for value in column.present for item in str(value).split(" "))
+    return column.keys
+
+
+def _match(own: Column, table: Table, column: Column, *, part: bool = False) -> Match | None:
+    if not column.may_be_key:
+        return None
+    mine, theirs = values_of(own), column.keys
+    both = len(mine & theirs)
+    if not both:
+        return None
+    overlap, coverage = both / len(mine), both / len(theirs)
+    said = w.words(own) - w.ID
+    alike = bool(said & w.words(column)) or (own.name.lower() == column.name.lower() and own.named and column.named)
+    related = bool(said & frozenset(words_of(table.name)))
+    unique = len(column.present) == len(column.keys)
+    above = _above(overlap, _by_chance(mine, theirs))
+    if part:
+        above = max(above, _above(coverage, _by_chance(theirs, mine)))
+    all_there = overlap >= 0.9 and coverage >= 0.9 and len(theirs) >= _FEW
+    if not (above >= _SURE or ((alike or related) and overlap >= 0.1) or all_there) or (
+        not alike and min(len(mine), len(theirs)) <= 2
+    ):
+        return None
+    points = overlap + 0.5 * coverage + above + 0.8 * alike + 0.5 * related + 0.3 * unique
+    return Match(own, table, column, overlap, points + 0.1 * (column is table.columns[0]))
+
+
+def _above(share: float, chance: float) -> float:
+    return (share - chance) / (1 - chance) if chance < 1 else 0.0
+
+
+def _by_chance(mine: frozenset[str], theirs: frozenset[str]) -> float:
+    """The share of some numbers that would be among others if they had nothing to do with them: small ones are everywhere."""
+    numbers, others = ({int(one) for one in group if one.isdecimal()} for group in (mine, theirs))
+    if 2 * len(numbers) < len(mine) or 2 * len(others) < len(theirs):
+        return 0.0
+    low, high = min(numbers), max(numbers)
+    return min(1.0, sum(low <= one <= high for one in others) / (high - low + 1))
+
+
+def is_unique(column: Column, days: Sequence[date | None] = ()) -> bool:
+    """Whether each row has a key of its own; where ``days`` of the rows are given, each row of a day."""
+    if column.may_be_key and days and len(column.keys) > 1:
+        return len(set(zip(days, column.texts, strict=True))) == len(column.values)
+    return column.may_be_key and len(column.keys) == len(column.values) > 1
+
+
+def rows_of(columns: Sequence[Column]) -> list[tuple[str | None, ...]]:
+    """The keys of some columns, row by row."""
+    return list(zip(*[column.texts for column in columns], strict=True))
+
+
+def determines(column: Column, other: Column) -> bool:
+    """Whether each value of a column that comes back has one value of another: a request has one user."""
+    groups: dict[str, Counter[str | None]] = {}
+    for one, what in zip(column.texts, other.texts, strict=True):
+        if one is not None:
+            groups.setdefault(one, Counter())[what] += 1
+    again = [group for group in groups.values() if group.total() > 1]
+    rows = sum(group.total() for group in again)
+    return rows >= 10 and sum(max(group.values()) for group in again) >= 0.98 * rows
+
+
+def is_brief(column: Column, time: Column) -> bool:
+    """Whether the rows of each value lie within an hour, as those of one request do."""
+    spans: dict[str, tuple[datetime, datetime]] = {}
+    for text, at in zip(column.texts, time.instants, strict=True):
+        if text is not None and at is not None:
+            first, last = spans.get(text, (at, at))
+            spans[text] = (min(first, at), max(last, at))
+    brief = sum(last - first <= _BRIEF for first, last in spans.values())
+    return bool(spans) and brief >= 0.95 * len(spans)
+
+
+def grows(column: Column, time: Column) -> bool:
+    """Whether a number hardly ever gets smaller in the course of time, as that of a row or a visit does."""
+    numbers = zip(time.instants, column.values, strict=True)
+    values = [
+        value for _, value in sorted((at, value) for at, value in numbers if at is not None and value is not None)
+    ]
+    steps = [high - low for low, high in pairwise(values)]
+    return len(steps) >= 50 and sum(step >= 0 for step in steps) >= 0.98 * len(steps)
