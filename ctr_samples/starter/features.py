@@ -36,8 +36,7 @@ class Feature:
         """The feature under a name; ``source`` is the key that says what it is made of."""
         if not self.values:
             return Entry(name, {source: of, **self.keys}, self.why)
-        lists = bool(self.keys.get("ragged"))
-        buckets, shared = _buckets_for(name, self.values, lists=lists)
+        buckets, shared = _buckets_for(name, self.values)
         said = f"; {shared:,} of them share their id with another" if shared else ""
         return Entry(name, {source: of, **self.keys, "hash_buckets": buckets}, self.why + said)
 
@@ -83,14 +82,13 @@ def ids_of(values: Collection[str], expr: str = "{}", what: str = "different val
     return Feature(expr, {"dtype": "int64", **keys}, f"{len(values):,} {what} in the sample", frozenset(values))
 
 
-def _buckets_for(name: str, values: Collection[str], *, lists: bool) -> tuple[int, int]:
+def _buckets_for(name: str, values: Collection[str]) -> tuple[int, int]:
     """A power of two by which at most two of a hundred values share an id, if a small one does; and how many share one."""
     hashes = [bucket_of(prefix_of(name), [value.encode()], 1 << 64) for value in values]
     signed = [one - (one >> 63 << 64) for one in hashes]
     buckets = max(16, 1 << (4 * len(signed) - 1).bit_length())
     while True:
-        # An id is kept for padding or a missing value, or none is: both ways.
-        shared = max(_sharing(signed, buckets - kept) for kept in ((1,) if lists else (0, 1)))
+        shared = _sharing(signed, buckets - 1)  # 0 is kept for a missing value, and for padding
         if 50 * shared <= len(signed) or buckets >= min(_MOST_BUCKETS, 256 * max(64, len(signed))):
             return buckets, shared
         buckets *= 2
