@@ -148,6 +148,17 @@ def next_of(period: Period) -> Period | None:
     return period + _DAY if isinstance(period, date) else None
 
 
+def newest_complete(grain: Grain, timezone: str, now: datetime) -> Period:
+    """The last day, or the last hour of the clocks, that has ended; the whole log, which is there at any time."""
+    if grain == "all":
+        return WHOLE
+    today = now.astimezone(ZoneInfo(timezone)).date()
+    if grain == "day":
+        return today - _DAY
+    hours = {**hours_of(today - _DAY, timezone), **hours_of(today, timezone)}
+    return max((hour for hour, (_, end) in hours.items() if end <= now), key=str)
+
+
 def span_of(period: Period, timezone: str) -> tuple[datetime, datetime] | None:
     """Start and end in UTC: midnight to midnight of local time, or while the clocks show the hour. None for the whole log.
 

@@ -354,10 +354,10 @@ def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
 
     Whether those are complete is known once they were read: see :class:`CoverageWatch`. The whole log is taken as complete.
     """
-    labels, end = inputs.config.labels, inputs.day.end
+    end = inputs.day.end
     if end is None:
         return True
-    closed = now >= end + max(label.matures_after for label in labels.values())
+    closed = now >= end + inputs.config.matures_after
     missing = {day for source in ends_of_windows(inputs.config, end) for day in inputs.sources[source].missing_days}
     return closed and not any(str(day) > str(run_date) for day in missing)
 

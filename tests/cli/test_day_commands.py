@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tiny_days import write_days
+from tiny_days import write_day, write_days
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli import app
@@ -58,12 +58,34 @@ def test_several_days_are_made_and_their_status_is_told(spark: SparkSession, con
         "day generation samples clicked verdict",
         "2019-06-03 1 24 16.67% warned published",
         "2019-06-04 missing",
-        "2019-06-05 1 24 16.67% warned published, labels not final",
+        "2019-06-05 1 24 16.67% warned published, labels not final, due",
     ]
     changed = ["--config", str(config), "--set", "labels.clicked.window=2h", "--to", "2019-06-03"]
     assert lines(call("status", str(output), *changed).stdout)[1:] == [
         "2019-06-03 1 24 16.67% warned published, stale: the configuration changed"
     ]
+
+
+@pytest.mark.slow
+def test_one_line_of_cron_makes_the_newest_day_and_the_labels_of_earlier_ones_final(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    config = write_days(tmp_path, date(2019, 6, 3), 1)
+    assert call("generate", "--config", str(config), "--date", "2019-06-03").exit_code == 0
+    write_day(tmp_path, date(2019, 6, 4))
+    assert "published, labels not final, due" in call("status", str(tmp_path / "out")).stdout
+    night = call("generate", "--config", str(config), "--due", "--set", "quality.rate.fail=9")
+    assert night.exit_code == 3  # the newest day, which is yesterday, has no log; the day of 2019 is made all the same
+    assert night.stdout == f"{tmp_path}/out/dt=2019-06-03/manifests/00000002.json\n"
+    assert lines(call("status", str(tmp_path / "out")).stdout)[1].endswith("published")
+
+
+@pytest.mark.parametrize("other", [["--date", "2019-06-03"], ["--from", "2019-06-03"], ["--as-of-generation", "1"]])
+def test_the_days_that_are_due_are_chosen_by_the_clock_alone(tmp_path: Path, other: list[str]) -> None:
+    config = write_days(tmp_path, date(2019, 6, 3), 1)
+    refused = call("generate", "--config", str(config), "--due", *other)
+    assert refused.exit_code == 2
+    assert "`--due` chooses the days by the clock" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -72,7 +94,7 @@ def test_several_days_are_made_and_their_status_is_told(spark: SparkSession, con
 def test_one_way_to_name_the_days_is_required(config: Path, days: list[str]) -> None:
     refused = call("generate", "--config", str(config), *days)
     assert refused.exit_code == 2
-    assert refused.stderr.strip() == "error: Give `--date DAY`, or `--from DAY` and `--to DAY`."
+    assert refused.stderr.strip() == "error: Give `--date DAY`, or `--from DAY` and `--to DAY`, or `--due`."
 
 
 def test_what_changes_a_configuration_needs_one(tmp_path: Path) -> None:
