@@ -11,23 +11,20 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from ctr_samples.codec import Compression, EncodedBatch, ExampleDecoder, RecordReader, SchemaSurvey
-from ctr_samples.codec.frames import scan
-from ctr_samples.codec.layout import CUT_MESSAGE, SOUND
+from ctr_samples.codec import EncodedBatch, ExampleDecoder, SchemaSurvey
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
+from ctr_samples.records.first_bytes import found_reader
 from ctr_samples.records.paths import Place, is_hidden, place_of
 from ctr_samples.shards import CheckedFile, Storage, open_storage
-from ctr_samples.shards.naming import RUN_ID, compression_of
+from ctr_samples.shards.naming import RUN_ID
 
 SAMPLE = 10_000
 """Records that are looked at where not all are."""
 _SAMPLED_FILES = 10
 _THREADS = 8
-_HEADER = 12
 Located = tuple[str, EncodedBatch]
 """Records, and the place of their file."""
 _OURS = re.compile(rf"(.*/)?(_?manifests/[0-9]{{8}}\.json|data/{RUN_ID.pattern}/.*)")
@@ -197,9 +194,8 @@ def _single(place: Place) -> tuple[Storage, dict[str, int]]:
 def _chunks_of(storage: Storage, file: ForeignFile) -> Iterator[EncodedBatch]:
     location = storage.locate(file.path)
     try:
-        compression = _compression(storage, file.path)
         with storage.open(file.path) as raw:
-            yield from RecordReader(raw, compression, reopen=lambda: storage.open(file.path))
+            yield from found_reader(raw, file.path, None, lambda: storage.open(file.path))
     except FileNotFoundError:
         raise DamagedFile(f"{location} is gone; list the files again.") from None
     except DamagedFile as error:
@@ -210,10 +206,8 @@ def _checked(storage: Storage, on_bytes: Callable[[int], None], file: ForeignFil
     location = storage.locate(file.path)
     records = 0
     try:
-        compression = _compression(storage, file.path)
         with storage.open(file.path) as raw:
-            checked = CheckedFile(raw, on_bytes)
-            for chunk in RecordReader(checked, compression, reopen=lambda: storage.open(file.path)):
+            for chunk in found_reader(CheckedFile(raw, on_bytes), file.path, None, lambda: storage.open(file.path)):
                 records += len(chunk)
     except FileNotFoundError:
         return replace(file, damage=f"{location} is gone; list the files again.")
@@ -222,24 +216,6 @@ def _checked(storage: Storage, on_bytes: Callable[[int], None], file: ForeignFil
     except StorageError as error:  # the other files are still worth a look
         return replace(file, damage=str(error))
     return replace(file, records=records)
-
-
-def _compression(storage: Storage, path: str) -> Compression:
-    """By the first bytes, a record's, gzip's or zlib's, else by the suffix. DamagedFile for a file that has none of these."""
-    with storage.open(path) as file:
-        start = file.read(_HEADER)
-    if not start or scan(np.frombuffer(start, np.uint8))[2] in (SOUND, CUT_MESSAGE):
-        return "none"
-    if start[:2] == b"\x1f\x8b":
-        return "gzip"
-    if start[0] & 0x0F == 8 and int.from_bytes(start[:2], "big") % 31 == 0:
-        return "zlib"
-    if (compression := compression_of(path)) != "none":
-        return compression
-    raise DamagedFile(
-        "The first bytes are neither the header of a record nor gzip nor zlib, so the file is no TFRecord file or its "
-        "beginning is damaged; leave it out by a glob such as 'DIRECTORY/*.tfrecord', or write it again."
-    )
 
 
 def _spread(files: Sequence[ForeignFile]) -> list[ForeignFile]:
