@@ -32,6 +32,7 @@ from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
+from ctr_samples.samples.executors import Places, check_executors
 from ctr_samples.samples.features import HOUR, USER, contract_of
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
@@ -42,9 +43,10 @@ from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.samples.views.as_of import described
 from ctr_samples.samples.watches.coverage import ends_of_windows
 from ctr_samples.samples.watches.leak_canary import check_canaries
-from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, open_storage, require_generation
+from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, Storage, open_storage, require_generation
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.forgotten import last_forgotten
+from ctr_samples.shards.naming import run_directory, run_id
 from ctr_samples.shards.partials import drop_damaged
 from ctr_samples.sparksql.releases import without_call_sites
 from ctr_samples.sparksql.session import make_active, run_session
@@ -142,6 +144,9 @@ def _run(
             "Remove them there too, or run `ctr-samples forget` again."
         )
 
+    begins = datetime.now(UTC), secrets.token_hex(4)
+    check_executors(spark, written_by_executors(config, storage, run_directory(run_date, run_id(*begins))))
+
     earlier, told = prepared.earlier(output, anew, reporter)
     partials = (
         Partials.there(prepared.inputs, run_date) if earlier else Partials.prepare(prepared.inputs, run_date, reporter)
@@ -155,7 +160,7 @@ def _run(
     plan = builder.build_on(earlier.features) if earlier else builder.build()
 
     reporter.stage("joining and writing")
-    this_run = output.begin(datetime.now(UTC), secrets.token_hex(4))
+    this_run = output.begin(*begins)
     receipts = prepared.write(plan, this_run, reporter)
 
     reporter.stage("checking and publishing")
@@ -341,6 +346,12 @@ def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, reporter: Repor
             f"Spark's event log will contain the values of {names}; put secrets only in `url`, `user` and `password` of "
             "databases, or set `spark.eventLog.enabled: false`."
         )
+
+
+def written_by_executors(config: JobConfig, storage: Storage, directory: str) -> Places:
+    """Where the tasks of a run write."""
+    places = {"output.path": (storage, directory)}
+    return places if config.state is None else {**places, "state.path": (open_storage(config.state.path), "")}
 
 
 def retention_of(config: JobConfig) -> Retention:

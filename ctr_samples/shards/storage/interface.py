@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol
 
-from ctr_samples.errors import StorageError
+from ctr_samples.errors import AccessDenied, StorageError
 
 FILE_MODE = 0o644
 DIRECTORY_MODE = 0o755
@@ -120,7 +120,8 @@ def _is_of_store(error: Exception) -> bool:
 
 
 def _storage_error(verb: Literal["read", "write"], location: object, error: Exception) -> StorageError:
-    return StorageError(
+    denied = isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+    return (AccessDenied if denied else StorageError)(
         f"Cannot {verb} {location}: {_cause(error)}. Check the store and the rights on it, then run again."
     )
 
