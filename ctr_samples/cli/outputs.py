@@ -116,6 +116,9 @@ def print_examples(rows: list[dict[str, Any]], sources: Mapping[str, str] = Mapp
     """
     console = stdout_console()
     table = _examples_table(rows, sources)
+    if not any(rows):
+        console.print(f"{len(rows):,} record(s) without a feature.")
+        return
     fits = Measurement.get(console, console.options.update_width(_WIDEST), table).maximum <= console.width
     for part in [table] if fits else _examples_below_each_other(rows, sources):
         console.print(part, soft_wrap=not fits)
@@ -266,16 +269,16 @@ def open_records(path: str, date: str | None) -> tuple[Any, Any]:
 def published_or_foreign(path: str, published: Callable[[], T]) -> T | ForeignRecords:
     """What is ``published`` at a path, else the files there that no manifest lists; InputError if there is neither."""
     from ctr_samples.records.foreign import find_foreign
-    from ctr_samples.records.paths import place_of
+    from ctr_samples.records.paths import existing_place
 
-    if place_of(path).pattern is None:
+    if existing_place(path).pattern is None:
         try:
             return published()
         except InputError:
             if (foreign := find_foreign(path)) is None:
                 raise
     elif (foreign := find_foreign(path)) is None:
-        raise InputError(f"{path} matches no file; expected TFRecord files.")
+        raise InputError(f"{visible(path)} matches no file; expected TFRecord files.")
     return foreign
 
 

@@ -86,6 +86,11 @@ class SchemaSurvey:
         """The keys with at least one value, in order."""
         return sorted(name for name, feature in self.seen.items() if feature.kinds)
 
+    def check_keys(self) -> None:
+        """ContractError for a key that is empty: it can name no feature."""
+        if "" in self.seen:
+            raise ContractError("A record has a feature with an empty key, which can be no name.")
+
     def conflicts(self) -> dict[str, str]:
         """Keys without a single type, with the types stored under them."""
         return {name: kinds for name in self.names() if (kinds := _conflict(self.seen[name]))}

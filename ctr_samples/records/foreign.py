@@ -17,7 +17,7 @@ from ctr_samples.codec import EncodedBatch, ExampleDecoder, SchemaSurvey
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
 from ctr_samples.records.first_bytes import found_reader
-from ctr_samples.records.paths import Place, is_hidden, place_of
+from ctr_samples.records.paths import Place, existing_place, is_hidden
 from ctr_samples.shards import CheckedFile, Storage, open_storage
 from ctr_samples.shards.naming import RUN_ID
 
@@ -95,10 +95,10 @@ class ForeignRecords:
             yield _decoded(chunks, contract)
 
     def first_examples(self, count: int) -> list[dict[str, Any]]:
-        """The first examples, as name -> value or list of values."""
+        """The first examples, as name -> value or list of values; empty where no record has a feature."""
         chunks = list(_first_of(self.storage, self.shards, count))
-        if not chunks:
-            return []
+        if not _surveyed(chunks).names():
+            return [{} for _, chunk in chunks for _ in range(len(chunk))]
         contract = _layout_of(chunks, self.title)
         return [row for batch in _decoded(chunks, contract) for row in batch.to_pylist()]
 
@@ -107,7 +107,7 @@ def _first_of(storage: Storage, files: Sequence[ForeignFile], count: int | None)
     """The first ``count`` records of all files together, or all. DamagedFile names the file with damage."""
     for file in files:
         for chunk in _chunks_of(storage, file):
-            yield storage.locate(file.path), chunk if count is None else _cut(chunk, count)
+            yield _on_one_line(storage.locate(file.path)), chunk if count is None else _cut(chunk, count)
             if count is not None:
                 count -= min(count, len(chunk))
             if count == 0:
@@ -143,16 +143,20 @@ def _surveyed(chunks: Iterable[Located]) -> SchemaSurvey:
         try:
             for _, chunk in some:
                 survey.add(chunk)
-        except DamagedFile as error:
-            raise error if str(error).startswith(location) else DamagedFile(f"{location}: {error}") from error
+            survey.check_keys()
+        except (ContractError, DamagedFile) as error:
+            raise error if str(error).startswith(location) else type(error)(f"{location}: {error}") from error
         whole.merge(survey)
     return whole
 
 
 def _decoded(chunks: Iterable[Located], contract: ExampleContract) -> Iterator[pa.RecordBatch]:
     decoder = ExampleDecoder(contract, strict=False)
-    for _, chunk in chunks:
-        yield decoder.decode_frames(chunk.buffer, chunk.offsets)
+    for location, chunk in chunks:
+        try:
+            yield decoder.decode_frames(chunk.buffer, chunk.offsets)
+        except (ContractError, DamagedFile) as error:
+            raise type(error)(f"{location}: {error}") from error
 
 
 def find_foreign(path: str) -> ForeignRecords | None:
@@ -160,7 +164,7 @@ def find_foreign(path: str) -> ForeignRecords | None:
 
     InputError where a file belongs to a sample set or a table: which of them count is known to its manifests alone.
     """
-    place = place_of(path)
+    place = existing_place(path)
     storage = open_storage(place.root)
     sizes = {file.path: file.size for file in storage.files(place.fixed) if file.path}
     for name in sizes:
@@ -170,7 +174,12 @@ def find_foreign(path: str) -> ForeignRecords | None:
         storage, sizes = _single(place)
         place = Place(place.root)
     files = [ForeignFile(name, sizes[name]) for name in sorted(sizes) if _is_data(name, place)]
-    return ForeignRecords(path, storage, tuple(files)) if files else None
+    return ForeignRecords(_on_one_line(path), storage, tuple(files)) if files else None
+
+
+def _on_one_line(location: str) -> str:
+    """A place as messages name it: with escapes for what cannot be seen, such as a line feed in the name of a file."""
+    return location if location.isprintable() else ascii(location)[1:-1]
 
 
 def _is_data(name: str, place: Place) -> bool:
@@ -192,7 +201,7 @@ def _single(place: Place) -> tuple[Storage, dict[str, int]]:
 
 
 def _chunks_of(storage: Storage, file: ForeignFile) -> Iterator[EncodedBatch]:
-    location = storage.locate(file.path)
+    location = _on_one_line(storage.locate(file.path))
     try:
         with storage.open(file.path) as raw:
             yield from found_reader(raw, file.path, None, lambda: storage.open(file.path))
@@ -203,7 +212,7 @@ def _chunks_of(storage: Storage, file: ForeignFile) -> Iterator[EncodedBatch]:
 
 
 def _checked(storage: Storage, on_bytes: Callable[[int], None], file: ForeignFile) -> ForeignFile:
-    location = storage.locate(file.path)
+    location = _on_one_line(storage.locate(file.path))
     records = 0
     try:
         with storage.open(file.path) as raw:

@@ -14,7 +14,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from ctr_samples.contract import ExampleContract, RecordType
 from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
-from ctr_samples.records.paths import Place, place_of, regex_of
+from ctr_samples.records.paths import Place, existing_place, regex_of
 from ctr_samples.shards import Shard, Storage, Table, TableManifest, latest_manifest, open_storage, published_days
 from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, day_directory, day_of, generations_among
 from ctr_samples.tfrecord.directories import found_files
@@ -39,7 +39,7 @@ class Catalog:
 
 def find(options: Options) -> Catalog:
     """The files that the options' paths mean. InputError for a missing path, or for paths that do not fit together."""
-    catalogs = [_find_one(place_of(path, options.base_path), options) for path in options.paths]
+    catalogs = [_find_one(existing_place(path, options.base_path), options) for path in options.paths]
     files = tuple(file for catalog in catalogs for file in catalog.files)
     if all(catalog.schema is None for catalog in catalogs):
         partitions = inferred_columns(file.values for file in files)

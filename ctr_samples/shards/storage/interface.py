@@ -83,9 +83,14 @@ class Storage(Protocol):
 
 
 def checked(path: str) -> str:
-    """The path, unless it could leave the storage or is no plain name in it."""
+    """The path, unless it could leave the storage."""
     if path.startswith("/") or ".." in path.split("/") or "\\" in path:
         raise StorageError(f"The path {path!r} leaves the output directory; expected a relative path without `..`.")
+    return path
+
+
+def plain(path: str) -> str:
+    """The path of a new file; files of others may have names that are not plain, and are read all the same."""
     if not path.isprintable():
         raise StorageError(f"The path {path!r} has a character that cannot be seen; expected a plain name.")
     return path

@@ -21,6 +21,7 @@ from ctr_samples.shards.storage.interface import (
     Sink,
     StoredFile,
     checked,
+    plain,
     reading,
     writing,
 )
@@ -44,12 +45,12 @@ class LocalStorage:
     @contextmanager
     def new_file(self, path: str) -> Iterator[Sink]:
         """See the interface."""
-        with _staged(self._absolute(path), Path.rename) as file:
+        with _staged(self._absolute(plain(path)), Path.rename) as file:
             yield file
 
     def put_new(self, path: str, data: bytes) -> None:
         """See the interface. link(2) refuses an existing name on every file system that has hard links."""
-        with _staged(self._absolute(path), _link) as file:
+        with _staged(self._absolute(plain(path)), _link) as file:
             file.write(data)
 
     def read(self, path: str) -> bytes:
