@@ -40,6 +40,9 @@ SplitName = Annotated[str | None, typer.Option("--split", help="train or eval; d
 _WIDEST = 1_000_000
 """Wider than any table, to measure how wide one would be."""
 
+_MOST_LINES = 1000
+"""Features of a table: to lay out more takes minutes, and nobody looks at them side by side."""
+
 _LONGEST = 1000
 """Characters of a text that are shown: more than any id has."""
 
@@ -115,13 +118,16 @@ def print_examples(rows: list[dict[str, Any]], sources: Mapping[str, str] = Mapp
     ``sources`` say where values come from, by feature.
     """
     console = stdout_console()
-    table = _examples_table(rows, sources)
     if not any(rows):
         console.print(f"{len(rows):,} record(s) without a feature.")
         return
-    fits = Measurement.get(console, console.options.update_width(_WIDEST), table).maximum <= console.width
-    for part in [table] if fits else _examples_below_each_other(rows, sources):
-        console.print(part, soft_wrap=not fits)
+    if len(rows[0]) <= _MOST_LINES:
+        table = _examples_table(rows, sources)
+        if Measurement.get(console, console.options.update_width(_WIDEST), table).maximum <= console.width:
+            console.print(table)
+            return
+    for text in _examples_below_each_other(rows, sources):
+        console.print(text, soft_wrap=True)
 
 
 def paths(output: RecordsPath, date: LatestDay = None, split: SplitName = None, debug: Debug = False) -> None:
@@ -297,13 +303,12 @@ def _examples_table(rows: list[dict[str, Any]], sources: Mapping[str, str]) -> T
 
 
 def _examples_below_each_other(rows: list[dict[str, Any]], sources: Mapping[str, str]) -> Iterator[Text]:
-    """Each value on a line of its own, whole, however wide that is."""
+    """A text for each example, with each value on a line of its own, whole, however wide that is."""
     for i, row in enumerate(rows):
-        yield Text(f"#{i}", style="bold")
         width = max(map(len, row), default=0)
-        for name, value in row.items():
-            source = f"  ({visible(sources[name])})" if sources.get(name) else ""
-            yield Text(f"  {visible(name):<{width}}  {_cell(value)}{source}")
+        given = {name: f"  ({visible(sources[name])})" for name in row if sources.get(name)}
+        lines = (f"  {visible(name):<{width}}  {_cell(value)}{given.get(name, '')}" for name, value in row.items())
+        yield Text.assemble((f"#{i}", "bold"), "\n", "\n".join(lines))
 
 
 def _cell(value: Any) -> str:

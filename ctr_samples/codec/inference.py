@@ -103,7 +103,8 @@ class SchemaSurvey:
         """The features in order of their names, or those of ``names``. Raises ContractError for one without a single type."""
         if self.record == "byte_array":
             return ExampleContract((FeatureSpec("byteArray", "bytes"),), "byte_array")
-        wanted = [name for name in self.names() if names is None or name in names]
+        chosen = None if names is None else frozenset(names)
+        wanted = [name for name in self.names() if chosen is None or name in chosen]
         conflicts = self.conflicts()
         if conflicting := [f"{name!r} ({conflicts[name]})" for name in wanted if name in conflicts]:
             raise ContractError(
