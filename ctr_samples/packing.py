@@ -45,7 +45,7 @@ for name in sys.argv[1:]:
 
 
 def pack(output: Path, cpu: str) -> None:
-    """Write the archive, whole and tried or not at all. Without a ``cpu``, its kernels run on almost every machine of this kind.
+    """Write the archive, whole and tried, or not at all. Without a ``cpu``, its kernels run on almost every such machine.
 
     UsageError where the archive alone cannot do what this environment can.
     """
@@ -81,8 +81,8 @@ def try_archive(archive: Path, host: Path) -> None:
     if done.returncode != 0:
         said = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
         raise UsageError(
-            f"The archive was not written, since it does not run alone: {said}. This environment takes packages from outside of "
-            f"{sysconfig.get_path('purelib')}, as with --system-site-packages or a .pth file; install ctr-samples into an "
+            f"The archive was not written, since it does not run alone: {said}. This environment takes packages from outside "
+            f"of {sysconfig.get_path('purelib')}, as with --system-site-packages or a .pth file; install ctr-samples into an "
             "environment of its own and pack there."
         )
 

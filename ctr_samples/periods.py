@@ -81,6 +81,15 @@ def parse_period(text: str) -> Period:
     return Hour(parse_day(match[1]), int(match[2]), bool(match[3]))
 
 
+def period_of(given: Period | str) -> Period:
+    """A period, or the one of a name; UsageError for anything else, such as a time or a number."""
+    if isinstance(given, str):
+        return parse_period(given)
+    if isinstance(given, date | Hour | Whole) and not isinstance(given, datetime):
+        return given
+    raise UsageError(f"The date is {given!r}; expected a day such as '2019-11-26' or datetime.date(2019, 11, 26).")
+
+
 def is_period(text: str) -> bool:
     """Whether a period has this name."""
     try:

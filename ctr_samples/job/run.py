@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Self
 
 from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
+from ctr_samples.config.loading import loaded_of
 from ctr_samples.config.masking import masked_tree
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedPartial, UnusableFeatures
@@ -27,7 +29,7 @@ from ctr_samples.job.manifest_facts import descriptions, label_facts, view_facts
 from ctr_samples.job.maturing import OF_FEATURES, EarlierRun, earlier_run
 from ctr_samples.job.refusals import balanced, check_sources
 from ctr_samples.job.reporting import Reporter, Silent
-from ctr_samples.periods import Period, check_period
+from ctr_samples.periods import Period, check_period, period_of
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.quality.pseudonyms import pseudonyms_of
@@ -65,8 +67,8 @@ class RunResult:
 
 def run(
     spark: SparkSession,
-    loaded: LoadedConfig,
-    run_date: Period,
+    loaded: LoadedConfig | str | Path,
+    run_date: Period | str,
     *,
     force: bool = False,
     accept: Sequence[str] = (),
@@ -77,6 +79,8 @@ def run(
 ) -> RunResult:
     """Make and publish the samples of a day. Runs on the driver; one Spark action does all the work.
 
+    ``loaded`` may be the path of a configuration, and ``run_date`` text, as in :func:`ctr_samples.preview`.
+
     A day that is already published from the same inputs, configuration and code is left as it is, unless ``force``. ``accept``
     names checks of the quality gate that may fail this time. With ``known_by``, the samples are those that a run would have
     made then; ``as_of_generation`` reads the inputs that this generation of the day was made from. ``before_verdict`` is called
@@ -84,21 +88,21 @@ def run(
     Raises the errors of :mod:`ctr_samples.errors`; when it raises, nothing was published (but see PublishUnknown).
     """
     check_accepted(accept)
-    reporter = reporter or Silent()
-    warn_of_event_log(spark, loaded, reporter)
+    reporter, checked, period = reporter or Silent(), loaded_of(loaded), period_of(run_date)
+    warn_of_event_log(spark, checked, reporter)
 
     def once(anew: str) -> RunResult:
-        with planning(spark, loaded):
-            back = look_back(loaded.config, run_date, known_by, as_of_generation)
-            return _run(spark, loaded, run_date, force, accept, back, reporter, before_verdict, anew)
+        with planning(spark, checked):
+            back = look_back(checked.config, period, known_by, as_of_generation)
+            return _run(spark, checked, period, force, accept, back, reporter, before_verdict, anew)
 
     def with_sound_partials(anew: str) -> RunResult:
         try:
             return once(anew)
         except DamagedPartial as error:
             reporter.warn(str(error))
-            assert loaded.config.state is not None
-            drop_damaged(open_storage(loaded.config.state.path))
+            assert checked.config.state is not None
+            drop_damaged(open_storage(checked.config.state.path))
         return once(anew)
 
     try:
