@@ -7,11 +7,13 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from manifests import manifest
 from pyspark.sql import SparkSession
 from tiny_days import write_day, write_days
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli import app
+from ctr_samples.shards import open_storage, publish
 
 
 def call(*arguments: str) -> Result:
@@ -124,3 +126,38 @@ def test_a_directory_without_partial_results_is_told(tmp_path: Path) -> None:
     told = call("state", str(tmp_path))
     assert told.exit_code == 3
     assert "holds no partial results; expected the `state.path` of a configuration." in " ".join(told.stderr.split())
+
+
+DAYS = ("2019-06-03", "2019-06-04")
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> str:
+    for day in DAYS:
+        for generation in (1, 2):
+            publish(open_storage(tmp_path), manifest(run_date=day, generation=generation))
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize("command", ["verify", "show", "paths", "history", "clean", "report"])
+@pytest.mark.parametrize("day", DAYS)
+def test_a_day_is_an_argument_or_an_option_of_every_command(output: str, command: str, day: str) -> None:
+    by_argument, by_option = call(command, output, day), call(command, output, "--date", day)
+    assert (by_argument.exit_code, by_argument.output) == (by_option.exit_code, by_option.output)
+    assert call(command, output, "2019-06-33").exit_code == 2
+    two = call(command, output, DAYS[0], "--date", DAYS[1])
+    assert two.exit_code == 2
+    assert "Two days are given, 2019-06-03 and `--date 2019-06-04`" in " ".join(two.stderr.split())
+
+
+@pytest.mark.parametrize("day", [["2019-06-03"], ["--date", "2019-06-03"]])
+def test_a_rollback_takes_its_day_either_way(output: str, day: list[str]) -> None:
+    assert call("rollback", output, *day, "--to", "1").stdout.endswith("dt=2019-06-03/manifests/00000003.json\n")
+    assert call("rollback", output, "--to", "1").exit_code == 2
+
+
+@pytest.mark.parametrize("days", [DAYS, ("--date", DAYS[0], "--date", DAYS[1]), (DAYS[0], "--date", DAYS[1])])
+def test_a_comparison_takes_its_days_either_way(output: str, days: tuple[str, ...]) -> None:
+    told = call("compare", output, *days)
+    assert "Generation 2 of 2019-06-03 has no metrics.json" in " ".join(told.stderr.split())
+    assert call("compare", output, DAYS[0]).exit_code == 2
