@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Literal, Self, TypedDict
@@ -143,8 +144,7 @@ class ExampleContract:
     state: Annotated[Mapping[str, Any], Like(_State)] | None = None
 
     def __post_init__(self) -> None:
-        names = [f.name for f in self.features]
-        repeated = sorted({n for n in names if names.count(n) > 1})
+        repeated = sorted(name for name, times in Counter(f.name for f in self.features).items() if times > 1)
         if repeated:
             raise ContractError(
                 f"The contract names {', '.join(map(repr, repeated))} more than once; names must be unique."

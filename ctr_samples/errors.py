@@ -15,6 +15,7 @@
     │   ├── DamagedPartial     3  a partial result of which something is missing or changed; the run makes it anew
     │   └── UnusableFeatures   3  an earlier generation that lacks the features of a run; the run joins them anew
     ├── StorageError           1  a store that failed or cannot keep our promises
+    │   └── AccessDenied       2  files and directories that this user may not read or write
     ├── PublishConflict        4  another run published this generation first
     └── PublishUnknown         5  the store did not say whether the manifest was written
 
@@ -93,6 +94,12 @@ class UnusableFeatures(DamagedFile):
 
 class StorageError(CtrSamplesError):
     """A store failed, or lacks a property that publishing needs."""
+
+
+class AccessDenied(StorageError):
+    """The user of this process may not read or write a file or a directory; another try finds the same."""
+
+    exit_code = 2
 
 
 class PublishConflict(CtrSamplesError):

@@ -6,8 +6,11 @@ left out, since executors run in a Spark that is there, and so are TensorFlow an
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import os
+import re
+import subprocess
 import sys
 import sysconfig
 import tarfile
@@ -32,8 +35,20 @@ LD_LIBRARY_PATH=$home/lib${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}} exec "$home/bin
 """
 
 
+_TRIAL = """\
+import importlib.metadata, sys
+import ctr_samples.job.run, ctr_samples.tfrecord.public, numba, numpy, pyarrow
+for name in sys.argv[1:]:
+    importlib.metadata.version(name)
+"""
+"""Runs in the unpacked archive. No kernel runs: the archive may be for another processor."""
+
+
 def pack(output: Path, cpu: str) -> None:
-    """Write the archive, whole or not at all. Without a ``cpu``, its kernels run on almost every machine of this kind."""
+    """Write the archive, whole and tried, or not at all. Without a ``cpu``, its kernels run on almost every such machine.
+
+    UsageError where the archive alone cannot do what this environment can.
+    """
     packages = Path(sysconfig.get_path("purelib"))
     kernels = packed_file()
     if not kernels.is_relative_to(packages):
@@ -48,9 +63,35 @@ def pack(output: Path, cpu: str) -> None:
         compile_ahead(cpu or default_cpu(), compiled)
         with tarfile.open(archive, "w:gz", compresslevel=6) as tar:
             _add_python(tar)
-            _add(tar, packages, f"lib/{_VERSION}/site-packages", _NOT_OF_PACKAGES)
+            for own in dict.fromkeys((packages, Path(sysconfig.get_path("platlib")))):
+                _add(tar, own, f"lib/{_VERSION}/site-packages", _NOT_OF_PACKAGES)
             _add(tar, compiled, f"lib/{_VERSION}/site-packages/{kernels.relative_to(packages)}")
+        try_archive(archive, Path(place) / "host")
         archive.replace(output)
+
+
+def try_archive(archive: Path, host: Path) -> None:
+    """Unpack an archive into a new directory, and import there what a job needs, with an empty environment."""
+    with tarfile.open(archive) as tar:
+        tar.extractall(host, filter="tar")
+    command = [str(host / "bin/python"), "-I", "-c", _TRIAL, *_needed()]
+    done = subprocess.run(
+        command, cwd=host, env={"PATH": os.defpath}, capture_output=True, text=True, errors="replace", check=False
+    )
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"])[-1]
+        raise UsageError(
+            f"The archive was not written, since it does not run alone: {said}. This environment takes packages from outside "
+            f"of {sysconfig.get_path('purelib')}, as with --system-site-packages or a .pth file; install ctr-samples into an "
+            "environment of its own and pack there."
+        )
+
+
+def _needed() -> list[str]:
+    """The distributions that ctr-samples requires, also by its extras, as far as they are here and the archive has them."""
+    required = (re.split(r"[^\w.-]", text)[0] for text in importlib.metadata.requires("ctr-samples") or ())
+    installed = {str(one.name).lower() for one in importlib.metadata.distributions()}
+    return sorted({name for name in required if name.lower() in installed} - _NOT_OF_PACKAGES)
 
 
 def _add_python(tar: tarfile.TarFile) -> None:

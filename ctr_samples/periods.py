@@ -81,6 +81,15 @@ def parse_period(text: str) -> Period:
     return Hour(parse_day(match[1]), int(match[2]), bool(match[3]))
 
 
+def period_of(given: Period | str) -> Period:
+    """A period, or the one of a name; UsageError for anything else, such as a time or a number."""
+    if isinstance(given, str):
+        return parse_period(given)
+    if isinstance(given, date | Hour | Whole) and not isinstance(given, datetime):
+        return given
+    raise UsageError(f"The date is {given!r}; expected a day such as '2019-11-26' or datetime.date(2019, 11, 26).")
+
+
 def is_period(text: str) -> bool:
     """Whether a period has this name."""
     try:
@@ -146,6 +155,17 @@ def next_of(period: Period) -> Period | None:
     if isinstance(period, Hour):
         return Hour(period.day, period.hour + 1) if period.hour < 23 else Hour(period.day + _DAY, 0)
     return period + _DAY if isinstance(period, date) else None
+
+
+def newest_complete(grain: Grain, timezone: str, now: datetime) -> Period:
+    """The last day, or the last hour of the clocks, that has ended; the whole log, which is there at any time."""
+    if grain == "all":
+        return WHOLE
+    today = now.astimezone(ZoneInfo(timezone)).date()
+    if grain == "day":
+        return today - _DAY
+    hours = {**hours_of(today - _DAY, timezone), **hours_of(today, timezone)}
+    return max((hour for hour, (_, end) in hours.items() if end <= now), key=str)
 
 
 def span_of(period: Period, timezone: str) -> tuple[datetime, datetime] | None:

@@ -63,6 +63,13 @@ def generate(
     ] = None,
     first: FirstDay = None,
     last: LastDay = None,
+    due: Annotated[
+        bool,
+        typer.Option(
+            "--due",
+            help="The newest day that is over, and the days whose label windows have closed since they were made.",
+        ),
+    ] = False,
     set_: Overrides = None,
     force: Annotated[bool, typer.Option("--force", help="Run even if the same samples are already published.")] = False,
     accept: Annotated[
@@ -102,15 +109,22 @@ def generate(
         check_accepted(accept or ())
         told = _listeners(loaded.config, console, log_json=log_json, prometheus=prometheus, lineage=lineage)
         summary = Console(quiet=True) if log_json else console
-        days = _periods(loaded.config, date, first, last)
+        if due and any(other is not None for other in (date, first, last, known_by, as_of_generation)):
+            raise UsageError("`--due` chooses the days by the clock; give it without another day, time or generation.")
+        days = _due(loaded.config) if due else _periods(loaded.config, date, first, last)
+        if not days:
+            console.print("Nothing is due.")
+            return
         known = None if known_by is None else instant("--known-by", known_by, ZoneInfo(loaded.config.timezone))
         if first is not None and as_of_generation is not None:
             raise UsageError("`--as-of-generation` is for one `--date`: each day has generations of its own.")
         with _trends_afterwards(loaded.config, console):
-            if first is None:
+            if first is None and not due:
                 _generate_day(loaded, days[0], force, accept or (), known, as_of_generation, told, summary)
             else:
-                _generate_days(loaded, days, force, accept or (), known, keep_going, parallel, told, summary, debug)
+                _generate_days(
+                    loaded, days, force, accept or (), known, keep_going or due, parallel, told, summary, debug
+                )
 
 
 @contextmanager
@@ -164,10 +178,17 @@ def _periods(config: JobConfig, date: str | None, first: str | None, last: str |
     elif date is None and first is not None and last is not None:
         periods = periods_between(parse_period(first), parse_period(last), config.timezone)
     else:
-        raise UsageError("Give `--date DAY`, or `--from DAY` and `--to DAY`.")
+        raise UsageError("Give `--date DAY`, or `--from DAY` and `--to DAY`, or `--due`.")
     for period in periods:
         check_period(period, config.grain, config.timezone)
     return periods
+
+
+def _due(config: JobConfig) -> Sequence[Period]:
+    from ctr_samples.job.day_status import due_days
+    from ctr_samples.shards import open_storage
+
+    return due_days(open_storage(config.output.path), config, datetime.now(UTC))
 
 
 def _generate_day(

@@ -35,23 +35,27 @@ RecordsPath = Annotated[
 ]
 LatestDay = Annotated[str | None, typer.Option("--date", "-d", help="A day; default: the latest published day.")]
 EveryDay = Annotated[str | None, typer.Option("--date", "-d", help="A day; default: all published days.")]
+DayArgument = Annotated[str | None, typer.Argument(metavar="[DAY]", help="The same as `--date`.", show_default=False)]
 SplitName = Annotated[str | None, typer.Option("--split", help="train or eval; default: all.")]
 
 _WIDEST = 1_000_000
 """Wider than any table, to measure how wide one would be."""
 
+_MOST_LINES = 1000
+"""Features of a table: to lay out more takes minutes, and nobody looks at them side by side."""
+
 _LONGEST = 1000
 """Characters of a text that are shown: more than any id has."""
 
 
-def verify(output: RecordsPath, date: LatestDay = None, debug: Debug = False) -> None:
+def verify(output: RecordsPath, day: DayArgument = None, date: LatestDay = None, debug: Debug = False) -> None:
     """Check every byte of a day against the manifest, and the manifest against itself: sizes, checksums, counts.
 
     Of TFRecord files without a manifest, the checksums of every record.
     """
     console = stderr_console()
     with errors_in_words(console, debug):
-        storage, published = open_records(output, date)
+        storage, published = open_records(output, one_day(day, date))
         from ctr_samples.records.foreign import ForeignRecords
         from ctr_samples.records.read import damage_of
 
@@ -83,6 +87,7 @@ def verify(output: RecordsPath, date: LatestDay = None, debug: Debug = False) ->
 
 def show(
     output: RecordsPath,
+    day: DayArgument = None,
     date: LatestDay = None,
     split: SplitName = None,
     count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="How many examples.")] = 5,
@@ -91,7 +96,7 @@ def show(
     """Show the first examples: as a table with a column for each, or one below the other if that is too wide."""
     console = stderr_console()
     with errors_in_words(console, debug):
-        storage, published = open_records(output, date)
+        storage, published = open_records(output, one_day(day, date))
         from ctr_samples.contract import ExampleContract
         from ctr_samples.records.foreign import ForeignRecords
         from ctr_samples.records.read import first_examples
@@ -115,21 +120,29 @@ def print_examples(rows: list[dict[str, Any]], sources: Mapping[str, str] = Mapp
     ``sources`` say where values come from, by feature.
     """
     console = stdout_console()
-    table = _examples_table(rows, sources)
-    fits = Measurement.get(console, console.options.update_width(_WIDEST), table).maximum <= console.width
-    for part in [table] if fits else _examples_below_each_other(rows, sources):
-        console.print(part, soft_wrap=not fits)
+    if not any(rows):
+        console.print(f"{len(rows):,} record(s) without a feature.")
+        return
+    if len(rows[0]) <= _MOST_LINES:
+        table = _examples_table(rows, sources)
+        if Measurement.get(console, console.options.update_width(_WIDEST), table).maximum <= console.width:
+            console.print(table)
+            return
+    for text in _examples_below_each_other(rows, sources):
+        console.print(text, soft_wrap=True)
 
 
-def paths(output: RecordsPath, date: LatestDay = None, split: SplitName = None, debug: Debug = False) -> None:
+def paths(
+    output: RecordsPath, day: DayArgument = None, date: LatestDay = None, split: SplitName = None, debug: Debug = False
+) -> None:
     """Print the paths of a day's shards, one per line, for any reader."""
     with errors_in_words(stderr_console(), debug):
-        storage, published = open_records(output, date)
+        storage, published = open_records(output, one_day(day, date))
         for shard in published.of_split(split):
             say(storage.locate(shard.path))
 
 
-def history(output: OutputPath, date: LatestDay = None, debug: Debug = False) -> None:
+def history(output: OutputPath, day: DayArgument = None, date: LatestDay = None, debug: Debug = False) -> None:
     """List the generations of a day, or of a table, oldest first."""
     with errors_in_words(stderr_console(), debug):
         from ctr_samples.shards import open_storage
@@ -141,7 +154,7 @@ def history(output: OutputPath, date: LatestDay = None, debug: Debug = False) ->
         for title in ("records", "shards", "size"):
             table.add_column(title, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
-        for row in generations_of(open_storage(output), _day(date)):
+        for row in generations_of(open_storage(output), _day(one_day(day, date))):
             records, shards = ("" if count is None else f"{count:,}" for count in (row.records, row.shards))
             size = format_size(row.bytes) if row.bytes is not None else ""
             table.add_row(str(row.generation), row.created_at, row.run_id, records, shards, size, row.note)
@@ -150,6 +163,7 @@ def history(output: OutputPath, date: LatestDay = None, debug: Debug = False) ->
 
 def clean(
     output: OutputPath,
+    day: DayArgument = None,
     date: EveryDay = None,
     keep: Annotated[int, typer.Option("--keep", min=1, help="How many generations of a day to keep.")] = 3,
     longest_run: Annotated[
@@ -170,7 +184,7 @@ def clean(
         except ValueError as error:
             raise UsageError(f"--longest-run is {longest_run!r}; {error}.") from None
         count = freed = 0
-        for cleanup in cleanups_of(storage, _day(date), retention):
+        for cleanup in cleanups_of(storage, _day(one_day(day, date)), retention):
             for path in (*cleanup.directories, *cleanup.files):
                 say(storage.locate(path))
             if not dry_run:
@@ -183,8 +197,9 @@ def clean(
 
 def rollback(
     output: OutputPath,
-    day: Annotated[str, typer.Argument(help="The day, as in 2019-11-26.")],
     to: Annotated[int, typer.Option("--to", min=1, help="The generation to go back to, as `history` lists it.")],
+    day: DayArgument = None,
+    date: Annotated[str | None, typer.Option("--date", "-d", help="The day, as in 2019-11-26.")] = None,
     debug: Debug = False,
 ) -> None:
     """Publish an earlier generation of a day as its next one. Prints the path of the manifest; nothing is removed."""
@@ -195,8 +210,10 @@ def rollback(
         from ctr_samples.shards.naming import manifest_path
         from ctr_samples.shards.rollback import rollback as publish_earlier
 
+        if (wanted := one_day(day, date)) is None:
+            raise UsageError("Give the day to roll back, as in `--date 2019-11-26`.")
         storage = open_storage(output)
-        made = publish_earlier(storage, parse_period(day), to, datetime.now(UTC), secrets.token_hex(4))
+        made = publish_earlier(storage, parse_period(wanted), to, datetime.now(UTC), secrets.token_hex(4))
         console.print(
             f"Published generation {made.generation} of {made.run_date} with the samples of generation {to}: "
             f"{len(made.shards):,} shard(s), {made.records:,} records.",
@@ -266,17 +283,24 @@ def open_records(path: str, date: str | None) -> tuple[Any, Any]:
 def published_or_foreign(path: str, published: Callable[[], T]) -> T | ForeignRecords:
     """What is ``published`` at a path, else the files there that no manifest lists; InputError if there is neither."""
     from ctr_samples.records.foreign import find_foreign
-    from ctr_samples.records.paths import place_of
+    from ctr_samples.records.paths import existing_place
 
-    if place_of(path).pattern is None:
+    if existing_place(path).pattern is None:
         try:
             return published()
         except InputError:
             if (foreign := find_foreign(path)) is None:
                 raise
     elif (foreign := find_foreign(path)) is None:
-        raise InputError(f"{path} matches no file; expected TFRecord files.")
+        raise InputError(f"{visible(path)} matches no file; expected TFRecord files.")
     return foreign
+
+
+def one_day(argument: str | None, option: str | None) -> str | None:
+    """A day that is given as an argument or by ``--date``; UsageError for two different ones."""
+    if argument is not None and option is not None and argument != option:
+        raise UsageError(f"Two days are given, {argument} and `--date {option}`; give one of them.")
+    return option if argument is None else argument
 
 
 def _day(text: str | None) -> Any:
@@ -294,13 +318,12 @@ def _examples_table(rows: list[dict[str, Any]], sources: Mapping[str, str]) -> T
 
 
 def _examples_below_each_other(rows: list[dict[str, Any]], sources: Mapping[str, str]) -> Iterator[Text]:
-    """Each value on a line of its own, whole, however wide that is."""
+    """A text for each example, with each value on a line of its own, whole, however wide that is."""
     for i, row in enumerate(rows):
-        yield Text(f"#{i}", style="bold")
         width = max(map(len, row), default=0)
-        for name, value in row.items():
-            source = f"  ({visible(sources[name])})" if sources.get(name) else ""
-            yield Text(f"  {visible(name):<{width}}  {_cell(value)}{source}")
+        given = {name: f"  ({visible(sources[name])})" for name in row if sources.get(name)}
+        lines = (f"  {visible(name):<{width}}  {_cell(value)}{given.get(name, '')}" for name, value in row.items())
+        yield Text.assemble((f"#{i}", "bold"), "\n", "\n".join(lines))
 
 
 def _cell(value: Any) -> str:

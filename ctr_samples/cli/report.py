@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from ctr_samples.cli.messages import Debug, errors_in_words
-from ctr_samples.cli.outputs import LatestDay, RecordsPath, published_or_foreign
+from ctr_samples.cli.outputs import DayArgument, LatestDay, RecordsPath, one_day, published_or_foreign
 from ctr_samples.errors import DamagedFile, InputError, UsageError
 from ctr_samples.terminal import say, stderr_console
 
@@ -31,6 +31,7 @@ GenerationNumber = Annotated[int | None, typer.Option("--generation", min=1, hel
 
 def report(
     output: RecordsPath,
+    day: DayArgument = None,
     date: LatestDay = None,
     generation: GenerationNumber = None,
     file: PageFile = None,
@@ -53,6 +54,7 @@ def report(
             raise UsageError("--open, --metrics and --prometheus are mutually exclusive; give only one.")
         from ctr_samples.records.foreign import ForeignRecords
 
+        date = one_day(day, date)
         of_a_day = date is not None or generation is not None
         if prometheus and not of_a_day:
             typer.echo(for_prometheus(output), nl=False)
@@ -60,8 +62,8 @@ def report(
         if metrics or prometheus:
             from ctr_samples.quality.prometheus import prometheus_text
 
-            day = _manifest(output, date, generation)
-            say(_metrics_text(*day) if metrics else prometheus_text(_metrics(*day)), end="")
+            of_day = _manifest(output, date, generation)
+            say(_metrics_text(*of_day) if metrics else prometheus_text(_metrics(*of_day)), end="")
             return
         found: tuple[Storage, Manifest] | ForeignRecords = (
             _manifest(output, date, generation)
@@ -84,8 +86,13 @@ def report(
 
 def compare(
     output: SampleSet,
-    day_a: Annotated[str, typer.Argument(help="The day to compare with.")],
-    day_b: Annotated[str, typer.Argument(help="The day that the report is about.")],
+    days: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="DAY_A DAY_B", help="The day to compare with, and the day it is about."),
+    ] = None,
+    dates: Annotated[
+        list[str] | None, typer.Option("--date", "-d", help="Instead of an argument; twice, in the same order.")
+    ] = None,
     generation_a: Annotated[int | None, typer.Option("--generation-a", min=1, help="The generation of DAY_A.")] = None,
     generation_b: Annotated[int | None, typer.Option("--generation-b", min=1, help="The generation of DAY_B.")] = None,
     file: Annotated[
@@ -100,6 +107,10 @@ def compare(
     with errors_in_words(stderr_console(), debug):
         from ctr_samples.job.trends import write_page
 
+        both = [*(days or ()), *(dates or ())]
+        if len(both) != 2:
+            raise UsageError(f"Give two days to compare, as in `2019-11-25 2019-11-26`; found {len(both)}.")
+        day_a, day_b = both
         storage, a = _manifest(output, day_a, generation_a)
         _, b = _manifest(output, day_b, generation_b)
         if (a.day, a.generation) == (b.day, b.generation):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,20 +32,28 @@ def status(
     set_: Overrides = None,
     debug: Debug = False,
 ) -> None:
-    """List the days of a sample set: what is published, refused, not final, stale or missing."""
+    """List the days of a sample set: what is published, refused, not final, due, stale or missing."""
     console = stderr_console()
     with errors_in_words(console, debug):
-        from ctr_samples.job.day_status import statuses
+        from ctr_samples.job.day_status import DayStatus, config_of_newest, is_due, statuses
         from ctr_samples.job.days_table import DayLine, days_table
-        from ctr_samples.periods import parse_period
+        from ctr_samples.periods import newest_complete, parse_period
         from ctr_samples.shards import open_storage
 
         begin, end = (None if text is None else parse_period(text) for text in (first, last))
         if config is None and set_:
             raise UsageError("--set changes a configuration; give it with --config.")
-        days = list(statuses(open_storage(output), begin, end))
-        if config is not None:
-            days = _compared(load_config(config, set_ or ()), days, console)
+        storage, loaded = open_storage(output), None if config is None else load_config(config, set_ or ())
+        days = list(statuses(storage, begin, end))
+        known = config_of_newest(days) if loaded is None else loaded.config
+        if known is not None:
+            now = datetime.now(UTC)
+            newest = newest_complete(known.grain, known.timezone, now)
+            if loaded is not None and end is None and str(newest) > str(days[-1].day):
+                days.append(DayStatus(newest))
+            days = [replace(day, due=is_due(day, known, now)) for day in days]
+        if loaded is not None:
+            days = _compared(loaded, days, console)
         stdout_console().print(days_table([DayLine(day.day, day.manifest, day.sentence) for day in days]))
 
 

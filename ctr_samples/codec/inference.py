@@ -86,6 +86,11 @@ class SchemaSurvey:
         """The keys with at least one value, in order."""
         return sorted(name for name, feature in self.seen.items() if feature.kinds)
 
+    def check_keys(self) -> None:
+        """ContractError for a key that is empty: it can name no feature."""
+        if "" in self.seen:
+            raise ContractError("A record has a feature with an empty key, which can be no name.")
+
     def conflicts(self) -> dict[str, str]:
         """Keys without a single type, with the types stored under them."""
         return {name: kinds for name in self.names() if (kinds := _conflict(self.seen[name]))}
@@ -98,7 +103,8 @@ class SchemaSurvey:
         """The features in order of their names, or those of ``names``. Raises ContractError for one without a single type."""
         if self.record == "byte_array":
             return ExampleContract((FeatureSpec("byteArray", "bytes"),), "byte_array")
-        wanted = [name for name in self.names() if names is None or name in names]
+        chosen = None if names is None else frozenset(names)
+        wanted = [name for name in self.names() if chosen is None or name in chosen]
         conflicts = self.conflicts()
         if conflicting := [f"{name!r} ({conflicts[name]})" for name in wanted if name in conflicts]:
             raise ContractError(

@@ -80,10 +80,13 @@ class Surveyed:
     KINDS          a bit for each kind found: 1 << BYTES, FLOAT or INT64
     FEWEST, MOST   values of a feature
     BINARY         1 if a bytes value was found that is no UTF-8
+    HASH           of the name
+    FIRST, NEXT    chains of keys by their hash, each as the number of a row plus 1: FIRST of row ``hash % ROOM`` is where the
+                   chain of these hashes begins, NEXT of a key leads on; 0 ends a chain
     """
 
-    KEY, KEY_SIZE, SEQUENCE, KINDS, FEWEST, MOST, BINARY = range(7)
-    FIELDS = 7
+    KEY, KEY_SIZE, SEQUENCE, KINDS, FEWEST, MOST, BINARY, HASH, FIRST, NEXT = range(10)
+    FIELDS = 10
     USED, ROOM = 1, 2
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Literal
 from zoneinfo import available_timezones
 
@@ -63,6 +64,11 @@ class JobConfig(Model):
         if value not in available_timezones() or not ("/" in value or value in ("UTC", "GMT")):
             raise ValueError("expected a zone of the IANA database, such as UTC or Asia/Shanghai")
         return value
+
+    @property
+    def matures_after(self) -> timedelta:
+        """How long after the end of a period its last label window closes."""
+        return max(label.matures_after for label in self.labels.values())
 
     @property
     def joins_anew(self) -> str | None:

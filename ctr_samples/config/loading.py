@@ -26,7 +26,7 @@ from ctr_samples.config.problems import Problem, end_sentence
 from ctr_samples.config.references import check_references, check_secrets
 from ctr_samples.config.sentences import as_written, kind_of, sentence
 from ctr_samples.config.sizes import LARGEST_FILE, too_large
-from ctr_samples.errors import ConfigError, CtrSamplesError
+from ctr_samples.errors import ConfigError, CtrSamplesError, UsageError
 
 _MOST_PROBLEMS = 8
 
@@ -83,6 +83,15 @@ class LoadedConfig:
         """Raise ConfigError if a secret stands in the file itself, from where it would go into every manifest."""
         for problem in check_secrets(self.document):
             raise ConfigError(f"{self.path}: {'.'.join(problem.where)} {problem.what}.")
+
+
+def loaded_of(given: LoadedConfig | str | Path) -> LoadedConfig:
+    """A configuration, or the one in a file; raises as :func:`load_config`. UsageError for anything else."""
+    if isinstance(given, str | Path):
+        return load_config(given)
+    if not isinstance(given, LoadedConfig):
+        raise UsageError(f"The configuration is {given!r}; expected the path of its file, or what `load_config` gives.")
+    return given
 
 
 def load_config(

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from zoneinfo import ZoneInfo
 
+from pydantic import ValidationError
+
+from ctr_samples.config import JobConfig
+from ctr_samples.config.document import filled
 from ctr_samples.errors import DamagedFile, InputError, StorageError
-from ctr_samples.periods import WHOLE, Hour, Period, periods_between
+from ctr_samples.periods import WHOLE, Hour, Period, grain_of, newest_complete, periods_between, span_of
 from ctr_samples.shards import Manifest, Storage, days_of, latest_manifest
 from ctr_samples.shards.refused import refused_run
+
+_AT_ONCE = 8
+"""Manifests that are read at once: most of the time goes into waiting for the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +34,8 @@ class DayStatus:
     damage: str = ""
     stale: tuple[str, ...] = ()
     """Why a run would publish another generation, where that was asked."""
+    due: bool = False
+    """Whether ``generate --due`` makes it."""
 
     @property
     def sentence(self) -> str:
@@ -31,10 +43,11 @@ class DayStatus:
         if self.damage:
             return f"damaged: {self.damage}"
         if self.manifest is None:
-            return "refused" if self.refused else "missing"
+            return ("refused" if self.refused else "missing") + (", due" if self.due else "")
         parts = [
             "published",
             "" if self.manifest.label_mature else "labels not final",
+            "due" if self.due else "",
             "a later run was refused" if self.refused else "",
             f"stale: {', '.join(self.stale)}" if self.stale else "",
         ]
@@ -59,6 +72,39 @@ def statuses(
     periods = periods_between(first or days[0], last or days[-1], _timezone(storage, days))
     for day in periods if newest is None else periods[-newest:]:
         yield _status(storage, day) if day in there else DayStatus(day)
+
+
+def due_days(storage: Storage, config: JobConfig, now: datetime) -> list[Period]:
+    """What ``generate --due`` makes, in order: see :func:`is_due`."""
+    days = {*days_of(storage), newest_complete(config.grain, config.timezone, now)}
+    with ThreadPoolExecutor(_AT_ONCE, "manifest") as threads:
+        found = threads.map(partial(_status, storage), sorted(days, key=str))
+        return [status.day for status in found if is_due(status, config, now)]
+
+
+def is_due(status: DayStatus, config: JobConfig, now: datetime) -> bool:
+    """Whether a day is the newest that is over and not published, or published, and its label windows have closed since.
+
+    One that was rolled back is left as a person wanted it, and a damaged one to a person.
+    """
+    if status.damage or grain_of(status.day) != config.grain:
+        return False
+    if status.manifest is None:
+        return status.day == newest_complete(config.grain, config.timezone, now)
+    if status.manifest.label_mature or status.manifest.rollback is not None:
+        return False
+    span = span_of(status.day, config.timezone)
+    return span is not None and now >= span[1] + config.matures_after
+
+
+def config_of_newest(days: Iterable[DayStatus]) -> JobConfig | None:
+    """The configuration in the last manifest, as far as the environment of its run is not needed; None without any."""
+    for day in reversed(list(days)):
+        if day.manifest is not None:
+            with suppress(ValidationError):
+                return JobConfig.model_validate(filled(dict(day.manifest.config), lambda name, _: f"${{{name}}}"))
+            return None
+    return None
 
 
 def _timezone(storage: Storage, days: Sequence[Period]) -> str:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import LoadedConfig
+from ctr_samples.config.loading import loaded_of
 from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.job.run import planning, read_inputs
-from ctr_samples.periods import Period
+from ctr_samples.periods import Period, period_of
 from ctr_samples.samples.builder import ORIGIN, SampleBuilder
 from ctr_samples.samples.features import SPLIT, contract_of
 
 
 def preview(
     spark: SparkSession,
-    loaded: LoadedConfig,
-    run_date: Period,
+    loaded: LoadedConfig | str | Path,
+    run_date: Period | str,
     limit: int = 10,
     *,
     origin: bool = False,
@@ -29,9 +32,11 @@ def preview(
     ``views``, if there are any, whether a row was ``matched``, and its ``age_s`` at the impression in seconds, null for a table
     without times.
 
-    Runs on the driver, with a few small Spark jobs that read the logs; writes nothing. The result is lazy. ``loaded`` is what
-    :func:`ctr_samples.config.load_config` gives. Raises the errors of :mod:`ctr_samples.errors`, as a run does.
+    Runs on the driver, with a few small Spark jobs that read the logs; writes nothing. The result is lazy. ``loaded`` is the
+    path of a configuration, or what :func:`ctr_samples.config.load_config` gives; ``run_date`` a ``datetime.date``, or text as
+    ``--date`` takes it. Raises the errors of :mod:`ctr_samples.errors`, as a run does.
     """
+    loaded, run_date = loaded_of(loaded), period_of(run_date)
     config, reporter = loaded.config, reporter or Silent()
     with planning(spark, loaded):
         loaded.refuse_secrets()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Self
 
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.config.document import of_the_bytes
+from ctr_samples.config.loading import loaded_of
 from ctr_samples.config.masking import masked_tree
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedPartial, UnusableFeatures
@@ -28,11 +30,12 @@ from ctr_samples.job.manifest_facts import descriptions, label_facts, view_facts
 from ctr_samples.job.maturing import OF_FEATURES, EarlierRun, earlier_run
 from ctr_samples.job.refusals import balanced, check_sources
 from ctr_samples.job.reporting import Reporter, Silent
-from ctr_samples.periods import Period, check_period
+from ctr_samples.periods import Period, check_period, period_of
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
+from ctr_samples.samples.executors import Places, check_executors
 from ctr_samples.samples.features import HOUR, USER, contract_of
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
@@ -43,9 +46,10 @@ from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.samples.views.as_of import described
 from ctr_samples.samples.watches.coverage import ends_of_windows
 from ctr_samples.samples.watches.leak_canary import check_canaries
-from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, open_storage, require_generation
+from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, Storage, open_storage, require_generation
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.forgotten import last_forgotten
+from ctr_samples.shards.naming import run_directory, run_id
 from ctr_samples.shards.partials import drop_damaged
 from ctr_samples.sparksql.releases import without_call_sites
 from ctr_samples.sparksql.session import make_active, run_session
@@ -64,8 +68,8 @@ class RunResult:
 
 def run(
     spark: SparkSession,
-    loaded: LoadedConfig,
-    run_date: Period,
+    loaded: LoadedConfig | str | Path,
+    run_date: Period | str,
     *,
     force: bool = False,
     accept: Sequence[str] = (),
@@ -76,6 +80,8 @@ def run(
 ) -> RunResult:
     """Make and publish the samples of a day. Runs on the driver; one Spark action does all the work.
 
+    ``loaded`` may be the path of a configuration, and ``run_date`` text, as in :func:`ctr_samples.preview`.
+
     A day that is already published from the same inputs, configuration and code is left as it is, unless ``force``. ``accept``
     names checks of the quality gate that may fail this time. With ``known_by``, the samples are those that a run would have
     made then; ``as_of_generation`` reads the inputs that this generation of the day was made from. ``before_verdict`` is called
@@ -83,21 +89,21 @@ def run(
     Raises the errors of :mod:`ctr_samples.errors`; when it raises, nothing was published (but see PublishUnknown).
     """
     check_accepted(accept)
-    reporter = reporter or Silent()
-    warn_of_event_log(spark, loaded, reporter)
+    reporter, checked, period = reporter or Silent(), loaded_of(loaded), period_of(run_date)
+    warn_of_event_log(spark, checked, reporter)
 
     def once(anew: str) -> RunResult:
-        with planning(spark, loaded):
-            back = look_back(loaded.config, run_date, known_by, as_of_generation)
-            return _run(spark, loaded, run_date, force, accept, back, reporter, before_verdict, anew)
+        with planning(spark, checked):
+            back = look_back(checked.config, period, known_by, as_of_generation)
+            return _run(spark, checked, period, force, accept, back, reporter, before_verdict, anew)
 
     def with_sound_partials(anew: str) -> RunResult:
         try:
             return once(anew)
         except DamagedPartial as error:
             reporter.warn(str(error))
-            assert loaded.config.state is not None
-            drop_damaged(open_storage(loaded.config.state.path))
+            assert checked.config.state is not None
+            drop_damaged(open_storage(checked.config.state.path))
         return once(anew)
 
     try:
@@ -143,6 +149,9 @@ def _run(
             "Remove them there too, or run `ctr-samples forget` again."
         )
 
+    begins = datetime.now(UTC), secrets.token_hex(4)
+    check_executors(spark, written_by_executors(config, storage, run_directory(run_date, run_id(*begins))))
+
     earlier, told = prepared.earlier(output, anew, reporter)
     partials = (
         Partials.there(prepared.inputs, run_date) if earlier else Partials.prepare(prepared.inputs, run_date, reporter)
@@ -156,7 +165,7 @@ def _run(
     plan = builder.build_on(earlier.features) if earlier else builder.build()
 
     reporter.stage("joining and writing")
-    this_run = output.begin(datetime.now(UTC), secrets.token_hex(4))
+    this_run = output.begin(*begins)
     receipts = prepared.write(plan, this_run, reporter)
 
     reporter.stage("checking and publishing")
@@ -342,6 +351,12 @@ def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, reporter: Repor
         )
 
 
+def written_by_executors(config: JobConfig, storage: Storage, directory: str) -> Places:
+    """Where the tasks of a run write."""
+    places = {"output.path": (storage, directory)}
+    return places if config.state is None else {**places, "state.path": (open_storage(config.state.path), "")}
+
+
 def retention_of(config: JobConfig) -> Retention:
     """What to keep of earlier runs of a day."""
     kept = config.output.retention
@@ -353,10 +368,10 @@ def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
 
     Whether those are complete is known once they were read: see :class:`CoverageWatch`. The whole log is taken as complete.
     """
-    labels, end = inputs.config.labels, inputs.day.end
+    end = inputs.day.end
     if end is None:
         return True
-    closed = now >= end + max(label.matures_after for label in labels.values())
+    closed = now >= end + inputs.config.matures_after
     missing = {day for source in ends_of_windows(inputs.config, end) for day in inputs.sources[source].missing_days}
     return closed and not any(str(day) > str(run_date) for day in missing)
 

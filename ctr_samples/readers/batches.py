@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
+from ctr_samples.periods import Period
 from ctr_samples.readers.arrays import Columns, joined
 from ctr_samples.readers.batch_decoder import SPARSE, BatchDecoder
 from ctr_samples.readers.order import Order, epochs_after
@@ -48,14 +50,18 @@ class Reading:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        worker, workers = self.shard
-        if not 0 <= worker < workers:
-            raise UsageError(f"`shard` is {self.shard}; expected (index, count) with 0 <= index < count.")
+        if not _is_share(self.shard):
+            raise UsageError(f"`shard` is {self.shard!r}; expected (index, count) with 0 <= index < count.")
         least = {"batch_size": 1, "threads": 1, "skip": 0, "seed": 0, "shuffle": 0, "epochs": 1}
         for name, smallest in least.items():
             value = getattr(self, name)
-            if value is not None and value < smallest:
-                raise UsageError(f"`{name}` is {value}; expected {smallest} or more.")
+            may_be_none = name in ("threads", "epochs")
+            if value is None and may_be_none:
+                continue
+            if not isinstance(value, Integral) or int(value) < smallest:
+                raise UsageError(
+                    f"`{name}` is {value!r}; expected a whole number, {smallest} or more{', or None' if may_be_none else ''}."
+                )
 
     @property
     def decoders(self) -> int:
@@ -81,11 +87,18 @@ class Reading:
         return samples.steps(self.batch_size, self.shard, drop_remainder=self.drop_remainder)
 
 
+def _is_share(shard: Any) -> bool:
+    """Whether it is a worker's index and the number of workers."""
+    if not isinstance(shard, tuple | list) or len(shard) != 2 or not all(isinstance(n, Integral) for n in shard):
+        return False
+    return bool(0 <= shard[0] < shard[1])
+
+
 def iter_batches(
     path: str,
     *,
-    date: str | None = None,
-    dates: Sequence[str] | None = None,
+    date: Period | str | None = None,
+    dates: Sequence[Period | str] | None = None,
     split: str,
     batch_size: int,
     shuffle: bool | int = False,

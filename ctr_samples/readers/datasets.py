@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import UsageError
+from ctr_samples.periods import Period
 from ctr_samples.readers.batches import Reading, columns_of
 from ctr_samples.readers.native import dataset_from, length, with_length
 from ctr_samples.readers.plain import Parser, check_size, records_of
@@ -23,8 +24,8 @@ Engine = Literal["native", "tensorflow"]
 def load_dataset(
     path: str,
     *,
-    date: str | None = None,
-    dates: Sequence[str] | None = None,
+    date: Period | str | None = None,
+    dates: Sequence[Period | str] | None = None,
     split: str,
     batch_size: int,
     shuffle: bool | int = False,
@@ -64,8 +65,8 @@ def load_dataset(
 def steps_per_epoch(
     path: str,
     *,
-    date: str | None = None,
-    dates: Sequence[str] | None = None,
+    date: Period | str | None = None,
+    dates: Sequence[Period | str] | None = None,
     split: str,
     batch_size: int,
     shard: tuple[int, int] = (0, 1),

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ContractError, InputError, UsageError
-from ctr_samples.periods import parse_period
+from ctr_samples.periods import WHOLE, Period, period_of
 from ctr_samples.readers.order import share
-from ctr_samples.shards import Manifest, Shard, Storage, check_shards, open_storage, periods_of, require_manifest
+from ctr_samples.shards import (
+    Manifest,
+    Shard,
+    Storage,
+    check_shards,
+    open_storage,
+    periods_of,
+    published_days,
+    require_manifest,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +52,19 @@ class SampleSet:
         check_shards(self.storage, self.shards, "restore it, or run the day again")
 
 
-def open_samples(path: str, *, date: str | None = None, dates: Sequence[str] | None = None, split: str) -> SampleSet:
+def open_samples(
+    path: str, *, date: Period | str | None = None, dates: Sequence[Period | str] | None = None, split: str
+) -> SampleSet:
     """The samples of a day or of several. Reads their manifests, and asks for the sizes of their shards.
 
-    A day whose samples were made by the hour has those of its published hours; ``date`` may also be an hour, or ``all``.
+    A day whose samples were made by the hour has those of its published hours; ``date`` may also be an hour, or
+    ``all``: the whole log, or all published days.
     Raises InputError for a missing day or split, ContractError for days that cannot be read together, DamagedFile for
     a shard that is missing or has another size than its manifest says.
     """
     days = _days(date, dates)
     storage = open_storage(path)
-    periods = [period for day in days for period in periods_of(storage, parse_period(day))]
+    periods = [period for day in days for period in _published(storage, day)]
     manifests = [require_manifest(storage, period) for period in periods]
     samples = samples_of(storage, manifests, split)
     samples.check()
@@ -76,13 +88,21 @@ def samples_of(storage: Storage, manifests: Sequence[Manifest], split: str) -> S
     return SampleSet(storage, tuple(manifests), split, contracts[0])
 
 
-def _days(date: str | None, dates: Sequence[str] | None) -> list[str]:
+def _days(date: Period | str | None, dates: Sequence[Period | str] | None) -> list[Period]:
     if (date is None) == (dates is None):
         raise UsageError('Give either `date`, such as "2019-06-05", or `dates`, a list of such days.')
-    days = [date] if date is not None else list(dates or ())
-    if isinstance(dates, str) or not days or len(set(days)) < len(days):
+    if date is not None:
+        return [period_of(date)]
+    days = None if isinstance(dates, str) or not isinstance(dates, Iterable) else list(map(period_of, dates))
+    if not days or len(set(days)) < len(days):
         raise UsageError(f"`dates` is {dates!r}; expected a list of one or more different days.")
     return days
+
+
+def _published(storage: Storage, day: Period) -> list[Period]:
+    """What readers of a day read; all days where all are asked for and the samples are not those of a whole log."""
+    published = published_days(storage) if day == WHOLE else []
+    return published if published and WHOLE not in published else periods_of(storage, day)
 
 
 def _difference(first: ExampleContract, second: ExampleContract) -> str:

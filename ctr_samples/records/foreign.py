@@ -11,23 +11,20 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from ctr_samples.codec import Compression, EncodedBatch, ExampleDecoder, RecordReader, SchemaSurvey
-from ctr_samples.codec.frames import scan
-from ctr_samples.codec.layout import CUT_MESSAGE, SOUND
+from ctr_samples.codec import EncodedBatch, ExampleDecoder, SchemaSurvey
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
-from ctr_samples.records.paths import Place, is_hidden, place_of
+from ctr_samples.records.first_bytes import found_reader
+from ctr_samples.records.paths import Place, existing_place, is_hidden
 from ctr_samples.shards import CheckedFile, Storage, open_storage
-from ctr_samples.shards.naming import RUN_ID, compression_of
+from ctr_samples.shards.naming import RUN_ID
 
 SAMPLE = 10_000
 """Records that are looked at where not all are."""
 _SAMPLED_FILES = 10
 _THREADS = 8
-_HEADER = 12
 Located = tuple[str, EncodedBatch]
 """Records, and the place of their file."""
 _OURS = re.compile(rf"(.*/)?(_?manifests/[0-9]{{8}}\.json|data/{RUN_ID.pattern}/.*)")
@@ -98,10 +95,10 @@ class ForeignRecords:
             yield _decoded(chunks, contract)
 
     def first_examples(self, count: int) -> list[dict[str, Any]]:
-        """The first examples, as name -> value or list of values."""
+        """The first examples, as name -> value or list of values; empty where no record has a feature."""
         chunks = list(_first_of(self.storage, self.shards, count))
-        if not chunks:
-            return []
+        if not _surveyed(chunks).names():
+            return [{} for _, chunk in chunks for _ in range(len(chunk))]
         contract = _layout_of(chunks, self.title)
         return [row for batch in _decoded(chunks, contract) for row in batch.to_pylist()]
 
@@ -110,7 +107,7 @@ def _first_of(storage: Storage, files: Sequence[ForeignFile], count: int | None)
     """The first ``count`` records of all files together, or all. DamagedFile names the file with damage."""
     for file in files:
         for chunk in _chunks_of(storage, file):
-            yield storage.locate(file.path), chunk if count is None else _cut(chunk, count)
+            yield _on_one_line(storage.locate(file.path)), chunk if count is None else _cut(chunk, count)
             if count is not None:
                 count -= min(count, len(chunk))
             if count == 0:
@@ -146,16 +143,20 @@ def _surveyed(chunks: Iterable[Located]) -> SchemaSurvey:
         try:
             for _, chunk in some:
                 survey.add(chunk)
-        except DamagedFile as error:
-            raise error if str(error).startswith(location) else DamagedFile(f"{location}: {error}") from error
+            survey.check_keys()
+        except (ContractError, DamagedFile) as error:
+            raise error if str(error).startswith(location) else type(error)(f"{location}: {error}") from error
         whole.merge(survey)
     return whole
 
 
 def _decoded(chunks: Iterable[Located], contract: ExampleContract) -> Iterator[pa.RecordBatch]:
     decoder = ExampleDecoder(contract, strict=False)
-    for _, chunk in chunks:
-        yield decoder.decode_frames(chunk.buffer, chunk.offsets)
+    for location, chunk in chunks:
+        try:
+            yield decoder.decode_frames(chunk.buffer, chunk.offsets)
+        except (ContractError, DamagedFile) as error:
+            raise type(error)(f"{location}: {error}") from error
 
 
 def find_foreign(path: str) -> ForeignRecords | None:
@@ -163,7 +164,7 @@ def find_foreign(path: str) -> ForeignRecords | None:
 
     InputError where a file belongs to a sample set or a table: which of them count is known to its manifests alone.
     """
-    place = place_of(path)
+    place = existing_place(path)
     storage = open_storage(place.root)
     sizes = {file.path: file.size for file in storage.files(place.fixed) if file.path}
     for name in sizes:
@@ -173,7 +174,12 @@ def find_foreign(path: str) -> ForeignRecords | None:
         storage, sizes = _single(place)
         place = Place(place.root)
     files = [ForeignFile(name, sizes[name]) for name in sorted(sizes) if _is_data(name, place)]
-    return ForeignRecords(path, storage, tuple(files)) if files else None
+    return ForeignRecords(_on_one_line(path), storage, tuple(files)) if files else None
+
+
+def _on_one_line(location: str) -> str:
+    """A place as messages name it: with escapes for what cannot be seen, such as a line feed in the name of a file."""
+    return location if location.isprintable() else ascii(location)[1:-1]
 
 
 def _is_data(name: str, place: Place) -> bool:
@@ -195,11 +201,10 @@ def _single(place: Place) -> tuple[Storage, dict[str, int]]:
 
 
 def _chunks_of(storage: Storage, file: ForeignFile) -> Iterator[EncodedBatch]:
-    location = storage.locate(file.path)
+    location = _on_one_line(storage.locate(file.path))
     try:
-        compression = _compression(storage, file.path)
         with storage.open(file.path) as raw:
-            yield from RecordReader(raw, compression, reopen=lambda: storage.open(file.path))
+            yield from found_reader(raw, file.path, None, lambda: storage.open(file.path))
     except FileNotFoundError:
         raise DamagedFile(f"{location} is gone; list the files again.") from None
     except DamagedFile as error:
@@ -207,13 +212,11 @@ def _chunks_of(storage: Storage, file: ForeignFile) -> Iterator[EncodedBatch]:
 
 
 def _checked(storage: Storage, on_bytes: Callable[[int], None], file: ForeignFile) -> ForeignFile:
-    location = storage.locate(file.path)
+    location = _on_one_line(storage.locate(file.path))
     records = 0
     try:
-        compression = _compression(storage, file.path)
         with storage.open(file.path) as raw:
-            checked = CheckedFile(raw, on_bytes)
-            for chunk in RecordReader(checked, compression, reopen=lambda: storage.open(file.path)):
+            for chunk in found_reader(CheckedFile(raw, on_bytes), file.path, None, lambda: storage.open(file.path)):
                 records += len(chunk)
     except FileNotFoundError:
         return replace(file, damage=f"{location} is gone; list the files again.")
@@ -222,24 +225,6 @@ def _checked(storage: Storage, on_bytes: Callable[[int], None], file: ForeignFil
     except StorageError as error:  # the other files are still worth a look
         return replace(file, damage=str(error))
     return replace(file, records=records)
-
-
-def _compression(storage: Storage, path: str) -> Compression:
-    """By the first bytes, a record's, gzip's or zlib's, else by the suffix. DamagedFile for a file that has none of these."""
-    with storage.open(path) as file:
-        start = file.read(_HEADER)
-    if not start or scan(np.frombuffer(start, np.uint8))[2] in (SOUND, CUT_MESSAGE):
-        return "none"
-    if start[:2] == b"\x1f\x8b":
-        return "gzip"
-    if start[0] & 0x0F == 8 and int.from_bytes(start[:2], "big") % 31 == 0:
-        return "zlib"
-    if (compression := compression_of(path)) != "none":
-        return compression
-    raise DamagedFile(
-        "The first bytes are neither the header of a record nor gzip nor zlib, so the file is no TFRecord file or its "
-        "beginning is damaged; leave it out by a glob such as 'DIRECTORY/*.tfrecord', or write it again."
-    )
 
 
 def _spread(files: Sequence[ForeignFile]) -> list[ForeignFile]:

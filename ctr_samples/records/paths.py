@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 
 from ctr_samples.addresses import check_address
-from ctr_samples.errors import UsageError
+from ctr_samples.errors import CtrSamplesError, UsageError
+from ctr_samples.shards import open_storage
 
 _GLOB = re.compile(r"[*?\[{]")
 
@@ -55,11 +57,23 @@ class Place:
         return regex_of(pattern).match(path) is not None
 
 
-def place_of(path: str, base: str | None = None) -> Place:
+def existing_place(path: str, base: str | None = None) -> Place:
+    """As :func:`place_of`, but a file or directory that has this very name is no glob."""
+    place = place_of(path, base)
+    if place.pattern is None:
+        return place
+    parent, slash, name = path.rstrip("/").rpartition("/")
+    with suppress(CtrSamplesError):
+        if name in open_storage(parent or slash or ".").names(""):
+            return place_of(path, base, literal=True)
+    return place
+
+
+def place_of(path: str, base: str | None = None, *, literal: bool = False) -> Place:
     """The place that a path of ``load`` means; ``base`` is the directory below which partition columns begin."""
     check_address(path)
     text = path.rstrip("/") or "/"
-    glob = _GLOB.search(text)
+    glob = None if literal else _GLOB.search(text)
     # A glob is fixed up to the last name before its first special character.
     fixed = text[: glob.start()].rpartition("/")[0] if glob else text
     root = (base or fixed).rstrip("/") or "/"

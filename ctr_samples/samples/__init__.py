@@ -12,6 +12,7 @@ features/       column expressions in the types of the contract
 watches/        counts taken on the side, and the leak canary
 builder.py      all of it as one plan
 earlier.py      features from the shards of an earlier generation
+executors.py    whether tasks can write where they will
 sink.py         shards, one receipt for each task
 period.py       the run date as two instants
 training_rows.py    the rows that vocabularies and moments are fitted on

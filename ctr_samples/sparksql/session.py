@@ -68,9 +68,7 @@ def session_of_command(name: str, *, hive: bool = False, whole_run: bool = False
         yield running
         return
     if "SPARK_REMOTE" in os.environ:
-        raise UsageError(
-            "SPARK_REMOTE is set, but this command needs Spark's JVM beside it; unset it, or use spark-submit."
-        )
+        raise UsageError("SPARK_REMOTE is set, but this command needs Spark's JVM beside it; unset it.")
     # Python workers and planner workers must be this interpreter, or they find no pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
@@ -138,8 +136,9 @@ def need_classic(spark: SparkSession, what: str) -> None:
     """UsageError for a session of Spark Connect: ``what`` observes its own plans, which only the driver's JVM lets it do."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise UsageError(
-            f"{what} cannot run through Spark Connect: it needs Spark's JVM beside it. Use spark-submit, or a session of "
-            "`SparkSession.builder.master(...)`. The format `tfrecord` and `write_tfrecord` work with both."
+            f"{what} cannot run through Spark Connect: it needs Spark's JVM beside it. Take a session of "
+            "`SparkSession.builder.master(...)`, and give spark-submit no `--remote`. "
+            "The format `tfrecord` and `write_tfrecord` work with both."
         )
 
 

@@ -14,17 +14,16 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from ctr_samples.contract import ExampleContract, RecordType
 from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
-from ctr_samples.records.paths import Place, place_of, regex_of
+from ctr_samples.records.paths import Place, existing_place, regex_of
 from ctr_samples.shards import Shard, Storage, Table, TableManifest, latest_manifest, open_storage, published_days
-from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, compression_of, day_directory, day_of, generations_among
-from ctr_samples.tfrecord.directories import FoundFile, found_files
+from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, day_directory, day_of, generations_among
+from ctr_samples.tfrecord.directories import found_files
 from ctr_samples.tfrecord.files import DataFile
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.partitions import inferred_columns, values_of
 from ctr_samples.tfrecord.schema import schema_of
 
 _OURS_BELOW = re.compile(r"(^|.*/)(_manifests|dt=[0-9]{4}-[0-9]{2}-[0-9]{2}/manifests)/[0-9]{8}\.json")
-_FOREIGN_SUFFIXES = (".bz2", ".snappy", ".lz4", ".zst", ".xz", ".lzo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,7 @@ class Catalog:
 
 def find(options: Options) -> Catalog:
     """The files that the options' paths mean. InputError for a missing path, or for paths that do not fit together."""
-    catalogs = [_find_one(place_of(path, options.base_path), options) for path in options.paths]
+    catalogs = [_find_one(existing_place(path, options.base_path), options) for path in options.paths]
     files = tuple(file for catalog in catalogs for file in catalog.files)
     if all(catalog.schema is None for catalog in catalogs):
         partitions = inferred_columns(file.values for file in files)
@@ -147,7 +146,7 @@ def _nightly(storage: Storage, place: Place, options: Options) -> Catalog | None
 
 def _of_manifest(storage: Storage, shard: Shard) -> DataFile:
     directory = shard.path.rpartition("/")[0]
-    return DataFile(storage, shard.path, shard.bytes, compression_of(shard.path), values_of(directory), shard)
+    return DataFile(storage, shard.path, shard.bytes, None, values_of(directory), shard)
 
 
 def _check_record_type(where: str, there: str, options: Options) -> None:
@@ -173,7 +172,7 @@ def _foreign(place: Place, options: Options) -> Catalog:
     listing = found_files(sizes, place, base_given=options.base_path is not None, recursive=options.recursive)
     pattern = regex_of(options.file_pattern or "*")
     files = [
-        _of_listing(storage, file, sizes[file.path], options)
+        DataFile(storage, file.path, sizes[file.path], options.compression, file.values)
         for file in listing
         if pattern.fullmatch(file.path.rpartition("/")[2])
     ]
@@ -202,9 +201,3 @@ def _single(storage: Storage, place: Place) -> tuple[Storage, Place, dict[str, i
 
 def _is_directory(error: BaseException | None) -> bool:
     return error is not None and (isinstance(error, IsADirectoryError) or _is_directory(error.__cause__))
-
-
-def _of_listing(storage: Storage, file: FoundFile, size: int, options: Options) -> DataFile:
-    if options.compression is None and file.path.endswith(_FOREIGN_SUFFIXES):
-        raise InputError(f"{storage.locate(file.path)}: its compression is unknown; TFRecords are plain, gzip or zlib.")
-    return DataFile(storage, file.path, size, options.compression or compression_of(file.path), file.values)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import BinaryIO
 
 from ctr_samples.codec import RecordReader
 from ctr_samples.codec.encoder import EncodedBatch
 from ctr_samples.errors import DamagedFile
+from ctr_samples.records.first_bytes import found_reader
 from ctr_samples.shards import CheckedFile, Shard, Storage
+from ctr_samples.shards.naming import compression_of
 from ctr_samples.tfrecord.options import Compression
 from ctr_samples.tfrecord.partitions import Values
 
@@ -26,12 +29,15 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file to read. ``shard`` is its entry in a manifest, None for a file that no manifest lists."""
+    """A file to read. ``shard`` is its entry in a manifest, None for a file that no manifest lists.
+
+    ``compression`` is what the option says; None for what the first bytes say, or the name in a manifest.
+    """
 
     storage: Storage
     path: str
     size: int
-    compression: Compression
+    compression: Compression | None = None
     values: Values = field(default_factory=dict)
     shard: Shard | None = None
 
@@ -60,10 +66,16 @@ def chunks_of(file: DataFile, tolerance: Tolerance) -> Iterator[EncodedBatch]:
 
 
 def _checked_chunks(file: DataFile) -> Iterator[EncodedBatch]:
+    def reopen() -> BinaryIO:
+        return file.storage.open(file.path)
+
     try:
         with file.storage.open(file.path) as raw:
             checked = CheckedFile(raw)
-            yield from RecordReader(checked, file.compression, reopen=lambda: file.storage.open(file.path))
+            if file.shard is None:
+                yield from found_reader(checked, file.path, file.compression, reopen)
+            else:
+                yield from RecordReader(checked, compression_of(file.path), reopen=reopen)
             checked.drain()
     except DamagedFile as error:
         raise DamagedFile(f"{file.location}: {error}") from error

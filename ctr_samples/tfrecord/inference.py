@@ -14,7 +14,7 @@ from ctr_samples.codec import SchemaSurvey
 from ctr_samples.contract import ExampleContract, RecordType
 from ctr_samples.errors import ContractError, DamagedFile, InputError
 from ctr_samples.tfrecord.catalog import Catalog
-from ctr_samples.tfrecord.files import DataFile, Tolerance, chunks_of
+from ctr_samples.tfrecord.files import DataFile, chunks_of
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.schema import schema_of
 from ctr_samples.tfrecord.settings import tolerance_of
@@ -74,15 +74,15 @@ def _inferred(catalog: Catalog, options: Options) -> StructType:
     inside = [name for name in survey.names() if name not in catalog.partitions.names]
     if not inside:
         raise ContractError(
-            f"{catalog.files[0].location} and {len(catalog.files) - 1} other file(s) have no feature to infer a schema "
-            "from; give a schema, or set recordType if the records are not Examples."
+            f"{_named(catalog.files)} no feature to infer a schema from; give a schema, or set recordType if the records are "
+            "not Examples."
         )
     _check_columns(options.columns, [*inside, *catalog.partitions.names])
     wanted = [name for name in inside if name in options.columns or not options.columns]
     try:
         contract = survey.contract(wanted)
     except ContractError as error:
-        single = ",".join(name for name in wanted if name not in survey.conflicts())
+        single = ",".join(name for name in wanted if name not in survey.conflicts() and _can_be_listed(name))
         advice = f"set the option columns to those to read ({single}), or " if single else ""
         raise ContractError(f"{error} To do so, {advice}give a schema of your own.") from None
     # A list of steps is an array of arrays, also where each step happens to have one value.
@@ -91,12 +91,23 @@ def _inferred(catalog: Catalog, options: Options) -> StructType:
     return _chosen(list(schema), catalog.partitions, options.columns)
 
 
+def _named(files: Sequence[DataFile]) -> str:
+    """The subject and the verb of a sentence about all files."""
+    first, others = files[0].location, len(files) - 1
+    return f"{first} has" if not others else f"{first} and {others:,} other {'file' if others == 1 else 'files'} have"
+
+
+def _can_be_listed(name: str) -> bool:
+    """Whether the option columns can name a column: it is cut at commas, and blanks around a name do not count."""
+    return name != "" and name == name.strip() and "," not in name
+
+
 def _surveyed(catalog: Catalog, options: Options) -> SchemaSurvey:
     record: RecordType = catalog.record_type or "example"
     files = sampled(catalog.files, options.sampling_ratio)
     survey = SchemaSurvey(record)
     with ThreadPoolExecutor(_THREADS) as threads:
-        for other in threads.map(partial(_survey, record, tolerance_of(options)), files):
+        for other in threads.map(partial(_survey, record, options), files):
             survey.merge(other)
     return survey
 
@@ -107,12 +118,18 @@ def sampled(files: Sequence[DataFile], ratio: float) -> list[DataFile]:
     return [files[number * len(files) // count] for number in range(count)]
 
 
-def _survey(record: RecordType, tolerance: Tolerance, file: DataFile) -> SchemaSurvey:
+def _survey(record: RecordType, options: Options, file: DataFile) -> SchemaSurvey:
     """Runs in a thread: the codec lets others work while it reads records."""
-    survey = SchemaSurvey(record)
+    survey, tolerance = SchemaSurvey(record), tolerance_of(options)
     try:
         for chunk in chunks_of(file, tolerance):
             survey.add(chunk)
+        if not options.columns:
+            survey.check_keys()
+    except ContractError as error:
+        raise ContractError(
+            f"{file.location}: {error} Set the option columns to those to read, or give a schema of your own."
+        ) from None
     except DamagedFile as error:
         if tolerance.corrupt:
             return survey

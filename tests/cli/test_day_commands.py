@@ -7,11 +7,13 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from manifests import manifest
 from pyspark.sql import SparkSession
-from tiny_days import write_days
+from tiny_days import write_day, write_days
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli import app
+from ctr_samples.shards import open_storage, publish
 
 
 def call(*arguments: str) -> Result:
@@ -58,12 +60,34 @@ def test_several_days_are_made_and_their_status_is_told(spark: SparkSession, con
         "day generation samples clicked verdict",
         "2019-06-03 1 24 16.67% warned published",
         "2019-06-04 missing",
-        "2019-06-05 1 24 16.67% warned published, labels not final",
+        "2019-06-05 1 24 16.67% warned published, labels not final, due",
     ]
     changed = ["--config", str(config), "--set", "labels.clicked.window=2h", "--to", "2019-06-03"]
     assert lines(call("status", str(output), *changed).stdout)[1:] == [
         "2019-06-03 1 24 16.67% warned published, stale: the configuration changed"
     ]
+
+
+@pytest.mark.slow
+def test_one_line_of_cron_makes_the_newest_day_and_the_labels_of_earlier_ones_final(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    config = write_days(tmp_path, date(2019, 6, 3), 1)
+    assert call("generate", "--config", str(config), "--date", "2019-06-03").exit_code == 0
+    write_day(tmp_path, date(2019, 6, 4))
+    assert "published, labels not final, due" in call("status", str(tmp_path / "out")).stdout
+    night = call("generate", "--config", str(config), "--due", "--set", "quality.rate.fail=9")
+    assert night.exit_code == 3  # the newest day, which is yesterday, has no log; the day of 2019 is made all the same
+    assert night.stdout == f"{tmp_path}/out/dt=2019-06-03/manifests/00000002.json\n"
+    assert lines(call("status", str(tmp_path / "out")).stdout)[1].endswith("published")
+
+
+@pytest.mark.parametrize("other", [["--date", "2019-06-03"], ["--from", "2019-06-03"], ["--as-of-generation", "1"]])
+def test_the_days_that_are_due_are_chosen_by_the_clock_alone(tmp_path: Path, other: list[str]) -> None:
+    config = write_days(tmp_path, date(2019, 6, 3), 1)
+    refused = call("generate", "--config", str(config), "--due", *other)
+    assert refused.exit_code == 2
+    assert "`--due` chooses the days by the clock" in refused.stderr
 
 
 @pytest.mark.parametrize(
@@ -72,7 +96,7 @@ def test_several_days_are_made_and_their_status_is_told(spark: SparkSession, con
 def test_one_way_to_name_the_days_is_required(config: Path, days: list[str]) -> None:
     refused = call("generate", "--config", str(config), *days)
     assert refused.exit_code == 2
-    assert refused.stderr.strip() == "error: Give `--date DAY`, or `--from DAY` and `--to DAY`."
+    assert refused.stderr.strip() == "error: Give `--date DAY`, or `--from DAY` and `--to DAY`, or `--due`."
 
 
 def test_what_changes_a_configuration_needs_one(tmp_path: Path) -> None:
@@ -102,3 +126,38 @@ def test_a_directory_without_partial_results_is_told(tmp_path: Path) -> None:
     told = call("state", str(tmp_path))
     assert told.exit_code == 3
     assert "holds no partial results; expected the `state.path` of a configuration." in " ".join(told.stderr.split())
+
+
+DAYS = ("2019-06-03", "2019-06-04")
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> str:
+    for day in DAYS:
+        for generation in (1, 2):
+            publish(open_storage(tmp_path), manifest(run_date=day, generation=generation))
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize("command", ["verify", "show", "paths", "history", "clean", "report"])
+@pytest.mark.parametrize("day", DAYS)
+def test_a_day_is_an_argument_or_an_option_of_every_command(output: str, command: str, day: str) -> None:
+    by_argument, by_option = call(command, output, day), call(command, output, "--date", day)
+    assert (by_argument.exit_code, by_argument.output) == (by_option.exit_code, by_option.output)
+    assert call(command, output, "2019-06-33").exit_code == 2
+    two = call(command, output, DAYS[0], "--date", DAYS[1])
+    assert two.exit_code == 2
+    assert "Two days are given, 2019-06-03 and `--date 2019-06-04`" in " ".join(two.stderr.split())
+
+
+@pytest.mark.parametrize("day", [["2019-06-03"], ["--date", "2019-06-03"]])
+def test_a_rollback_takes_its_day_either_way(output: str, day: list[str]) -> None:
+    assert call("rollback", output, *day, "--to", "1").stdout.endswith("dt=2019-06-03/manifests/00000003.json\n")
+    assert call("rollback", output, "--to", "1").exit_code == 2
+
+
+@pytest.mark.parametrize("days", [DAYS, ("--date", DAYS[0], "--date", DAYS[1]), (DAYS[0], "--date", DAYS[1])])
+def test_a_comparison_takes_its_days_either_way(output: str, days: tuple[str, ...]) -> None:
+    told = call("compare", output, *days)
+    assert "Generation 2 of 2019-06-03 has no metrics.json" in " ".join(told.stderr.split())
+    assert call("compare", output, DAYS[0]).exit_code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 
 import numpy as np
 import pytest
@@ -224,3 +225,13 @@ def test_odd_messages_are_surveyed_as_protobuf_reads_them(seed: int) -> None:
     for name, value in tf.train.Example.FromString(message).features.feature.items():
         kind = value.WhichOneof("kind")
         assert kind is None or survey.seen[name].kinds >> kinds[kind] & 1
+
+
+def test_keys_are_found_whatever_their_number_and_order() -> None:
+    """Doubling the room makes the chains of keys anew; a shuffled record finds none of them by its place."""
+    names = [f"feature {number}" for number in range(3000)]
+    shuffled = random.Random(1).sample(names, len(names))
+    survey = SchemaSurvey()
+    survey.add(chunk(example(**{name: [1] for name in names}), example(**{name: [1, 2] for name in shuffled})))
+    assert survey.names() == sorted(names)
+    assert {(seen.fewest, seen.most) for seen in survey.seen.values()} == {(1, 2)}

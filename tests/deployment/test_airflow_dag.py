@@ -16,7 +16,7 @@ PROJECT = Path(__file__).parent.parent.parent
 DAGS = PROJECT / "docs/recipes/deployment"
 DAY = "2019-11-26"
 
-Night = Callable[[str], dict[str, Any]]
+Night = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
@@ -42,11 +42,12 @@ def variables(airflow: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
 
 @pytest.fixture
 def night(airflow: Path, variables: dict[str, str]) -> Night:
-    """``night(command)``: how the run of one night ends whose job is the shell command."""
+    """``night(command, date="2019-11-26")``: how the run of one night ends whose job is the shell command."""
 
-    def run(script: str) -> dict[str, Any]:
+    def run(script: str, *seconds: str, **conf: str) -> dict[str, Any]:
         own = variables | {"CTR_SAMPLES_COMMAND": f"sh -c '{script}' job"}
         program = [str(airflow / "python"), str(Path(__file__).with_name("run_night.py")), str(DAGS)]
+        program += [json.dumps(conf), *seconds]
         done = subprocess.run(program, env=own, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         return dict(json.loads(done.stdout.splitlines()[-1]))
@@ -54,13 +55,35 @@ def night(airflow: Path, variables: dict[str, str]) -> Night:
     return run
 
 
-def test_a_published_day_is_a_success_with_its_manifest(night: Night) -> None:
-    assert night('echo "a warning"; echo "/samples/$2/00000001.json"') == {
+def test_what_is_due_is_made_and_its_manifests_are_the_result(night: Night) -> None:
+    assert night('echo "a warning"; echo "/samples/older/00000002.json"; echo "/samples/$1/00000001.json"') == {
         "run": "success",
         "task": "success",
         "tries": 1,
-        "result": f"/samples/{DAY}/00000001.json",
+        "result": ["/samples/older/00000002.json", "/samples/--due/00000001.json"],
     }
+
+
+def test_a_night_on_which_nothing_is_due_is_a_success(night: Night) -> None:
+    assert night("exit 0") == {"run": "success", "task": "success", "tries": 1, "result": []}
+
+
+def test_a_person_may_ask_for_a_day(night: Night) -> None:
+    assert night('echo "/samples/$1=$2.json"', date=DAY)["result"] == [f"/samples/--date={DAY}.json"]
+
+
+def test_a_task_that_takes_too_long_leaves_no_process(night: Night, tmp_path: Path) -> None:
+    children = tmp_path / "children"
+    ended = night(f"sleep 1000 & echo $! > {children}; wait", "5")
+    assert (ended["run"], ended["task"]) == ("failed", "failed")
+    assert _state_of(int(children.read_text())) in ("gone", "Z")
+
+
+def _state_of(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return "gone"
 
 
 def test_a_day_that_another_run_published_first_is_skipped(night: Night) -> None:
@@ -75,7 +98,7 @@ def test_what_is_refused_fails_at_once(night: Night, code: int) -> None:
 @pytest.mark.parametrize("code", [1, 5])
 def test_a_failure_that_may_pass_is_tried_again(night: Night, tmp_path: Path, code: int) -> None:
     script = f'if mkdir {tmp_path}/first; then exit {code}; fi; echo "/the/manifest.json"'
-    assert night(script) == {"run": "success", "task": "success", "tries": 2, "result": "/the/manifest.json"}
+    assert night(script) == {"run": "success", "task": "success", "tries": 2, "result": ["/the/manifest.json"]}
 
 
 def test_a_failure_that_stays_fails_after_three_retries(night: Night) -> None:
@@ -86,7 +109,16 @@ def test_airflows_own_command_runs_the_demos_day(airflow: Path, variables: dict[
     job = f"{Path(sys.executable).parent}/ctr-samples generate --config {PROJECT}/conf/open_bandit.yaml"
     own = variables | {"CTR_SAMPLES_COMMAND": f"{job} --set output.path={tmp_path}/samples"}
     own["PYTHONPATH"] = str(PROJECT)
-    command = [str(airflow / "airflow"), "dags", "test", "ctr_samples_nightly", "2019-11-27", "-f"]
+    command = [
+        str(airflow / "airflow"),
+        "dags",
+        "test",
+        "ctr_samples_nightly",
+        "2019-11-27",
+        "-c",
+        json.dumps({"date": DAY}),
+        "-f",
+    ]
     command.append(str(DAGS / "ctr_samples_nightly.py"))
     done = subprocess.run(command, env=own, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

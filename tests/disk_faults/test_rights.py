@@ -45,7 +45,7 @@ def test_everyone_may_read_what_is_published(output: Path) -> None:
 def test_an_output_that_may_not_be_written_is_named_before_any_work(output: Path) -> None:
     kind, message = as_nobody("publish", output)
     run = "20190606T020000-00000002"
-    assert kind == "StorageError"
+    assert kind == "AccessDenied"
     assert message == f"Cannot write {output}/dt=2019-06-05/data/{run}/probe: Permission denied. {ADVICE}"
     assert SCENARIOS["day again"].runs_seen(open_storage(output)) == [1]
 
@@ -55,7 +55,7 @@ def test_a_directory_of_manifests_in_which_nothing_can_be_put_is_named_and_the_o
 ) -> None:
     (output / "dt=2019-06-05" / "data").chmod(0o777)
     kind, message = as_nobody("publish", output)
-    assert kind == "StorageError"
+    assert kind == "AccessDenied"
     assert message == f"Cannot write {output}/dt=2019-06-05/manifests/00000002.json: Permission denied. {ADVICE}"
     assert SCENARIOS["day again"].runs_seen(open_storage(output)) == [1]
 
@@ -64,7 +64,7 @@ def test_a_directory_of_manifests_in_which_nothing_can_be_put_is_named_and_the_o
 def test_a_manifest_that_may_not_be_read_is_named_and_never_passed_over(output: Path, action: str) -> None:
     manifest = output / "dt=2019-06-05/manifests/00000001.json"
     manifest.chmod(0)
-    assert as_nobody(action, output) == ["StorageError", f"Cannot read {manifest}: Permission denied. {ADVICE}"]
+    assert as_nobody(action, output) == ["AccessDenied", f"Cannot read {manifest}: Permission denied. {ADVICE}"]
 
 
 @pytest.mark.parametrize("action", ["publish", "verify"])
@@ -73,7 +73,7 @@ def test_a_directory_of_manifests_that_may_not_be_listed_is_named_and_not_taken_
 ) -> None:
     manifests = output / "dt=2019-06-05/manifests"
     manifests.chmod(0o711)
-    assert as_nobody(action, output) == ["StorageError", f"Cannot read {manifests}: Permission denied. {ADVICE}"]
+    assert as_nobody(action, output) == ["AccessDenied", f"Cannot read {manifests}: Permission denied. {ADVICE}"]
 
 
 def first_shard(output: Path) -> Path:
@@ -87,7 +87,7 @@ def test_a_shard_that_may_not_be_read_is_one_sentence(output: Path) -> None:
     shard.chmod(0)
     sentence = f"Cannot read {shard}: Permission denied. {ADVICE}"
     assert as_nobody("verify", output) == [sentence]
-    assert as_nobody("show", output) == ["StorageError", sentence]
+    assert as_nobody("show", output) == ["AccessDenied", sentence]
 
 
 def test_a_directory_that_may_not_be_listed_is_not_taken_for_one_without_files_of_others(output: Path) -> None:
@@ -98,4 +98,4 @@ def test_a_directory_that_may_not_be_listed_is_not_taken_for_one_without_files_o
     table.chmod(0o777)
     closed.chmod(0)
     kind, message = as_nobody("check_writable", table)
-    assert (kind, message) == ("StorageError", f"Cannot read {closed}: Permission denied. {ADVICE}")
+    assert (kind, message) == ("AccessDenied", f"Cannot read {closed}: Permission denied. {ADVICE}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -13,12 +13,13 @@ from tiny_days import write_day, write_days
 from typer.testing import CliRunner
 
 from ctr_samples.cli import app
-from ctr_samples.config import load_config
+from ctr_samples.config import JobConfig, load_config
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job import run as job
-from ctr_samples.job.day_status import statuses
+from ctr_samples.job.day_status import due_days, statuses
 from ctr_samples.job.staleness import why_stale
 from ctr_samples.shards import Manifest, open_storage, publish
+from ctr_samples.shards.rollback import rollback
 
 MONDAY = date(2019, 6, 3)
 
@@ -111,6 +112,91 @@ def test_a_directory_without_days_needs_a_range(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no samples; expected an output directory"):
         sentences(tmp_path, MONDAY)
     assert sentences(tmp_path, MONDAY, MONDAY) == {"2019-06-03": "missing"}
+
+
+def at(text: str) -> datetime:
+    return datetime.fromisoformat(text).replace(tzinfo=UTC)
+
+
+def windows(window: str, grain: str = "day", timezone: str = "UTC") -> JobConfig:
+    """A configuration whose label has this window."""
+    return JobConfig.model_validate(
+        {
+            "name": "tiny",
+            "grain": grain,
+            "timezone": timezone,
+            "sources": {"log": {"format": "json", "path": "log", "schema": "t string"}},
+            "impressions": {"source": "log", "time": "t", "user": "u", "article": "a"},
+            "labels": {"clicked": {"source": "log", "where": "c", "window": window}},
+            "features": {"x": {"from": "impression.user", "dtype": "string"}},
+            "output": {"path": "out"},
+        }
+    )
+
+
+def due(root: Path, config: JobConfig, now: str) -> list[str]:
+    return [str(day) for day in due_days(open_storage(root), config, at(now))]
+
+
+def test_the_newest_day_that_is_over_is_due_until_it_is_published(tmp_path: Path) -> None:
+    (tmp_path / "dt=2019-06-01/data").mkdir(parents=True)  # an earlier night that failed is not due
+    assert due(tmp_path, windows("1h"), "2019-06-04 02:00") == ["2019-06-03"]
+    report_of_a_run(tmp_path, "2019-06-03", RUN)
+    assert due(tmp_path, windows("1h"), "2019-06-04 02:00") == ["2019-06-03"]
+    publish(open_storage(tmp_path), manifest(run_date="2019-06-03"))
+    assert due(tmp_path, windows("1h"), "2019-06-04 02:00") == []
+
+
+def test_the_zone_of_the_configuration_says_which_day_is_over(tmp_path: Path) -> None:
+    assert due(tmp_path, windows("1h", timezone="Asia/Shanghai"), "2019-06-03 16:00") == ["2019-06-03"]
+    assert due(tmp_path, windows("1h", timezone="Asia/Shanghai"), "2019-06-03 15:59") == ["2019-06-02"]
+
+
+@pytest.mark.parametrize(
+    ("window", "made"),
+    [
+        ("1h", ["2019-06-03", "2019-06-04", "2019-06-05"]),
+        ("1d", ["2019-06-03", "2019-06-04"]),
+        ("36h", ["2019-06-03"]),
+        ("7d", []),
+    ],
+)
+def test_a_day_is_due_again_once_its_windows_have_closed(tmp_path: Path, window: str, made: list[str]) -> None:
+    storage = open_storage(tmp_path)
+    publish(storage, manifest(run_date="2019-06-02"))
+    for day in ("2019-06-03", "2019-06-04", "2019-06-05"):
+        publish(storage, manifest(run_date=day, label_mature=False))
+    assert due(tmp_path, windows(window), "2019-06-06 02:00") == made
+
+
+def test_a_day_that_a_person_rolled_back_or_whose_manifest_is_damaged_is_not_due(tmp_path: Path) -> None:
+    storage = open_storage(tmp_path)
+    for generation in (1, 2):
+        publish(storage, manifest(run_date="2019-06-03", generation=generation, label_mature=False))
+    rollback(storage, MONDAY, 1, at("2019-06-05 02:00"), "aaaaaaaa")
+    publish(storage, manifest(run_date="2019-06-04"))
+    (tmp_path / "dt=2019-06-04/manifests/00000001.json").write_text("{}")
+    assert due(tmp_path, windows("1h"), "2019-06-05 02:00") == []
+
+
+def test_hours_and_whole_logs_are_due_as_well(tmp_path: Path) -> None:
+    autumn = windows("1h", "hour", "Europe/Berlin")
+    assert due(tmp_path / "hours", autumn, "2019-06-03 05:30") == ["2019-06-03T06"]
+    assert due(tmp_path / "hours", autumn, "2019-06-02 22:00") == ["2019-06-02T23"]
+    assert due(tmp_path / "hours", autumn, "2019-10-27 01:59") == ["2019-10-27T02"]
+    assert due(tmp_path / "hours", autumn, "2019-10-27 02:00") == ["2019-10-27T02b"]
+    publish(open_storage(tmp_path / "hours"), manifest(run_date="2019-06-03T06", label_mature=False))
+    assert due(tmp_path / "hours", autumn, "2019-06-03 05:30") == []
+    assert due(tmp_path / "hours", autumn, "2019-06-03 06:30") == ["2019-06-03T06", "2019-06-03T07"]
+    assert due(tmp_path / "whole", windows("1h", "all"), "2019-06-03 05:30") == ["all"]
+
+
+def test_status_says_what_is_due_without_a_configuration_file(tmp_path: Path) -> None:
+    config = windows("1h").model_dump(mode="json", by_alias=True, exclude_unset=True)
+    publish(open_storage(tmp_path), manifest(run_date="2019-06-03", label_mature=False, config=config))
+    told = CliRunner().invoke(app, ["status", str(tmp_path)])
+    assert told.exit_code == 0
+    assert "published, labels not final, due" in told.stdout
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tiny_days import write_days
 from typer.testing import CliRunner
 
 from ctr_samples.cli import app
 from ctr_samples.config import load_config
+from ctr_samples.errors import UsageError
+from ctr_samples.job.preview import preview
 from ctr_samples.samples.builder import ORIGIN, SampleBuilder
 from ctr_samples.samples.inputs.sources import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
@@ -138,3 +141,40 @@ def test_the_command_prints_samples_and_writes_nothing(spark: SparkSession, tmp_
     assert set(samples[0]["origin"]["views"]) == {"item", "item_clicks"}
     assert str(samples[0]["impression_id"]) in call(tmp_path / "out", "--limit", "3").stdout
     assert not (tmp_path / "out").exists()
+
+
+def test_the_call_in_the_document_of_the_api_runs_as_it_stands(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_days(tmp_path, DAY, 1).rename(tmp_path / "feed.yaml")
+    monkeypatch.chdir(tmp_path)
+    (program,) = re.findall(r"^```python\n(.*?)^```$", (PROJECT / "docs/api.md").read_text(), re.MULTILINE | re.DOTALL)
+    exec(program, {"spark": spark})  # noqa: S102
+    assert "impression_id" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("day", ["2019-06-05", date(2019, 6, 5)])
+@pytest.mark.parametrize("kind", [str, Path, load_config])
+def test_a_configuration_may_be_a_path_and_a_day_text(
+    spark: SparkSession, tmp_path: Path, kind: Callable[[Any], Any], day: Any
+) -> None:
+    path = write_days(tmp_path, DAY, 1)
+    assert preview(spark, kind(path), day, 3).count() == 3
+
+
+@pytest.mark.parametrize(
+    ("config", "day", "sentence"),
+    [
+        ({"name": "x"}, "2019-06-05", "The configuration is {'name': 'x'}; expected the path of its file"),
+        ("feed.yaml", "2019-13-05", "which is not in the calendar"),
+        ("feed.yaml", datetime(2019, 6, 5), "expected a day such as '2019-11-26' or datetime.date"),
+        ("feed.yaml", 20190605, "The date is 20190605; expected a day"),
+    ],
+)
+def test_what_is_neither_a_configuration_nor_a_day_is_told(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Any, day: Any, sentence: str
+) -> None:
+    write_days(tmp_path, DAY, 1).rename(tmp_path / "feed.yaml")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=re.escape(sentence)):
+        preview(spark, config, day)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -198,9 +199,19 @@ def test_who_stops_early_leaves_no_thread_and_no_open_file(samples: Path) -> Non
         ({"date": None, "dates": [DAY, DAY]}, UsageError, "one or more different days"),
         ({"date": None, "dates": DAY}, UsageError, "one or more different days"),
         ({"date": None, "dates": []}, UsageError, "one or more different days"),
-        ({"batch_size": 0}, UsageError, "`batch_size` is 0; expected 1 or more"),
+        ({"date": datetime(2019, 6, 5)}, UsageError, "The date is datetime.datetime"),
+        ({"date": 20190605}, UsageError, "The date is 20190605; expected a day such as '2019-11-26' or datetime.date"),
+        ({"date": None, "dates": 3}, UsageError, "one or more different days"),
+        ({"batch_size": 0}, UsageError, "`batch_size` is 0; expected a whole number, 1 or more"),
+        ({"batch_size": "4"}, UsageError, "`batch_size` is '4'; expected a whole number, 1 or more"),
+        ({"batch_size": 4.0}, UsageError, "`batch_size` is 4.0; expected a whole number, 1 or more"),
+        ({"batch_size": None}, UsageError, "`batch_size` is None; expected a whole number, 1 or more"),
+        ({"epochs": "2"}, UsageError, "`epochs` is '2'; expected a whole number, 1 or more, or None"),
+        ({"shard": 3}, UsageError, r"`shard` is 3; expected \(index, count\)"),
+        ({"shard": ("0", 2)}, UsageError, r"`shard` is \('0', 2\); expected \(index, count\)"),
+        ({"shard": (0, 1, 2)}, UsageError, r"expected \(index, count\)"),
         ({"shard": (2, 2)}, UsageError, r"`shard` is \(2, 2\); expected \(index, count\)"),
-        ({"skip": -1}, UsageError, "`skip` is -1; expected 0 or more"),
+        ({"skip": -1}, UsageError, "`skip` is -1; expected a whole number, 0 or more"),
         ({"as_": "pandas"}, UsageError, "`as_` is 'pandas'; expected 'numpy' or 'torch'"),
         ({"columns": "city"}, UsageError, "`columns` is 'city'; expected a list"),
     ],
@@ -267,6 +278,19 @@ def test_a_shard_with_other_records_than_the_manifest_says_is_refused(tmp_path: 
         with pytest.raises(DamagedFile, match=message):
             ids(read(tmp_path))
         rewrite(path, with_records(-change))
+
+
+@pytest.mark.parametrize(
+    "days",
+    [
+        {"date": date(2019, 6, 5)},
+        {"date": "all"},
+        {"date": None, "dates": [date(2019, 6, 5)]},
+        {"date": None, "dates": ["all"]},
+    ],
+)
+def test_days_are_text_or_dates_and_all_means_all_that_are_published(samples: Path, days: dict[str, Any]) -> None:
+    assert ids(read(samples, **days)) == ids(read(samples))
 
 
 def test_without_torch_it_says_what_to_install(samples: Path, monkeypatch: pytest.MonkeyPatch) -> None:

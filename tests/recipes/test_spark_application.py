@@ -48,10 +48,16 @@ SCHEMA = exactly(
         image=TEXT,
         mainApplicationFile=TEXT,
         arguments={"type": "array", "items": TEXT},
+        sparkConf={"type": "object", "additionalProperties": TEXT},
         restartPolicy=exactly("type", type={"enum": ["Never", "OnFailure", "Always"]}),
         volumes={
             "type": "array",
-            "items": exactly("name", "configMap", name=TEXT, configMap=exactly("name", name=TEXT)),
+            "items": {
+                "oneOf": [
+                    exactly("name", "configMap", name=TEXT, configMap=exactly("name", name=TEXT)),
+                    exactly("name", "emptyDir", name=TEXT, emptyDir=exactly(sizeLimit=TEXT)),
+                ]
+            },
         },
         driver=exactly(**POD, serviceAccount=TEXT),
         executor=exactly(**POD, instances=COUNT),

@@ -249,3 +249,63 @@ def test_files_without_records_are_told_instead_of_shown(tmp_path: Path) -> None
     result = run("show", tmp_path)
     assert (result.exit_code, result.stdout) == (0, "")
     assert words(result) == f"{tmp_path} has no records."
+
+
+STRANGE_NAMES = ["a*b", "a[1].tfrecord", "[", "q?", "{x,y}", "a\nb", "a\u202eb", "\x1b[2J", "a b", "%41", "#1"]
+
+
+@pytest.mark.parametrize("name", STRANGE_NAMES)
+def test_a_path_means_the_file_that_has_this_very_name(tmp_path: Path, name: str) -> None:
+    for other in ("axb", "a1.tfrecord", "qq", "x"):
+        (tmp_path / other).write_bytes(b"no records")
+    (tmp_path / name).write_bytes(framed(PACKED))
+    for command in ("verify", "show", "infer"):
+        result = run(command, tmp_path / name)
+        assert (result.exit_code, result.stderr if result.exit_code else "") == (0, "")
+    assert "1 file(s), 1 records" in words(run("verify", tmp_path / name))
+
+
+def test_strange_names_are_read_with_their_directory_and_shown_visibly(tmp_path: Path) -> None:
+    for name in STRANGE_NAMES:
+        (tmp_path / name).write_bytes(framed(PACKED))
+    assert f"{len(STRANGE_NAMES)} file(s), {len(STRANGE_NAMES)} records" in words(run("verify", tmp_path))
+    for name in STRANGE_NAMES:
+        (tmp_path / name).write_bytes(framed(PACKED)[:-1])
+    damaged = run("verify", tmp_path)
+    assert damaged.exit_code == 3
+    assert f"{tmp_path}/a\\nb: After 0 records" in damaged.stderr
+    assert len(damaged.stderr.splitlines()) == len(STRANGE_NAMES)
+
+
+def test_a_directory_may_have_such_a_name_too(tmp_path: Path) -> None:
+    (tmp_path / "run[1]").mkdir()
+    (tmp_path / "run[1]" / "part-0").write_bytes(framed(PACKED))
+    assert run("verify", tmp_path / "run[1]").exit_code == 0
+    assert run("verify", tmp_path / "run[1]" / "part-0").exit_code == 0
+
+
+NO_NAME = bytes.fromhex("0a0b 0a09 0a00 1205 1a03 0a01 07")
+"""An Example with the one feature "": an Int64List of 7."""
+
+
+@pytest.mark.parametrize("command", ["show", "infer"])
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [(b"\xff\xff", "is not a well-formed message"), (NO_NAME, "A record has a feature with an empty key")],
+)
+def test_a_record_that_cannot_be_read_is_told_with_its_file(
+    tmp_path: Path, command: str, wrong: bytes, sentence: str
+) -> None:
+    (tmp_path / "a").write_bytes(framed(PACKED))
+    (tmp_path / "b").write_bytes(framed(wrong, PACKED))
+    result = run(command, tmp_path)
+    assert result.exit_code == 3
+    assert f"{tmp_path}/b: " in words(result)
+    assert sentence in words(result)
+
+
+@pytest.mark.parametrize("empty", [b"", bytes.fromhex("0a00")])
+def test_records_without_features_are_shown_as_such(tmp_path: Path, empty: bytes) -> None:
+    (tmp_path / "part-0").write_bytes(framed(empty, empty))
+    result = run("show", tmp_path)
+    assert (result.exit_code, result.stdout) == (0, "2 record(s) without a feature.\n")

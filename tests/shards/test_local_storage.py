@@ -148,6 +148,35 @@ def test_modes_do_not_depend_on_the_umask(storage: Storage, create: Create) -> N
         assert (directory, stat.S_IMODE(directory.stat().st_mode)) == (directory, 0o755)
 
 
+@pytest.mark.usefixtures("strange_umask")
+@pytest.mark.parametrize(
+    ("root", "below"),
+    [
+        (0o755, 0o755),
+        (0o700, 0o755),
+        (0o775, 0o755),  # the group of new directories would be that of who makes them
+        (0o2775, 0o2775),
+        (0o2755, 0o2755),
+        (0o777, 0o777),
+        (0o2777, 0o2777),
+        (0o1777, 0o755),  # as /tmp: all own what they make
+        (0o3775, 0o2775),
+    ],
+)
+@WAYS
+def test_who_may_write_into_a_directory_may_write_into_those_that_are_made_in_it(
+    tmp_path: Path, create: Create, root: int, below: int
+) -> None:
+    output = tmp_path / "output"
+    output.mkdir()
+    output.chmod(root)
+    create(open_storage(output), PATH, b"x")
+    place = output / PATH
+    assert oct(stat.S_IMODE(place.stat().st_mode)) == oct(0o644)
+    for directory in place.parents[:4]:
+        assert (directory, oct(stat.S_IMODE(directory.stat().st_mode))) == (directory, oct(below))
+
+
 def test_many_that_make_one_directory_at_once_all_write_into_it(storage: Storage) -> None:
     failures: list[BaseException] = []
 

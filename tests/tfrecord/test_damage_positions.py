@@ -57,6 +57,8 @@ def test_a_flipped_bit_is_found_in_the_record_that_has_it(
     path = tmp_path / f"a{suffix}"
     path.write_bytes(COMPRESS[suffix](bytes(altered)))
     after = f"After {record} record{'' if record == 1 else 's'}, at byte {starts[record]} of the content: {problem}"
+    if (suffix, record, field) == ("", 0, 3):  # nothing else says that the file has records
+        after = "The first bytes are neither the header of a record nor gzip nor zlib"
     for schema in (None, "id bigint"):
         with pytest.raises(DamagedFile, match=f"^{path}: {after}"):
             read(path, schema)

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from tampering import rewrite
 from tensorflow_files import example, tensorflow_writes
 
-from ctr_samples.errors import ContractError, CtrSamplesError, InputError, UsageError
+from ctr_samples.errors import ContractError, CtrSamplesError, DamagedFile, InputError, UsageError
 from ctr_samples.records.paths import Place, place_of, regex_of
 from ctr_samples.tfrecord.data_source import TfrecordSource
 
@@ -104,14 +104,35 @@ def test_several_paths_are_read_as_one(lake: Path, read: Read) -> None:
     ]
 
 
-def test_an_option_decides_the_compression_against_the_name(tmp_path: Path, read: Read) -> None:
-    tensorflow_writes(tmp_path / "x/part-0", example(x=[1]), compression="GZIP")
-    assert read(tmp_path / "x", codec="org.apache.hadoop.io.compress.GzipCodec") == [{"x": 1}]
-    (tmp_path / "x/part-0").rename(tmp_path / "x/part-0.snappy")
+@pytest.mark.parametrize("schema", [None, "x bigint"])
+@pytest.mark.parametrize("name", ["a.tfrecord", "part-0", "a.gz", "a.zlib", "a.deflate", "a.snappy", "a.tfrecord.bz2"])
+@pytest.mark.parametrize("written", ["", "GZIP", "ZLIB"])
+def test_the_first_bytes_decide_the_compression_whatever_the_name(
+    tmp_path: Path, read: Read, written: str, name: str, schema: str | None
+) -> None:
+    tensorflow_writes(tmp_path / name, example(x=[1]), example(x=[2]), compression=written)
+    assert read(tmp_path, schema) == [{"x": 1}, {"x": 2}]
+
+
+@pytest.mark.parametrize(("written", "option"), [("", "gzip"), ("GZIP", "none"), ("ZLIB", "gzip"), ("GZIP", "zlib")])
+def test_an_option_that_contradicts_the_first_bytes_is_named(
+    tmp_path: Path, read: Read, written: str, option: str
+) -> None:
+    path = tensorflow_writes(tmp_path / "x", example(x=[1]), compression=written)
+    found = written.lower() or "none"
     with pytest.raises(
-        InputError, match=r"part-0.snappy: its compression is unknown; TFRecords are plain, gzip or zlib"
+        DamagedFile,
+        match=f"{path}: The first bytes are those of a file with the compression {found}, but the option compression says "
+        f"{option}; remove the option",
     ):
-        read(tmp_path / "x")
+        read(path, compression=option)
+
+
+def test_a_file_that_begins_like_no_records_is_named(tmp_path: Path, read: Read) -> None:
+    tensorflow_writes(tmp_path / "a", example(x=[1]))
+    (tmp_path / "notes.csv").write_text("a,b\n1,2\n" * 9)
+    with pytest.raises(DamagedFile, match=r"notes.csv: The first bytes are neither the header of a record nor gzip"):
+        read(tmp_path, "x bigint")
 
 
 # Tables

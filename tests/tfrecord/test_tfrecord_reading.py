@@ -243,3 +243,46 @@ def test_the_way_to_the_executors_imports_neither_tensorflow_nor_numba() -> None
         check=True,
     )
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    ("names", "advice"),
+    [
+        (["", "a"], "Set the option columns to those to read, or give a schema of your own."),
+        (
+            ["b", "a,b", " c", "a"],
+            "To do so, set the option columns to those to read (a), or give a schema of your own.",
+        ),
+        (["b", "a,b"], "To do so, give a schema of your own."),
+    ],
+)
+def test_the_advice_lists_only_names_that_the_option_can_hold(
+    tmp_path: Path, read: Read, names: list[str], advice: str
+) -> None:
+    path = tensorflow_writes(tmp_path / "x", example(**{name: [1] for name in names}), example(**{names[0]: [1.5]}))
+    with pytest.raises(ContractError) as refused:
+        read(path)
+    assert str(refused.value).endswith(advice)
+    if "" in names:
+        assert str(refused.value).startswith(f"{path}: A record has a feature with an empty key")
+        assert read(path, columns="a") == [{"a": 1}, {"a": None}]
+
+
+@pytest.mark.parametrize(
+    ("files", "subject"),
+    [(1, "f0 has no feature"), (2, "f0 and 1 other file have no"), (3, "f0 and 2 other files have")],
+)
+def test_records_without_features_are_told_with_the_number_of_files(
+    tmp_path: Path, read: Read, files: int, subject: str
+) -> None:
+    for number in range(files):
+        tensorflow_writes(tmp_path / f"f{number}", example())
+    with pytest.raises(ContractError, match=subject):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["a*b", "a[1]", "a\nb", "a\u202eb"])
+def test_a_path_of_the_format_means_the_file_that_has_this_very_name(tmp_path: Path, read: Read, name: str) -> None:
+    tensorflow_writes(tmp_path / "a1", example(x=[2]))
+    tensorflow_writes(tmp_path / name, example(x=[1]))
+    assert read(tmp_path / name) == [{"x": 1}]

@@ -37,7 +37,7 @@ from ctr_samples.codec.layout import (
     Surveyed,
 )
 
-KEY, KEY_SIZE, SEQUENCE, KINDS, FEWEST, MOST, BINARY = (
+KEY, KEY_SIZE, SEQUENCE, KINDS, FEWEST, MOST, BINARY, HASH, FIRST, NEXT = (
     Surveyed.KEY,
     Surveyed.KEY_SIZE,
     Surveyed.SEQUENCE,
@@ -45,6 +45,9 @@ KEY, KEY_SIZE, SEQUENCE, KINDS, FEWEST, MOST, BINARY = (
     Surveyed.FEWEST,
     Surveyed.MOST,
     Surveyed.BINARY,
+    Surveyed.HASH,
+    Surveyed.FIRST,
+    Surveyed.NEXT,
 )
 USED, ROOM = Surveyed.USED, Surveyed.ROOM
 ROW_SIZE = 8 * Surveyed.FIELDS
@@ -132,14 +135,52 @@ def survey_feature_list(key: Any, position: Any, end: Any, status: Any) -> Any:
 
 
 @njit
+def hash_of(name: Any, size: Any) -> Any:
+    """FNV-1a of some bytes, without its sign."""
+    value = -3750763034362895579
+    for position in range(name, name + size):
+        value = (value ^ load_u8(position)) * 1099511628211
+    return (value ^ value >> 32) & 0x7FFFFFFFFFFFFFFF
+
+
+@njit
+def add_to_chain(keys: Any, index: Any, room: Any) -> Any:
+    """Put the key in a row before the others of its chain."""
+    row = keys + index * ROW_SIZE
+    head = keys + field(row, HASH) % room * ROW_SIZE
+    set_field(row, NEXT, field(head, FIRST))
+    set_field(head, FIRST, index + 1)
+
+
+@njit
+def chain_again(keys: Any, status: Any) -> Any:
+    """Make the chains anew, for another number of rows."""
+    used, room = field(status, USED), field(status, ROOM)
+    for index in range(room):
+        set_field(keys + index * ROW_SIZE, FIRST, 0)
+    for index in range(used):
+        add_to_chain(keys, index, room)
+
+
+@njit
+def is_key(row: Any, sequence: Any, name: Any, size: Any) -> Any:
+    """Whether a row is that of a key."""
+    return field(row, KEY_SIZE) == size and field(row, SEQUENCE) == sequence and same(field(row, KEY), name, size)
+
+
+@njit
 def find_key(keys: Any, sequence: Any, name: Any, size: Any, guess: Any, status: Any) -> Any:
     """The row of a key, which is added if it is new; STOP if there is no room for it."""
     used, room = field(status, USED), field(status, ROOM)
-    for i in range(used):
-        index = (guess + i) % used
+    if guess < used and is_key(keys + guess * ROW_SIZE, sequence, name, size):
+        return guess
+    hashed = hash_of(name, size)
+    index = field(keys + hashed % room * ROW_SIZE, FIRST) - 1
+    while index >= 0:
         row = keys + index * ROW_SIZE
-        if field(row, KEY_SIZE) == size and field(row, SEQUENCE) == sequence and same(field(row, KEY), name, size):
+        if field(row, HASH) == hashed and is_key(row, sequence, name, size):
             return index
+        index = field(row, NEXT) - 1
     if used == room:
         set_field(status, REASON, NEED_VALUES)
         return STOP
@@ -151,6 +192,8 @@ def find_key(keys: Any, sequence: Any, name: Any, size: Any, guess: Any, status:
     set_field(row, FEWEST, 1 << 62)
     set_field(row, MOST, 0)
     set_field(row, BINARY, 0)
+    set_field(row, HASH, hashed)
+    add_to_chain(keys, used, room)
     set_field(status, USED, used + 1)
     return used
 
@@ -219,6 +262,7 @@ def survey_records(keys: Any, sequences: Any, base: Any, offsets: Any, first: An
     anew, which changes nothing that was noted.
     """
     set_field(status, REASON, DONE)
+    chain_again(keys, status)
     for row in range(first, rows):
         position = base + field(offsets, row) + HEADER
         end = base + field(offsets, row + 1) - FOOTER

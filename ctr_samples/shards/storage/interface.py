@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, BinaryIO, Literal, Protocol
 
-from ctr_samples.errors import StorageError
+from ctr_samples.errors import AccessDenied, StorageError
 
 FILE_MODE = 0o644
 DIRECTORY_MODE = 0o755
@@ -83,9 +83,14 @@ class Storage(Protocol):
 
 
 def checked(path: str) -> str:
-    """The path, unless it could leave the storage or is no plain name in it."""
+    """The path, unless it could leave the storage."""
     if path.startswith("/") or ".." in path.split("/") or "\\" in path:
         raise StorageError(f"The path {path!r} leaves the output directory; expected a relative path without `..`.")
+    return path
+
+
+def plain(path: str) -> str:
+    """The path of a new file; files of others may have names that are not plain, and are read all the same."""
     if not path.isprintable():
         raise StorageError(f"The path {path!r} has a character that cannot be seen; expected a plain name.")
     return path
@@ -120,7 +125,8 @@ def _is_of_store(error: Exception) -> bool:
 
 
 def _storage_error(verb: Literal["read", "write"], location: object, error: Exception) -> StorageError:
-    return StorageError(
+    denied = isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+    return (AccessDenied if denied else StorageError)(
         f"Cannot {verb} {location}: {_cause(error)}. Check the store and the rights on it, then run again."
     )
 

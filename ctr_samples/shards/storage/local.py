@@ -21,6 +21,7 @@ from ctr_samples.shards.storage.interface import (
     Sink,
     StoredFile,
     checked,
+    plain,
     reading,
     writing,
 )
@@ -44,12 +45,12 @@ class LocalStorage:
     @contextmanager
     def new_file(self, path: str) -> Iterator[Sink]:
         """See the interface."""
-        with _staged(self._absolute(path), Path.rename) as file:
+        with _staged(self._absolute(plain(path)), Path.rename) as file:
             yield file
 
     def put_new(self, path: str, data: bytes) -> None:
         """See the interface. link(2) refuses an existing name on every file system that has hard links."""
-        with _staged(self._absolute(path), _link) as file:
+        with _staged(self._absolute(plain(path)), _link) as file:
             file.write(data)
 
     def read(self, path: str) -> bytes:
@@ -228,7 +229,7 @@ def _created(staged: Path) -> int:
 
 
 def _make_directories(directory: Path) -> None:
-    """``mkdir -p`` with a mode that no umask narrows; each new name is on disk before anything is put below it.
+    """``mkdir -p`` with modes that no umask narrows; each new name is on disk before anything is put below it.
 
     A directory gets its mode under a hidden name and then its own: who dies in between leaves no directory that others
     cannot enter. A rename replaces an empty directory and nothing else.
@@ -239,7 +240,7 @@ def _make_directories(directory: Path) -> None:
     staged = directory.with_name(f".{uuid.uuid4().hex}")
     staged.mkdir()
     try:
-        staged.chmod(DIRECTORY_MODE)
+        staged.chmod(_mode_below(directory.parent))
         staged.rename(directory)
     except OSError:
         with suppress(OSError):
@@ -250,6 +251,18 @@ def _make_directories(directory: Path) -> None:
             raise NotADirectoryError(errno.ENOTDIR, f"{directory} is a file where a directory should be") from None
         raise
     _sync_directory(directory.parent)
+
+
+def _mode_below(parent: Path) -> int:
+    """Who may write into a new directory: its owner, and all who may write into the one above it.
+
+    So executors of another user can write where an output directory is open for them. That is a group that new directories
+    inherit (the set-group-ID bit), or everyone; but not below a directory such as /tmp, in which all own what they make.
+    """
+    mode = parent.stat().st_mode
+    shared = mode & (stat.S_ISGID | stat.S_IWGRP) if mode & stat.S_ISGID else 0
+    everyone = mode & (stat.S_IWGRP | stat.S_IWOTH) if mode & stat.S_IWOTH and not mode & stat.S_ISVTX else 0
+    return DIRECTORY_MODE | shared | everyone
 
 
 def _sync_directory(directory: Path) -> None:

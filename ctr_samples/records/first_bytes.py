@@ -1,0 +1,61 @@
+"""The compression of a file by its first bytes: names may say anything, as may the option of the program that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import numpy as np
+
+from ctr_samples.codec import Compression, RecordReader
+from ctr_samples.codec.deflate import Readable
+from ctr_samples.codec.frames import scan
+from ctr_samples.codec.layout import CUT_MESSAGE, HEADER, SOUND
+from ctr_samples.errors import DamagedFile
+from ctr_samples.shards.naming import compression_of
+
+
+def found_reader(
+    file: Readable, path: str, option: Compression | None, reopen: Callable[[], AbstractContextManager[Readable]]
+) -> RecordReader:
+    """A reader of a file that no manifest lists; ``option`` is what a person says of its compression, if anything.
+
+    DamagedFile for a file that begins like no TFRecord file, or like one of another compression than the option says. Without
+    known first bytes the suffix of ``path`` counts.
+    """
+    start = file.read(HEADER)
+    found = _compression(start)
+    if option is not None and found is not None and start and found != option:
+        raise DamagedFile(
+            f"The first bytes are those of a file with the compression {found}, but the option compression says {option}; "
+            "remove the option."
+        )
+    compression = option or found or compression_of(path)
+    if found is None and compression == "none":
+        raise DamagedFile(
+            "The first bytes are neither the header of a record nor gzip nor zlib, so the file is no TFRecord file or its "
+            "beginning is damaged; leave it out by a glob such as 'DIRECTORY/*.tfrecord', or write it again."
+        )
+    return RecordReader(_Begun(start, file), compression, reopen=reopen)
+
+
+def _compression(start: bytes) -> Compression | None:
+    if not start or scan(np.frombuffer(start, np.uint8))[2] in (SOUND, CUT_MESSAGE):
+        return "none"
+    if start[:2] == b"\x1f\x8b":
+        return "gzip"
+    if start[0] & 0x0F == 8 and int.from_bytes(start[:2], "big") % 31 == 0:
+        return "zlib"
+    return None
+
+
+class _Begun:
+    """A file whose first bytes were read before."""
+
+    def __init__(self, start: bytes, file: Readable) -> None:
+        self._start, self._file = start, file
+
+    def read(self, size: int = -1, /) -> bytes:
+        """As ``read`` of a file: the first bytes alone, then what follows them."""
+        start, self._start = self._start, b""
+        return start or self._file.read(size)

@@ -1,0 +1,96 @@
+"""Whether executors can write where a run writes: they may be another user, or on hosts without that disk."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import SparkSession
+
+from ctr_samples.errors import AccessDenied, ConfigError, StorageError
+from ctr_samples.shards import Storage
+
+Places = Mapping[str, tuple[Storage, str]]
+"""By key of the configuration: a storage, and a directory in it."""
+
+_MOST = 1000
+"""Tasks; a larger cluster is tried in part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What became of a small file in one of the places; ``who`` says whose executor, and where."""
+
+    key: str
+    path: str
+    who: str
+    error: StorageError | None = None
+
+
+def check_executors(spark: SparkSession, places: Places) -> None:
+    """Have each executor write a small file in each place, find it and remove it. Runs on the driver, as one small Spark job.
+
+    ConfigError where they may not write, or write where the driver does not see it; StorageError where their store fails. Does
+    nothing in local mode, where the driver is the only executor.
+    """
+    context = spark.sparkContext
+    master = context.master or "local"
+    if master == "local" or master.startswith("local["):
+        return
+    tasks = min(context.defaultParallelism, _MOST)
+    trials = context.parallelize(range(tasks), tasks).mapPartitions(partial(tried, places)).collect()
+    judge(places, trials)
+
+
+def tried(places: Places, _: Iterable[int] = ()) -> Iterator[Trial]:
+    """Write into each place. Runs on an executor, in each of the tasks."""
+    who = f"the user {_user()} on {socket.gethostname()}"
+    for key, (storage, directory) in places.items():
+        path = f"{directory}/probe-{uuid.uuid4().hex}".lstrip("/")
+        try:
+            with storage.new_file(path) as file:
+                file.write(b"written by an executor")
+        except StorageError as error:
+            yield Trial(key, path, who, error)
+        else:
+            yield Trial(key, path, who)
+
+
+def judge(places: Places, trials: Iterable[Trial]) -> None:
+    """Remove the files, and raise the first thing that is wrong. Runs on the driver."""
+    wrong = [error for trial in trials if (error := _wrong(places[trial.key][0], trial))]
+    if wrong:
+        raise wrong[0]
+
+
+def _wrong(storage: Storage, trial: Trial) -> ConfigError | StorageError | None:
+    if isinstance(trial.error, AccessDenied):
+        return ConfigError(
+            f"Executors run as {trial.who}, the driver as {_user()}, and only one of them may write: {trial.error} "
+            f"Run both as one user, or open {storage.url} for a group that both are in, as in `chgrp GROUP` and `chmod 2775`, "
+            "the directories in it too."
+        )
+    if trial.error is not None:
+        return StorageError(f"Executors run as {trial.who}. {trial.error}")
+    try:
+        storage.size(trial.path)
+    except FileNotFoundError:
+        return ConfigError(
+            f"`{trial.key}` is no directory that all hosts share: {trial.who} has written {storage.locate(trial.path)}, but "
+            "the driver does not find it. Give a directory on a shared disk, or one in HDFS or an object store."
+        )
+    with suppress(StorageError):  # the right to delete is needed by clean-up alone
+        storage.delete(trial.path)
+    return None
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a number without a name
+        return "of no name"
