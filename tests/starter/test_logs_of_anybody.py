@@ -70,7 +70,10 @@ def test_a_log_of_anybody_is_understood_by_its_values(name: str, tmp_path: Path)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["german", "nameless", "midnight", "large_table", "outcomes", "bulk", "orders"])
+@pytest.mark.parametrize(
+    "name",
+    ["german", "nameless", "midnight", "large_table", "outcomes", "bulk", "orders", "glued", "russian", "typed"],
+)
 def test_eight_days_of_a_draft_pass_the_gate(name: str, spark: SparkSession, tmp_path: Path) -> None:
     truth = SETS[name]
     loaded = drafted(truth, tmp_path)
