@@ -249,3 +249,11 @@ def test_the_last_sound_day_of_the_same_weekday_is_at_most_four_weeks_back(stora
     assert found is not None
     assert found.run_date == "2019-05-09"
     assert last_same_weekday(storage, date(2019, 6, 13)) is None
+
+
+def test_a_refused_day_tells_its_warnings_too(storage: Storage) -> None:
+    first = replace(manifest("2019-06-05"), labels={"clicked": {"actions": 300, "orphans": 300, "shift": None}})
+    said: list[str] = []
+    with pytest.raises(GateRefused, match=r"All 3,000 train samples have clicked = 0\."):
+        judge(storage, first, [task(clicks=0)], WANTED, Quality(), warn=said.append)
+    assert any(sentence.startswith("100.0% of the 300 actions of clicked match no impression") for sentence in said)
