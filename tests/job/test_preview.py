@@ -136,7 +136,7 @@ def test_the_command_prints_samples_and_writes_nothing(spark: SparkSession, tmp_
     assert "item_click_rate" in table.stdout
     assert "item_clicks.click_rate" in table.stdout
     assert re.search(
-        r"view item_clicks +the row that was used +2019-11-26 00:00:00, 1\dh", table.stdout.replace("│", " ")
+        r"view item_clicks +the row that was used +2019-11-26 00:00:00\+00:00, 1\dh", table.stdout.replace("│", " ")
     )
     assert set(samples[0]["origin"]["views"]) == {"item", "item_clicks"}
     assert str(samples[0]["impression_id"]) in call(tmp_path / "out", "--limit", "3").stdout
