@@ -67,7 +67,7 @@ def _all_late(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
         return
     sentence = (
         f"{soon:,} of the {matched:,} actions of {name} that match an impression came within {format_duration(SOON)} of it. "
-        f"If most should, their times and those of the impressions are in different zones: write the zone of local times into "
+        "If most should, their times and those of the impressions are in different zones: write the zone of local times into "
         f"`labels.{name}.time` or `impressions.time`, as in to_timestamp(concat(t, ' Asia/Shanghai'))."
     )
     yield Finding("delays", name, "warns", soon / matched, f"at least {LEAST_SOON:g} (warn)", sentence)

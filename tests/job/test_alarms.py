@@ -67,8 +67,8 @@ def test_actions_of_which_hardly_any_come_in_the_first_hour_of_a_longer_window_w
     assert [check for check, _ in found] == ["delays"] * (said is not None)
     assert said is None or found[0][1] == (
         f"{said} of clicked that match an impression came within 1h of it. If most should, their times and those of the "
-        "impressions are in different zones: write the zone of local times into `labels.clicked.time` or `impressions.time`, as "
-        "in to_timestamp(concat(t, ' Asia/Shanghai'))."
+        "impressions are in different zones: write the zone of local times into `labels.clicked.time` or `impressions.time`, "
+        "as in to_timestamp(concat(t, ' Asia/Shanghai'))."
     )
 
 
