@@ -24,7 +24,8 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: Period) -> A
     """
     config, watches = inputs.config, inputs.watches
     check_sources(inputs)
-    check_impressions(config, watches.impressions.result(), run_date)
+    shown = config.impressions.source
+    check_impressions(config, watches.impressions.result(), run_date, lambda: inputs.plain(shown))
     watches.labels.check()
     accounting = account(watches, receipts)
     accounting.check()
