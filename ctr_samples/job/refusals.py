@@ -37,7 +37,7 @@ def check_sources(inputs: Inputs) -> None:
     for name, source in inputs.config.sources.items():
         if isinstance(source, TextSource):
             check_lines(name, inputs.lines(name), source, inputs.sources[name])
-    check_clocks(inputs.config, inputs.clocks())
+    check_clocks(inputs.config, inputs.clocks(), inputs.plain)
 
 
 def account(watches: Watches, receipts: Sequence[Receipt]) -> Accounting:

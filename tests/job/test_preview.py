@@ -169,8 +169,8 @@ def test_a_configuration_may_be_a_path_and_a_day_text(
         ("concat('x', t)", "concat('x', t) is 'x2019-06-05 00:10:00', for example; expected text such as"),
         (
             "try_to_timestamp(t, 'dd/MM/yyyy')",
-            "t is '2019-06-05 00:10:00', for example, which try_to_timestamp(t, 'dd/MM/yyyy') does not read; expected text such "
-            "as '2019-06-05 10:00:00', or an expression that reads it, such as to_timestamp(t, 'yyyy-MM-dd HH:mm:ss').",
+            "t is '2019-06-05 00:10:00', for example, which try_to_timestamp(t, 'dd/MM/yyyy') does not read; expected text "
+            "such as '2019-06-05 10:00:00', or an expression that reads it, such as to_timestamp(t, 'yyyy-MM-dd HH:mm:ss').",
         ),
     ],
 )
