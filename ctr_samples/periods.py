@@ -5,13 +5,15 @@ Each has a name, which sorts by time (``isoformat``, and ``str``): ``2019-06-05`
 
 from __future__ import annotations
 
+import os.path
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from ctr_samples.errors import UsageError
@@ -206,6 +208,22 @@ def moment_of(name: str) -> datetime | None:
     """The first moment of a period by its name, as if it were in UTC; None for the whole log."""
     match = _NAME.fullmatch(name)
     return datetime.fromisoformat(f"{match[1]}T{match[2] or '00'}").replace(tzinfo=UTC) if match else None
+
+
+def zone_of(config: Mapping[str, Any]) -> str:
+    """The zone of a configuration as a manifest keeps it; UTC where no zone can be told."""
+    with suppress(LookupError, ValueError, OSError):
+        return ZoneInfo(os.path.expandvars(str(config["timezone"]))).key
+    return "UTC"
+
+
+def in_zone(moment: datetime | str, zone: str) -> str:
+    """An instant as people read it, by the clocks of a zone and with their offset: ``2019-06-05 10:00:00+02:00``.
+
+    Whatever a person reads is told like this; documents for programs stay in UTC. A moment without an offset is in UTC.
+    """
+    moment = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(ZoneInfo(zone)).isoformat(" ")
 
 
 def local_days(start: datetime, end: datetime, timezone: str) -> Iterator[date]:

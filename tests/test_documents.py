@@ -134,3 +134,10 @@ def test_the_architecture_names_modules_that_are_there() -> None:
     ]
     places = [PROJECT / "ctr_samples", PROJECT]
     assert [path for path in expanded if not any((place / path).exists() for place in places)] == []
+
+
+@pytest.mark.parametrize("page", sorted((PROJECT / "docs/recipes/deployment").glob("*.md")), ids=lambda page: page.stem)
+def test_a_command_of_a_deployment_makes_what_is_due_and_names_no_day(page: Path) -> None:
+    commands = "\n".join(re.findall(r"^    .*$", page.read_text(), re.MULTILINE))
+    assert not re.search(r"--date|\d{4}-\d\d-\d\d", commands)
+    assert ("generate_samples.py" in commands) == ("--due" in commands)

@@ -14,6 +14,7 @@ from ctr_samples.periods import (
     check_period,
     days_before,
     hours_of,
+    in_zone,
     moment_of,
     next_of,
     overlap,
@@ -21,6 +22,7 @@ from ctr_samples.periods import (
     parse_period,
     periods_between,
     span_of,
+    zone_of,
 )
 
 WEDNESDAY = date(2019, 6, 5)
@@ -190,3 +192,33 @@ def test_a_name_tells_when_its_period_begins() -> None:
     assert moment_of("2019-06-05") == datetime(2019, 6, 5, tzinfo=UTC)
     assert moment_of("2019-10-27T02b") == datetime(2019, 10, 27, 2, tzinfo=UTC)
     assert moment_of("all") is None
+
+
+@pytest.mark.parametrize(
+    ("moment", "zone", "told"),
+    [
+        ("2019-06-05T18:31:07+00:00", "Asia/Kolkata", "2019-06-06 00:01:07+05:30"),
+        ("2019-06-05T18:31:07", "Asia/Kolkata", "2019-06-06 00:01:07+05:30"),
+        (datetime(2019, 12, 5, 3, tzinfo=UTC), "America/New_York", "2019-12-04 22:00:00-05:00"),
+        (datetime(2019, 6, 5, 3, 0, 0, 250_000, tzinfo=UTC), "UTC", "2019-06-05 03:00:00.250000+00:00"),
+    ],
+)
+def test_a_person_reads_an_instant_by_the_clocks_of_a_zone(moment: datetime | str, zone: str, told: str) -> None:
+    assert in_zone(moment, zone) == told
+
+
+@pytest.mark.parametrize(
+    ("config", "zone"),
+    [
+        ({"timezone": "Asia/Kolkata"}, "Asia/Kolkata"),
+        ({"timezone": "${ZONE_OF_TESTS}"}, "Asia/Shanghai"),
+        ({"timezone": "${NO_ZONE_OF_TESTS}"}, "UTC"),
+        ({"timezone": None}, "UTC"),
+        ({}, "UTC"),
+    ],
+)
+def test_the_zone_of_a_manifest_may_stand_in_the_environment(
+    config: dict[str, str | None], zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ZONE_OF_TESTS", "Asia/Shanghai")
+    assert zone_of(config) == zone

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
@@ -23,6 +23,7 @@ from ctr_samples.explain.rules import (
     judge_history,
     judge_rows,
 )
+from ctr_samples.periods import in_zone
 from ctr_samples.terminal import stderr_console, stdout_console
 
 if TYPE_CHECKING:
@@ -57,15 +58,14 @@ def explain(
         if (impression_id is None) == (not keys):
             raise UsageError("Give `--impression-id`, or the keys: `--user` and `--article`, or `--key` for each.")
         loaded = load_config(config, set_ or ())
-        zone = ZoneInfo(loaded.config.timezone)
-        when = None if at is None else instant("--at", at, zone)
+        when = None if at is None else instant("--at", at, ZoneInfo(loaded.config.timezone))
         with spark_for(loaded.config, "ctr-samples explain", console) as (spark, progress):
             from ctr_samples.explain.gather import Sought, evidence_of
 
             sought = Sought(impression_id, keys, when)
             evidence = evidence_of(spark, loaded.config, run_date, sought, reporter=progress)
         out = stdout_console()
-        for line in report(evidence, zone):
+        for line in report(evidence, loaded.config.timezone):
             out.print(loaded.masked(line), markup=True, soft_wrap=True)
 
 
@@ -77,12 +77,12 @@ def _keys(given: Sequence[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def report(evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
+def report(evidence: Evidence, zone: str) -> Iterator[str]:
     """The explanation, line by line, with times in ``zone``; lines are rich markup."""
     yield f"[bold]Impression {evidence.impression.id}[/bold] at {_time(evidence.impression.time, zone)}"
     for name, value in evidence.impression.values.items():
         if name not in ("impression_id", "impression_time") and not name.startswith("_"):
-            yield f"  {name}: {_value(value)}"
+            yield f"  {name}: {_value(value, zone)}"
     if evidence.dropped:
         yield f"  [yellow]It does not become a sample: {evidence.dropped}.[/yellow]"
     for name, label in evidence.labels.items():
@@ -98,7 +98,7 @@ def _row_label(name: str, label: RowEvidence) -> Iterator[str]:
     yield f"\n[bold]Label {name}[/bold]: its own row says {escape(label.expr)} is {value}"
 
 
-def _label(name: str, label: LabelEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
+def _label(name: str, label: LabelEvidence, evidence: Evidence, zone: str) -> Iterator[str]:
     verdicts = list(judge_actions(evidence.impression, label.others, label.actions, label.rules))
     taken = sum(verdict.taken for verdict in verdicts)
     yield f"\n[bold]Label {name}[/bold]: {taken} of {len(verdicts)} action(s) with the same keys count"
@@ -108,14 +108,14 @@ def _label(name: str, label: LabelEvidence, evidence: Evidence, zone: ZoneInfo) 
         yield f"  {_mark(verdict)} {_time(verdict.what.time, zone)}: {escape(verdict.why)}"
 
 
-def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
+def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: str) -> Iterator[str]:
     given = f" ({' and '.join(view.on)})" if any("." in part for part in view.on) else ""
-    yield f"\n[bold]View {name}[/bold], key {_value(view.key)}{given}: {len(view.rows)} row(s)"
+    yield f"\n[bold]View {name}[/bold], key {_value(view.key, zone)}{given}: {len(view.rows)} row(s)"
     if view.kept is not None:
         yield f"  A run counts {escape(view.kept)}."
     if view.rules is None:
         if view.rows:
-            yield f"  [green]✓[/green] a table without times: {_value(view.rows[0].values)}"
+            yield f"  [green]✓[/green] a table without times: {_value(view.rows[0].values, zone)}"
         return
     verdicts = list(judge_rows(evidence.impression.time, view.rows, view.rules))
     if not any(verdict.taken for verdict in verdicts):
@@ -127,16 +127,16 @@ def _view(name: str, view: ViewEvidence, evidence: Evidence, zone: ZoneInfo) -> 
         known = "" if row.available_time == row.event_time else f", known {_time(row.available_time, zone)}"
         yield f"  {_mark(verdict)} {_time(row.event_time, zone)}{known}: {escape(verdict.why)}"
         if verdict.taken:
-            yield f"      {_value(row.values)}"
+            yield f"      {_value(row.values, zone)}"
     hidden = len(verdicts) - _SHOWN_ROWS
     if hidden > 0:
         yield f"  … and {hidden} further away"
 
 
-def _history(name: str, history: HistoryEvidence, evidence: Evidence, zone: ZoneInfo) -> Iterator[str]:
+def _history(name: str, history: HistoryEvidence, evidence: Evidence, zone: str) -> Iterator[str]:
     verdicts = list(judge_history(evidence.impression.time, history.actions, history.rules))
     taken = sum(verdict.taken for verdict in verdicts)
-    whose = f"{history.on} {_value(history.key)}"
+    whose = f"{history.on} {_value(history.key, zone)}"
     yield f"\n[bold]History {name}[/bold], {whose}: {taken} of {len(verdicts)} action(s), newest first"
     if history.kept is not None:
         yield f"  A run lists {escape(history.kept)}."
@@ -146,20 +146,31 @@ def _history(name: str, history: HistoryEvidence, evidence: Evidence, zone: Zone
     for verdict in verdicts:
         if verdict.taken or id(verdict) in printed:
             action: PastAction = verdict.what
-            more = f" {_value(dict(action.values))}" if verdict.taken and action.values else ""
-            yield f"  {_mark(verdict)} {_time(action.time, zone)} {_value(action.item)}: {escape(verdict.why)}{more}"
+            more = f" {_value(dict(action.values), zone)}" if verdict.taken and action.values else ""
+            yield f"  {_mark(verdict)} {_time(action.time, zone)} {_value(action.item, zone)}: {escape(verdict.why)}{more}"
     if len(others) > len(near):
         yield f"  … and {len(others) - len(near)} further away"
+
+
+def _told(value: Any, zone: str) -> Any:
+    """A value whose times are text, at any depth, as people read them; those without a zone stay without."""
+    if isinstance(value, Mapping):
+        return {_told(key, zone): _told(of_it, zone) for key, of_it in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_told(one, zone) for one in value)
+    if isinstance(value, datetime):
+        return in_zone(value, zone) if value.tzinfo else str(value)
+    return value
 
 
 def _mark(verdict: Verdict) -> str:
     return "[green]✓[/green]" if verdict.taken else "[dim]✗[/dim]"
 
 
-def _time(time: datetime | None, zone: ZoneInfo) -> str:
-    return "without a time" if time is None else time.astimezone(zone).isoformat(" ")
+def _time(time: datetime | None, zone: str) -> str:
+    return "without a time" if time is None else in_zone(time, zone)
 
 
-def _value(value: Any) -> str:
-    text = repr(value)
+def _value(value: Any, zone: str) -> str:
+    text = repr(_told(value, zone))
     return escape(text if len(text) <= 200 else f"{text[:200]}…")

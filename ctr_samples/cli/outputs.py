@@ -157,7 +157,7 @@ def history(output: OutputPath, day: DayArgument = None, date: LatestDay = None,
         for row in generations_of(open_storage(output), _day(one_day(day, date))):
             records, shards = ("" if count is None else f"{count:,}" for count in (row.records, row.shards))
             size = format_size(row.bytes) if row.bytes is not None else ""
-            table.add_row(str(row.generation), row.created_at, row.run_id, records, shards, size, row.note)
+            table.add_row(str(row.generation), row.published, row.run_id, records, shards, size, row.note)
         stdout_console().print(table)
 
 

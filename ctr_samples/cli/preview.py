@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from ctr_samples.cli.generate import ConfigPath, Day, Overrides, spark_for
 from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.cli.outputs import print_examples
 from ctr_samples.config import JobConfig, load_config
+from ctr_samples.periods import in_zone
 from ctr_samples.terminal import say, stderr_console
 
 
@@ -37,32 +39,39 @@ def preview(
             samples = previewed(spark, loaded, run_date, limit, origin=True, reporter=progress)
             progress.stage("joining")
             rows = samples.toArrow().to_pylist()
+        zone = loaded.config.timezone
         if not as_json:
-            print_examples([_with_origin(row) for row in rows], _sources(loaded.config))
+            print_examples([_with_origin(row, zone) for row in rows], _sources(loaded.config))
             return
         for row in rows:
-            say(json.dumps(row, ensure_ascii=False, default=_as_text))
+            say(json.dumps(row, ensure_ascii=False, default=partial(_as_text, zone)))
 
 
-def _with_origin(row: Mapping[str, Any]) -> dict[str, Any]:
+def _with_origin(row: Mapping[str, Any], zone: str) -> dict[str, Any]:
     """A sample with its impression before it, and behind it the row that each view gave."""
     origin, own = row["origin"], {name: value for name, value in row.items() if name != "origin"}
     time = origin["impression"]["impression_time"]
-    keys = {f"impression.{name}": value for name, value in origin["impression"].items()}
-    views = {f"view {name}": _row_of(view, time) for name, view in origin.get("views", {}).items()}
+    keys = {f"impression.{name}": _told(value, zone) for name, value in origin["impression"].items()}
+    views = {f"view {name}": _row_of(view, time, zone) for name, view in origin.get("views", {}).items()}
     return {**keys, **own, **views}
 
 
-def _row_of(view: Mapping[str, Any], time: datetime) -> str:
-    """``2019-06-05 03:10:00, 5h 2m 0s before``, or why there is no time."""
+def _told(value: object, zone: str) -> object:
+    """A value; an instant as people read it."""
+    return in_zone(value, zone) if isinstance(value, datetime) and value.tzinfo else value
+
+
+def _row_of(view: Mapping[str, Any], time: datetime, zone: str) -> str:
+    """``2019-06-05 03:10:00+02:00, 5h 2m 0s before``, or why there is no time."""
     if not view["matched"]:
         return "no row"
     if view["age_s"] is None:
         return "a row without a time"
     from ctr_samples.explain.rules import in_words
 
-    age = timedelta(seconds=round(view["age_s"]))
-    return f"{time - timedelta(seconds=view['age_s']):%Y-%m-%d %H:%M:%S}, {in_words(age)} before"
+    age = timedelta(seconds=view["age_s"])
+    when = time.astimezone(UTC) - age  # Python subtracts from times of a zone by its clock on the wall
+    return f"{in_zone(when.replace(microsecond=0), zone)}, {in_words(timedelta(seconds=round(view['age_s'])))} before"
 
 
 def _sources(config: JobConfig) -> dict[str, str]:
@@ -71,5 +80,5 @@ def _sources(config: JobConfig) -> dict[str, str]:
     return {**features, **{f"view {name}": "the row that was used" for name in config.views}}
 
 
-def _as_text(value: object) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+def _as_text(zone: str, value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(_told(value, zone))

@@ -9,7 +9,7 @@ from functools import partial, reduce
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig, SnapshotView, StaticView
@@ -29,7 +29,7 @@ from ctr_samples.explain.rules import (
 )
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.job.run import read_inputs
-from ctr_samples.periods import WHOLE, Period
+from ctr_samples.periods import WHOLE, Period, in_zone
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features import IMPRESSION, view_columns
 from ctr_samples.samples.histories.join import actions_of_history
@@ -125,7 +125,7 @@ class Sought:
     keys: Mapping[str, str] = field(default_factory=dict)
     at: datetime | None = None
 
-    def of(self, impressions: DataFrame, day: Day, zone: ZoneInfo) -> Row:
+    def of(self, impressions: DataFrame, day: Day, zone: str) -> Mapping[str, Any]:
         """The impression's row; if it was logged twice, the one that counts. InputError if there is none, or several."""
         if self.id is not None:
             mine = F.col("impression_id") == self.id
@@ -136,29 +136,25 @@ class Sought:
                         end_sentence(f"Impressions have no key {name!r}{nearest(name, impressions.columns)}")
                     )
             mine = reduce(Column.__and__, [_same(F.col(name), value) for name, value in self.keys.items()])
-        rows = (
-            impressions.where(mine & on_day(day, F.col("impression_time")))
-            .orderBy("impression_time")
-            .limit(MOST)
-            .collect()
-        )
+        found = impressions.where(mine & on_day(day, F.col("impression_time")))
+        rows = _rows(found.orderBy("impression_time").limit(MOST))
         if not rows:
             within = (
                 "in the log"
                 if day.start is None or day.end is None
-                else (f"between {day.start.astimezone(zone)} and {day.end.astimezone(zone)}")
+                else f"between {in_zone(day.start, zone)} and {in_zone(day.end, zone)}"
             )
             raise InputError(
                 f"There is no impression {self} {within}; use an `impression_id` that "
                 "`ctr-samples show` prints for that day, or check the keys and the date."
             )
-        times = {_utc(row.impression_time) for row in rows}
+        times = {_utc(row["impression_time"]) for row in rows}
         if self.at is not None:
             at = self.at
             nearest_time = min(times, key=lambda time: abs((time or datetime.max.replace(tzinfo=UTC)) - at))
-            rows = [row for row in rows if _utc(row.impression_time) == nearest_time]
+            rows = [row for row in rows if _utc(row["impression_time"]) == nearest_time]
         elif len(times) > 1:
-            some = ", ".join(str(time.astimezone(zone)) if time else "without a time" for time in list(times)[:_NAMED])
+            some = ", ".join(in_zone(time, zone) if time else "without a time" for time in list(times)[:_NAMED])
             raise InputError(f"There are {len(times)} impressions {self} on the day ({some}); choose one with `--at`.")
         return min(rows, key=lambda row: row[DROPPED] is not None)
 
@@ -196,7 +192,7 @@ class Gatherer:
         reach = max(longest_window(plans), shown.dedup or timedelta())
         impressions = cut_impressions(self.inputs.plain(shown.source), shown, self.day, reach, rows).persist()
         try:
-            row = sought.of(impressions, self.day, self._zone)
+            row = sought.of(impressions, self.day, self.config.timezone)
             impression = _impression(row, shown.column_names)
             labels: dict[str, LabelEvidence | RowEvidence] = {
                 name: RowEvidence(label.expr, row[row_label(name)]) for name, label in rows.items()
@@ -234,13 +230,11 @@ class Gatherer:
         same = [_all([_same(F.col(key_of_action(name)), mine[name]) for name in names]) for names in usable_sets]
         time = F.col(f"{ACTION}.time")
         near = self.day.reaches(time, plan.label.window, plan.label.window) | time.isNull()
-        rows = (
-            source.where(reduce(Column.__or__, same) & near)
-            .select(*[F.col(key_of_action(name)) for name in plan.keys], f"{ACTION}.*")
-            .limit(MOST)
-            .collect()
-        )
-        actions = [Action(_utc(r.time), r.value, {name: r[key_of_action(name)] for name in plan.keys}) for r in rows]
+        columns = [F.col(key_of_action(name)) for name in plan.keys]
+        rows = _rows(source.where(reduce(Column.__or__, same) & near).select(*columns, f"{ACTION}.*").limit(MOST))
+        actions = [
+            Action(_utc(r["time"]), r["value"], {name: r[key_of_action(name)] for name in plan.keys}) for r in rows
+        ]
         return LabelEvidence(self._others(impression, impressions, plan, actions), actions, rules)
 
     def _others(
@@ -252,7 +246,7 @@ class Gatherer:
         sets = [names for names in plan.tried if all(wanted[name] for name in names)]
         some = [_all([F.col(name).cast("string").isin(*wanted[name]) for name in names]) for names in sets]
         rows = impressions.where(reduce(Column.__or__, some) & F.col(DROPPED).isNull()).limit(MOST)
-        others = [_impression(row, self.config.impressions.column_names) for row in rows.collect()]
+        others = [_impression(row, self.config.impressions.column_names) for row in _rows(rows)]
         return [other for other in others if other.id != impression.id]
 
     def _views(self, impression: Impression, spark: Any) -> dict[str, ViewEvidence]:
@@ -272,14 +266,14 @@ class Gatherer:
         rows = usable(view_rows(self.inputs.plain(view.source), name, view, columns))
         mine = rows.where(F.lit(False) if None in parts else _same_key(F.col(KEY), parts))
         if isinstance(view, StaticView):
-            payloads = [row[PAYLOAD].asDict() for row in mine.limit(MOST).collect()]
+            payloads = [row[PAYLOAD] for row in _rows(mine.limit(MOST))]
             untimed = [FeatureRow(impression.time, impression.time, payload) for payload in payloads]
             return ViewEvidence(view.joined_on, key, untimed, None)
-        newest = mine.orderBy(F.col(EVENT_TIME).desc()).limit(MOST).collect()
+        newest = _rows(mine.orderBy(F.col(EVENT_TIME).desc()).limit(MOST))
         snapshots = None
         if isinstance(view, SnapshotView):
-            times = rows.select(EVENT_TIME, AVAILABLE_TIME).distinct().collect()
-            snapshots = sorted((_known(r[0]), _known(r[1])) for r in times)
+            times = _rows(rows.select(EVENT_TIME, AVAILABLE_TIME).distinct())
+            snapshots = sorted((_known(r[EVENT_TIME]), _known(r[AVAILABLE_TIME])) for r in times)
         rules = ViewRules(view.max_age, view.inclusive, snapshots, self._zone)
         kept = where_kept(self.inputs, name, self.run_date)
         return ViewEvidence(view.joined_on, key, [_feature_row(r) for r in newest], rules, kept)
@@ -298,7 +292,7 @@ class Gatherer:
         before = F.col(TIME) < F.lit(impression.time)
         mine = actions.where(_same(F.col(OF), key)).withColumn(TIE, content_hash(actions))
         nearest = mine.orderBy(before.desc(), F.when(before, F.col(TIME)).desc(), TIME).limit(MOST)
-        past = [_past_action(r, list(history.columns)) for r in nearest.collect()]
+        past = [_past_action(r, list(history.columns)) for r in _rows(nearest)]
         return HistoryEvidence(history.on, key, past, rules, kept)
 
 
@@ -312,6 +306,12 @@ def evidence_of(
     reporter.stage("finding the impression")
     with errors_of_sources(config.sources):
         return Gatherer(inputs, run_date).gather(sought)
+
+
+def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+    """Collects rows. Instants know their zone, at any depth; a timestamp without one is a local time and stays it."""
+    rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    return rows
 
 
 def _key_part(part: str, impression: Impression, found: Mapping[str, ViewEvidence]) -> Any:
@@ -342,31 +342,30 @@ def _same(column: Column, value: Any) -> Column:
     return column.cast("string") == F.lit(str(value))
 
 
-def _impression(row: Any, columns: Sequence[str]) -> Impression:
+def _impression(row: Mapping[str, Any], columns: Sequence[str]) -> Impression:
     values = {name: row[name] for name in columns}
     time = _utc(values["impression_time"]) or datetime.max.replace(tzinfo=UTC)
     return Impression(values["impression_id"], time, values)
 
 
-def _feature_row(row: Any) -> FeatureRow:
-    values = row.asDict()
+def _feature_row(row: Mapping[str, Any]) -> FeatureRow:
     return FeatureRow(
-        _known(values[EVENT_TIME]),
-        _known(values[AVAILABLE_TIME]),
-        values[PAYLOAD].asDict(),
-        values.get(SEQUENCE),
-        bool(values.get(GONE)),
-        _utc(values.get(VALID_TO)),
-        _utc(values.get(CLOSED)),
+        _known(row[EVENT_TIME]),
+        _known(row[AVAILABLE_TIME]),
+        row[PAYLOAD],
+        row.get(SEQUENCE),
+        bool(row.get(GONE)),
+        _utc(row.get(VALID_TO)),
+        _utc(row.get(CLOSED)),
     )
 
 
-def _past_action(row: Any, columns: Sequence[str]) -> PastAction:
+def _past_action(row: Mapping[str, Any], columns: Sequence[str]) -> PastAction:
     return PastAction(_known(row[TIME]), row[ITEM], row[REQUEST], {c: row[c] for c in columns}, row[TIE])
 
 
 def _utc(time: datetime | None) -> datetime | None:
-    """PySpark gives local times of the machine without a zone."""
+    """Python subtracts times of one zone by its clock on the wall, so they are taken in UTC."""
     return None if time is None else time.astimezone(UTC)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-from ctr_samples.config.units import format_duration
+from ctr_samples.config.units import format_duration, parse_duration
 from ctr_samples.quality.metrics import Finding, Measured
 from ctr_samples.shards import Manifest
 
@@ -15,14 +15,19 @@ MOST_SKIPPED = 0.01
 MOST_UNMATCHED = 0.5
 FEWEST_ACTIONS = 20
 """Of fewer actions a share says nothing."""
+LEAST_SOON, SOON = 0.02, timedelta(hours=1)
+"""Of the actions that match: people act at once or give up, so a smaller share in the first hour means that times are off."""
+FEWEST_MATCHED = 50
+"""Of fewer matched actions their delays say nothing."""
 
 
 def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
-    """A warning for each: labels that changed though they were final, skipped lines, actions without a time, actions that match
-    nothing on a first day, and keys of static tables with several rows."""
+    """A warning for each: labels that changed though they were final, skipped lines, actions without a time, actions that all
+    come late, actions that match nothing on a first day, and keys of static tables with several rows."""
     for name, label in manifest.labels.items():
         yield from _changed_final_labels(name, label)
         yield from _actions_without_time(name, label)
+        yield from _all_late(name, label)
         if before is None or name not in before.actions:
             yield from _unmatched(name, label)
     yield from _skipped_lines(manifest)
@@ -51,6 +56,21 @@ def _actions_without_time(name: str, label: Mapping[str, Any]) -> Iterator[Findi
             f"{without:,} action(s) of {name} have no readable time and match no impression; see `labels.{name}.time`."
         )
         yield _warning("action_times", name, without, 0, sentence)
+
+
+def _all_late(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
+    """The manifest counts the delays by range, each under its end; the last one is the window."""
+    delays: Mapping[str, int] = label.get("delays", {})
+    ends = {end: timedelta() if end == "before" else parse_duration(end) for end in delays}
+    matched, soon = sum(delays.values()), sum(n for end, n in delays.items() if ends[end] <= SOON)
+    if matched < FEWEST_MATCHED or max(ends.values()) <= SOON or soon >= LEAST_SOON * matched:
+        return
+    sentence = (
+        f"{soon:,} of the {matched:,} actions of {name} that match an impression came within {format_duration(SOON)} of it. "
+        "If most should, their times and those of the impressions are in different zones: write the zone of local times into "
+        f"`labels.{name}.time` or `impressions.time`, as in to_timestamp(concat(t, ' Asia/Shanghai'))."
+    )
+    yield Finding("delays", name, "warns", soon / matched, f"at least {LEAST_SOON:g} (warn)", sentence)
 
 
 def _unmatched(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:

@@ -8,14 +8,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
 from ctr_samples.config import JobConfig
 from ctr_samples.config.document import filled
 from ctr_samples.errors import DamagedFile, InputError, StorageError
-from ctr_samples.periods import WHOLE, Hour, Period, grain_of, newest_complete, periods_between, span_of
+from ctr_samples.periods import WHOLE, Hour, Period, grain_of, newest_complete, periods_between, span_of, zone_of
 from ctr_samples.shards import Manifest, Storage, days_of, latest_manifest
 from ctr_samples.shards.refused import refused_run
 
@@ -112,9 +111,8 @@ def _timezone(storage: Storage, days: Sequence[Period]) -> str:
     if isinstance(next(iter(days), None), Hour):
         for day in reversed(days):
             manifest = _status(storage, day).manifest
-            with suppress(LookupError, ValueError, OSError):  # it may stand in the environment: ${NAME}
-                if manifest is not None:
-                    return ZoneInfo(str(manifest.config["timezone"])).key
+            if manifest is not None:
+                return zone_of(manifest.config)
     return "UTC"
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ctr_samples.errors import InputError, UsageError
+from ctr_samples.periods import in_zone
 from ctr_samples.samples.inputs.lake_tables import TableVersion
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Day
@@ -27,18 +28,20 @@ class LookBack:
         inputs = self.earlier.inputs if self.earlier else {}
         return {name: TableVersion(**facts["snapshot"]) for name, facts in inputs.items() if "snapshot" in facts}
 
-    def check_time(self, day: Day, now: datetime) -> None:
+    def check_time(self, day: Day, now: datetime, zone: str) -> None:
         """UsageError for a time that has not come, and for one at which nothing of the day was known."""
         if self.known_by is None:
             return
+        known_by = in_zone(self.known_by, zone)
         if self.known_by > now:
             raise UsageError(
-                f"`--known-by` is {self.known_by}, which has not come yet; expected a time that is past, or none."
+                f"`--known-by` is {known_by}, which has not come yet; expected a time that is past, or none."
             )
         if day.start is not None and self.known_by < day.start:
+            start = in_zone(day.start, zone)
             raise UsageError(
-                f"`--known-by` is {self.known_by}, when the day had not begun ({day.start}); expected a time at which some of "
-                "its impressions were known."
+                f"`--known-by` is {known_by}, when the day had not begun ({start}); expected a time at which some of its "
+                "impressions were known."
             )
 
     def check_inputs(self, inputs: Inputs) -> None:

@@ -24,7 +24,8 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: Period) -> A
     """
     config, watches = inputs.config, inputs.watches
     check_sources(inputs)
-    check_impressions(config, watches.impressions.result(), run_date)
+    shown = config.impressions.source
+    check_impressions(config, watches.impressions.result(), run_date, lambda: inputs.plain(shown))
     watches.labels.check()
     accounting = account(watches, receipts)
     accounting.check()
@@ -36,7 +37,7 @@ def check_sources(inputs: Inputs) -> None:
     for name, source in inputs.config.sources.items():
         if isinstance(source, TextSource):
             check_lines(name, inputs.lines(name), source, inputs.sources[name])
-    check_clocks(inputs.config, inputs.clocks())
+    check_clocks(inputs.config, inputs.clocks(), inputs.plain)
 
 
 def account(watches: Watches, receipts: Sequence[Receipt]) -> Accounting:

@@ -337,7 +337,7 @@ def look_back(config: JobConfig, run_date: Period, known_by: datetime | None, as
     if as_of_generation is not None:
         earlier = require_generation(open_storage(config.output.path), run_date, as_of_generation)
     back = LookBack(known_by, earlier)
-    back.check_time(Day.of(run_date, config.timezone), datetime.now(UTC))
+    back.check_time(Day.of(run_date, config.timezone), datetime.now(UTC), config.timezone)
     return back
 
 

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from ctr_samples.config.units import format_size
 from ctr_samples.job.maturing import OF_FEATURES
+from ctr_samples.periods import in_zone, zone_of
 from ctr_samples.shards import Manifest, Storage
 from ctr_samples.shards.naming import day_directory
 
@@ -126,7 +127,8 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
             yield Text(f"  {name} had no data for {_some(source['missing_days'])}.")
     yield from (Text(f"  The {line}.") for line in manifest.plan if line.startswith(OF_FEATURES))
     if manifest.known_by:
-        yield Text(f"  All is as of {manifest.known_by}: what became known later is left out.")
+        known_by = in_zone(manifest.known_by, zone_of(manifest.config))
+        yield Text(f"  All is as of {known_by}: what became known later is left out.")
     yield from _crowded(manifest)
     if not manifest.label_mature:
         sentence = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NoReturn
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -12,11 +13,12 @@ from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.config import RowLabel
 from ctr_samples.config.references import inherited, measured_key
+from ctr_samples.errors import InputError
 from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.features import IMPRESSION, SampleColumns, in_final_order, with_place
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
 from ctr_samples.samples.histories.lists import KEY, HistoryPlan
-from ctr_samples.samples.impressions import DROPPED, cut_impressions, is_below, row_label
+from ctr_samples.samples.impressions import DROPPED, cut_impressions, is_below, row_label, time_not_read
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels import (
     IS_ACTION,
@@ -107,7 +109,7 @@ class SampleBuilder:
 
         A last column, :data:`ORIGIN`, has the time and the keys of the impression, and for each view whether a row was found
         and how many seconds old it was. Runs a few small jobs that read the logs. Of all that is read, only what has the keys
-        of the few is joined.
+        of the few is joined. InputError if the day has no impression that can be read.
         """
         config, day = self.inputs.config, self.inputs.day
         rows = self._few_labelled(limit).localCheckpoint()
@@ -137,10 +139,21 @@ class SampleBuilder:
         key = _key_of_all(plan_labels(config)) if config.impressions.skip_above is None else None
         value = F.lit(None) if key is None else F.col(key)
         chosen = kept.select("impression_id", value.cast("string")).orderBy(by_chance).limit(limit * spare).collect()
+        if not chosen:
+            self._refuse_empty()
         ids, values = ([row[column] for row in chosen] for column in (0, 1))
         labelled = self.labelled_impressions(None if key is None else _Sharing(key, set(values)))
         mine = labelled.where(F.col(f"{IMPRESSION}.impression_id").isin(ids))
         return self.inputs.watches.sampling.on(mine).limit(limit)
+
+    def _refuse_empty(self) -> NoReturn:
+        """InputError for a day of which no impression can be read, as a run raises it."""
+        shown = self.inputs.config.impressions
+        why = time_not_read(self.inputs.plain(shown.source), shown)
+        raise InputError(
+            f"sources.{shown.source} has no impression on the day that can be read; check the date, the time zone "
+            f"({self.inputs.config.timezone}) and `impressions`.{why}"
+        )
 
     def joined(self) -> DataFrame:
         """The labelled impressions that sampling keeps, with a struct for each view and each history."""

@@ -27,6 +27,7 @@ from ctr_samples.sparksql.columns import (
     number_column,
     stable_hash,
     time_column,
+    unreadable_time,
     without_parsed_times,
 )
 from ctr_samples.sparksql.expressions import as_type, compile_expression, typed_expression
@@ -144,7 +145,16 @@ class ImpressionsWatch:
         return ImpressionCounts(dropped.pop(_IMPRESSIONS, 0), dropped)
 
 
-def check_impressions(config: JobConfig, counts: ImpressionCounts, run_date: Period) -> None:
+def time_not_read(log: DataFrame, config: Impressions) -> str:
+    """A time of the log that cannot be read, and what would read it, as a sentence; empty for none. Runs a Spark job."""
+    rows = matching_rows(log, config.where, "impressions.where")
+    said = unreadable_time(rows, config.time, "impressions.time")
+    return f" impressions.time: {said}." if said else ""
+
+
+def check_impressions(
+    config: JobConfig, counts: ImpressionCounts, run_date: Period, log: Callable[[], DataFrame] | None = None
+) -> None:
     """A day without impressions, or with too many that cannot be read, is a broken input, not a sample set."""
     impressions = config.impressions
     which = f"sources.{impressions.source} has {counts.impressions or 'no'} impressions on {run_date}"
@@ -161,7 +171,7 @@ def check_impressions(config: JobConfig, counts: ImpressionCounts, run_date: Per
         expressions = " and ".join(f"`impressions.{key}`" for key in _expressions(impressions))
         raise InputError(
             f"{which}; {missing}, more than its `bad_records.max_rate: {allowed:g}` allows. Check the log, {expressions}, or "
-            "raise the rate."
+            f"raise the rate.{'' if log is None else time_not_read(log(), impressions)}"
         )
 
 

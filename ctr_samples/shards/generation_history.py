@@ -8,7 +8,7 @@ from functools import partial
 from itertools import pairwise
 
 from ctr_samples.errors import DamagedFile, InputError, StorageError
-from ctr_samples.periods import Period
+from ctr_samples.periods import Period, in_zone, zone_of
 from ctr_samples.shards import generations
 from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, manifests_directory, run_directory
 from ctr_samples.shards.publish import published_days, read_manifest, require_manifest
@@ -18,10 +18,13 @@ from ctr_samples.shards.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One line of a history; ``bytes`` is None where the shards are gone, and all but ``note`` where the manifest is."""
+    """One line of a history; ``bytes`` is None where the shards are gone, and all but ``note`` where the manifest is.
+
+    It was ``published`` at a time that is told in the zone of its configuration; a table has none, and is told in UTC.
+    """
 
     generation: int
-    created_at: str = ""
+    published: str = ""
     run_id: str = ""
     records: int | None = None
     shards: int | None = None
@@ -71,7 +74,7 @@ def _of_day(storage: Storage, day: Period, there: Collection[str], number: int) 
     ]
     return Generation(
         number,
-        manifest.created_at,
+        in_zone(manifest.created_at, zone_of(manifest.config)),
         manifest.run_id,
         manifest.records,
         len(manifest.shards),
@@ -83,4 +86,4 @@ def _of_day(storage: Storage, day: Period, there: Collection[str], number: int) 
 def _of_table(table: Table, number: int) -> Generation:
     at = table.at(number)
     size = sum(shard.bytes for shard in at.shards)
-    return Generation(number, at.created_at, at.run_id, at.records, len(at.shards), size)
+    return Generation(number, in_zone(at.created_at, "UTC"), at.run_id, at.records, len(at.shards), size)

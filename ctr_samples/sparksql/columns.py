@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    NumericType,
     ShortType,
     StringType,
     StructType,
@@ -29,7 +30,8 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.errors import InputError
-from ctr_samples.sparksql.expressions import PARSED_TIME, as_type, typed_expression
+from ctr_samples.sparksql.expressions import PARSED_TIME, as_type, referenced_columns, typed_expression
+from ctr_samples.sparksql.moments import example_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 INTEGERS = (ByteType, ShortType, IntegerType, LongType)
@@ -72,7 +74,34 @@ def time_column(frame: DataFrame, text: str, where: str) -> Column:
     hint = ""
     if isinstance(kind, INTEGERS):
         hint = f"; say its unit: timestamp_seconds({text}), timestamp_millis({text}) or timestamp_micros({text})"
+    elif isinstance(kind, NumericType):
+        hint = (
+            f"; say what it counts since 1970, as in timestamp_seconds({text}), or timestamp_seconds(({text} - 25569) * 86400) "
+            "for days since another day"
+        )
     raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a time{hint}.")
+
+
+def unreadable_time(frame: DataFrame, text: str, where: str) -> str:
+    """What a time was to be read from where it cannot be, and what to write instead, as the end of a sentence; empty for none.
+
+    Of equal logs it is the same value. Runs a Spark job that reads the log, so only a run that is refused anyway asks.
+    """
+    names = referenced_columns(frame.sparkSession, text, where)
+    raw, of = F.to_json(F.struct(*map(quoted, names))), text
+    column, kind = typed_expression(frame, text, where)
+    if isinstance(kind, StringType):
+        raw = column
+    elif len(names) == 1:
+        raw, of = F.col(quoted(names[0])).cast("string"), names[0]
+    row = frame.where(time_column(frame, text, where).isNull()).agg(F.min(raw)).head()
+    if row is None or row[0] is None:
+        return ""
+    read = "" if of == text else f", which {text} does not read"
+    return (
+        f"{of} is {row[0]!r}, for example{read}; expected text such as '2019-06-05 10:00:00', or an expression that reads it, "
+        f"such as {example_of(row[0], of)}"
+    )
 
 
 def with_parsed_times(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:

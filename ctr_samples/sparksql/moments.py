@@ -152,6 +152,38 @@ def _needs_format(where: str, example: str = "to_timestamp(x, 'yyyy-MM-dd HH:mm:
     )
 
 
+def example_of(value: str, text: str) -> str:
+    """An expression that may read ``value`` as a time, for a person to look at: ``to_timestamp(t, 'dd/MM/yyyy HH:mm')``.
+
+    A day of two digits is taken to come before its month, unless only one of them can be a month.
+    """
+    if re.fullmatch(r"\d{9,17}", value):
+        unit = "seconds" if len(value) < 12 else "millis" if len(value) < 15 else "micros"
+        return f"timestamp_{unit}(bigint({text}))"
+    return f"to_timestamp({text}, '{_form_of(value) or 'dd/MM/yyyy HH:mm:ss'}')"
+
+
+def _form_of(value: str) -> str | None:
+    """The form of a text of a day and a time of day in digits, in Spark's letters; None for any other text."""
+    match = re.fullmatch(
+        r"(\d+)([-/. ])(\d+)\2(\d+)(?:([ T])(\d+):\d\d(?::(\d\d)([.,]\d+)?)?( ?)([AaPp][Mm])?)?", value
+    )
+    if match is None:
+        return None
+    first, by, second, third, *clock = match.groups()
+    if len(first) == 4:
+        letters = "yMd"
+    else:
+        letters = "Mdy" if int(second) > 12 >= int(first) else "dMy"
+        letters = "yMd" if len(third) == len(first) == 2 and int(third) <= 31 < int(first) else letters
+    form = by.join(letter * len(part) for letter, part in zip(letters, (first, second, third), strict=True))
+    between, hour, second, fraction, gap, half = clock
+    if hour is None:
+        return form
+    form += between.replace("T", "''T''") + ("h" if half else "H") * len(hour) + ":mm" + ":ss" * (second is not None)
+    return form + (fraction[0] + "S" * (len(fraction) - 1) if fraction else "") + gap + "a" * (half is not None)
+
+
 def _written(node: Any) -> str:
     """The part of the expression that the parser made a node of."""
     origin = node.origin()

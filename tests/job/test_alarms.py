@@ -46,6 +46,32 @@ def test_half_of_the_actions_and_few_actions_say_nothing(actions: int, orphans: 
     assert sentences(labels=clicks(actions=actions, orphans=orphans)) == []
 
 
+@pytest.mark.parametrize(
+    ("delays", "said"),
+    [
+        ({"10s": 0, "1h": 0, "6h": 0, "1d": 50}, "0 of the 50 actions"),
+        ({"before": 1, "10s": 0, "1h": 20, "6h": 1000, "1d": 300}, "21 of the 1,321 actions"),
+        ({"1h": 0, "90m": 70}, "0 of the 70 actions"),
+        ({"1h": 0, "6h": 0, "1d": 49}, None),
+        ({"1h": 2, "6h": 98}, None),
+        ({"before": 40, "1h": 0, "6h": 60}, None),
+        ({"10s": 0, "30m": 900}, None),
+        ({"10s": 0, "1h": 900}, None),
+        ({}, None),
+    ],
+)
+def test_actions_of_which_hardly_any_come_in_the_first_hour_of_a_longer_window_warn(
+    delays: dict[str, int], said: str | None
+) -> None:
+    found = sentences(labels=clicks(delays=delays))
+    assert [check for check, _ in found] == ["delays"] * (said is not None)
+    assert said is None or found[0][1] == (
+        f"{said} of clicked that match an impression came within 1h of it. If most should, their times and those of the "
+        "impressions are in different zones: write the zone of local times into `labels.clicked.time` or `impressions.time`, "
+        "as in to_timestamp(concat(t, ' Asia/Shanghai'))."
+    )
+
+
 def test_actions_without_a_time_warn() -> None:
     assert sentences(labels=clicks(without_time=3)) == [
         (

@@ -167,12 +167,14 @@ def test_a_generation_is_one_of_a_single_day(tmp_path: Path, config: JobConfig) 
 def test_a_time_that_has_not_come_and_one_before_the_day_are_refused() -> None:
     day = Day.of(DAY, "UTC")
     with pytest.raises(
-        UsageError, match="`--known-by` is 2019-06-05 12:00:00.00:00, which has not come yet; expected a"
+        UsageError, match="`--known-by` is 2019-06-05 17:30:00.05:30, which has not come yet; expected a"
     ):
-        LookBack(NOON).check_time(day, NOON - timedelta(seconds=1))
-    with pytest.raises(UsageError, match="`--known-by` is 2019-06-04 12:00:00.00:00, when the day had not begun"):
-        LookBack(NOON - timedelta(days=1)).check_time(day, NOON)
-    LookBack(NOON).check_time(day, NOON)
+        LookBack(NOON).check_time(day, NOON - timedelta(seconds=1), "Asia/Kolkata")
+    with pytest.raises(
+        UsageError, match="2019-06-04 17:30:00.05:30, when the day had not begun .2019-06-05 05:30:00.05:30"
+    ):
+        LookBack(NOON - timedelta(days=1)).check_time(day, NOON, "Asia/Kolkata")
+    LookBack(NOON).check_time(day, NOON, "Asia/Kolkata")
 
 
 @pytest.mark.slow

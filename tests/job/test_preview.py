@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from ctr_samples.cli import app
 from ctr_samples.config import load_config
-from ctr_samples.errors import UsageError
+from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job.preview import preview
 from ctr_samples.samples.builder import ORIGIN, SampleBuilder
 from ctr_samples.samples.inputs.sources import SourceFrame
@@ -136,7 +136,7 @@ def test_the_command_prints_samples_and_writes_nothing(spark: SparkSession, tmp_
     assert "item_click_rate" in table.stdout
     assert "item_clicks.click_rate" in table.stdout
     assert re.search(
-        r"view item_clicks +the row that was used +2019-11-26 00:00:00, 1\dh", table.stdout.replace("│", " ")
+        r"view item_clicks +the row that was used +2019-11-26 00:00:00\+00:00, 1\dh", table.stdout.replace("│", " ")
     )
     assert set(samples[0]["origin"]["views"]) == {"item", "item_clicks"}
     assert str(samples[0]["impression_id"]) in call(tmp_path / "out", "--limit", "3").stdout
@@ -160,6 +160,29 @@ def test_a_configuration_may_be_a_path_and_a_day_text(
 ) -> None:
     path = write_days(tmp_path, DAY, 1)
     assert preview(spark, kind(path), day, 3).count() == 3
+
+
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [
+        ("t", ""),
+        ("concat('x', t)", "concat('x', t) is 'x2019-06-05 00:10:00', for example; expected text such as"),
+        (
+            "try_to_timestamp(t, 'dd/MM/yyyy')",
+            "t is '2019-06-05 00:10:00', for example, which try_to_timestamp(t, 'dd/MM/yyyy') does not read; expected text "
+            "such as '2019-06-05 10:00:00', or an expression that reads it, such as to_timestamp(t, 'yyyy-MM-dd HH:mm:ss').",
+        ),
+    ],
+)
+def test_a_day_without_an_impression_that_can_be_read_is_told_with_a_value(
+    spark: SparkSession, tmp_path: Path, time: str, said: str
+) -> None:
+    path = write_days(tmp_path, DAY, 1)
+    text = path.read_text().replace("time: t,", f'time: "{time}",')
+    path.write_text(text if said else text.replace("kind = 'shown'", "kind = 'none'"))
+    with pytest.raises(InputError, match="has no impression on the day that can be read") as error:
+        preview(spark, path, DAY)
+    assert f"impressions.time: {said}" in str(error.value) if said else "for example" not in str(error.value)
 
 
 @pytest.mark.parametrize(

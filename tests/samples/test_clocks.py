@@ -253,6 +253,21 @@ def test_as_many_bad_times_and_rows_pass_as_the_source_may_have_bad_records(fram
     )
 
 
+def test_a_view_whose_times_cannot_be_read_is_refused_with_one_of_them(frame: Frame, tmp_path: Path) -> None:
+    text = loaded(tmp_path).config.model_dump(by_alias=True)
+    profile = {"source": "table", "entity": "user", "key": "who", "event_time": "at", "ttl": "1d"}
+    config = JobConfig.model_validate({**text, "views": {"profile": profile}})
+    table = frame("who string, at string", [("a", "14/03/2024 10:00"), ("b", "15/03/2024 10:00")])
+    watch = ClocksWatch()
+    watch.on(table, clocks_of(config, DAY, "table", "views", table)).collect()
+    with pytest.raises(InputError) as caught:
+        check_clocks(config, watch.result(), lambda _: table)
+    assert str(caught.value).endswith(
+        "or raise the rate. views.profile.event_time: at is '14/03/2024 10:00', for example; expected text such as "
+        "'2019-06-05 10:00:00', or an expression that reads it, such as to_timestamp(at, 'dd/MM/yyyy HH:mm')."
+    )
+
+
 def test_a_rate_of_bad_times_includes_its_end(frame: Frame, tmp_path: Path) -> None:
     rows = [("a", MILLIS, MILLIS)] * 4 + [("e", 0, MILLIS)]
     table = frame("who string, at bigint, known bigint", rows)

@@ -38,10 +38,10 @@ def test_each_generation_of_a_day_has_its_line_also_when_its_files_are_gone(
     publish_twice(storage, manifest)
     first, second = generations_of(storage, DAY)
     assert first == Generation(
-        1, "2019-06-06T02:00:00+00:00", "20190606T020000-aaaaaaaa", 16, 3, None, "cleaned, labels not final"
+        1, "2019-06-06 10:00:00+08:00", "20190606T020000-aaaaaaaa", 16, 3, None, "cleaned, labels not final"
     )
     assert second == Generation(
-        2, "2019-06-07T02:00:00+00:00", "20190607T020000-bbbbbbbb", 16, 3, 21, "what readers see"
+        2, "2019-06-07 10:00:00+08:00", "20190607T020000-bbbbbbbb", 16, 3, 21, "what readers see"
     )
 
 

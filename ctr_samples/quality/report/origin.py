@@ -11,6 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from ctr_samples.periods import in_zone, zone_of
 from ctr_samples.quality.metrics import Measured
 from ctr_samples.quality.report.manifest_view import Run
 from ctr_samples.quality.report.tables import Table, table
@@ -70,7 +71,7 @@ def _inputs(run: Run) -> Iterator[tuple[str, ...]]:
 def _names(metrics: Measured, run: Run) -> Iterator[tuple[str, str]]:
     yield "generation", count(metrics.generation)
     yield "run id", shown(metrics.run_id)
-    yield "created at", shown(metrics.created_at)
+    yield "created at", in_zone(metrics.created_at, zone_of(run.config))
     yield "parent", shown(run.parent)
     yield "fingerprint", shown(run.fingerprint) if run.fingerprint else MISSING
     yield "contract", shown(metrics.contract)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import calendar
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
-from ctr_samples.periods import moment_of
+from ctr_samples.periods import in_zone, moment_of, zone_of
 from ctr_samples.quality.html import filled
 from ctr_samples.quality.metrics import Generation, Measured, Metrics
 from ctr_samples.quality.report import clicks, features, flow, labels, origin, shards, verdict
@@ -68,7 +67,7 @@ def _page(metrics: Metrics, run: Run, reference: Measured | None, title: str | N
         ("page.js",),
         {
             "title": shown(title, 200) if title else f"{shown(metrics.name)} {metrics.run_date}",
-            "subtitle": tuple(_subtitle(metrics, reference)),
+            "subtitle": tuple(_subtitle(metrics, reference, zone_of(run.config))),
             "compared": _named(reference.named) if reference else "",
             "references": tuple(_references(metrics)),
             "facts": tuple(_facts(metrics, reference)),
@@ -99,20 +98,14 @@ def _page(metrics: Metrics, run: Run, reference: Measured | None, title: str | N
     )
 
 
-def _subtitle(metrics: Metrics, reference: Measured | None) -> Iterator[str]:
+def _subtitle(metrics: Metrics, reference: Measured | None, zone: str) -> Iterator[str]:
     start = moment_of(metrics.run_date)
     if start is not None:
         yield calendar.day_name[start.weekday()]  # click rates follow the week
     yield f"generation {count(metrics.generation)}"
-    yield f"created {_moment(metrics.created_at)}"
+    yield f"created {in_zone(metrics.created_at, zone)}"
     if reference:
         yield f"compared with {_named(reference.named)}"
-
-
-def _moment(text: str) -> str:
-    """``2019-06-06T02:07:41+00:00`` -> ``2019-06-06 02:07 UTC``."""
-    moment = datetime.fromisoformat(text)
-    return f"{moment:%Y-%m-%d %H:%M}" + (" UTC" if moment.utcoffset() == timedelta() else f" {moment:%z}".rstrip())
 
 
 def _named(generation: Generation) -> str:

@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from ctr_samples import __version__
 from ctr_samples.config import DailyCountView, EventView, JobConfig, WindowView
 from ctr_samples.errors import DamagedPartial, StorageError
-from ctr_samples.periods import Period, calendar_day
+from ctr_samples.periods import Period, calendar_day, in_zone
 from ctr_samples.samples.features import view_columns
 from ctr_samples.samples.inputs.malformed import LineCounts
 from ctr_samples.samples.inputs.sources import FilesByDay, fingerprint_of
@@ -236,7 +236,7 @@ def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
     wanted = _wanted(inputs, what, run_date)
     there, _ = _there(open_storage(state.path), name, definition_of(inputs, what), wanted)
     made = max((partial.created_at for partial in there.values()), default=None)
-    last = f", the last made {made}" if made else ""
+    last = f", the last made {in_zone(made, inputs.config.timezone)}" if made else ""
     return f"{len(there)} of {len(wanted)} finished day(s) from partial results in {state.path}{last}; the others from the log"
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
 from ctr_samples.config.references import actions_among
+from ctr_samples.periods import in_zone
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.times import Clock
 from ctr_samples.sparksql.columns import micros_at, micros_of
@@ -38,7 +39,7 @@ class CoverageWatch:
     """Counts the rows of impressions and actions by quarters of an hour, to the end of the windows. Lives on the driver."""
 
     def __init__(self, config: JobConfig, day: Day, *, active: bool = True) -> None:
-        self._day, self._observations = day, Observations(active=active)
+        self._day, self._zone, self._observations = day, config.timezone, Observations(active=active)
         self._ends = {} if day.end is None else ends_of_windows(config, day.end)
 
     def on(self, rows: DataFrame, source: str, clocks: Sequence[Clock]) -> DataFrame:
@@ -71,9 +72,10 @@ class CoverageWatch:
             steps, last = self._steps(self._ends[source]), max(counts, default=-1)
             expected = sum(counts.get(step % own, 0) for step in range(last + 1, steps))
             if expected >= ENOUGH:
-                latest = self._day.start + (last + 1) * STEP
+                latest = in_zone(self._day.start + (last + 1) * STEP, self._zone)
+                end = in_zone(self._ends[source], self._zone)
                 yield (
-                    f"sources.{source}: no row is later than {latest}, but the label windows end at {self._ends[source]}, and "
+                    f"sources.{source}: no row is later than {latest}, but the label windows end at {end}, and "
                     f"the same hours of the day itself have {expected:,} rows. The log is cut, so the labels are not final; "
                     "run again when it is complete."
                 )

@@ -8,7 +8,7 @@ every history empty.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
@@ -28,7 +28,7 @@ from ctr_samples.samples.period import Day
 from ctr_samples.samples.views.aggregates import in_windows
 from ctr_samples.samples.views.keys import key_columns
 from ctr_samples.samples.views.rows import has_readable_end
-from ctr_samples.sparksql.columns import micros_at, time_column
+from ctr_samples.sparksql.columns import micros_at, time_column, unreadable_time
 from ctr_samples.sparksql.expressions import typed_expression
 from ctr_samples.sparksql.observations import Observations
 
@@ -208,9 +208,12 @@ def is_late(time: Column) -> Column:
     return time >= F.lit(_LATE)
 
 
-def check_clocks(config: JobConfig, counts: ClocksByDay) -> None:
+def check_clocks(config: JobConfig, counts: ClocksByDay, source_of: Callable[[str], DataFrame] | None = None) -> None:
     """Refuse a run if in a day of a log more times are implausible, or more rows of a view unusable, than `bad_records` of
-    their source allows."""
+    their source allows.
+
+    With ``source_of``, which gives the rows of a source, it says a time that could not be read.
+    """
     for name, (text, source) in _clocks_by_name(config).items():
         for day, of_day in counts.get(name, {}).items():
             _check_times(name, text, day, of_day, config.sources[source].bad_records.max_rate, source)
@@ -221,8 +224,18 @@ def check_clocks(config: JobConfig, counts: ClocksByDay) -> None:
                 raise InputError(
                     f"views.{name}: {of_day.unusable:,} of {of_day.rows:,} rows{in_log_of(day)} have no key or no time, more "
                     f"than `bad_records.max_rate: {allowed:g}` of sources.{view.source} allows. Leave them out with `where`, "
-                    "or raise the rate."
+                    f"or raise the rate.{'' if source_of is None else _not_read(source_of(view.source), name, view)}"
                 )
+
+
+def _not_read(rows: DataFrame, name: str, view: View) -> str:
+    """A time of a view that cannot be read, as a sentence; empty for none."""
+    if view.clock is None or isinstance(view, SnapshotView):
+        return ""
+    where = f"views.{name}"
+    mine = rows.where(does_match(rows, view.where, f"{where}.where"))
+    said = unreadable_time(mine, view.clock, f"{where}.event_time")
+    return f" {where}.event_time: {said}." if said else ""
 
 
 def counts_of_view(counts: ClocksByDay, name: str) -> dict[str, int]:
