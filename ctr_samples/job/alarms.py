@@ -22,14 +22,14 @@ FEWEST_MATCHED = 50
 
 
 def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
-    """A warning for each: labels that changed though they were final, skipped lines, actions without a time, actions that all
-    come late, actions that match nothing on a first day, and keys of static tables with several rows."""
+    """A warning for each: labels that changed though they were final, skipped lines, actions without a time, on a first day
+    actions that match nothing or all come late, and keys of static tables with several rows."""
     for name, label in manifest.labels.items():
         yield from _changed_final_labels(name, label)
         yield from _actions_without_time(name, label)
-        yield from _all_late(name, label)
         if before is None or name not in before.actions:
             yield from _unmatched(name, label)
+            yield from _all_late(name, label)
     yield from _skipped_lines(manifest)
     yield from _several_rows(manifest)
 
