@@ -265,6 +265,7 @@ def _generate_days(
                     yield reporter
 
             backfill = Backfill(spark, loaded, days, force, accept, keep_going, parallel, of_day, known_by)
+            progress.stage(f"0 of {len(days)} days")
             for outcome in backfill.outcomes():
                 outcomes.append(outcome)
                 told.ended(outcome)

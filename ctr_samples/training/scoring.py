@@ -128,7 +128,9 @@ def _tokens(storage: Storage, manifests: Sequence[Manifest], spec: FeatureSpec) 
     config = manifests[0].config
     name = ((config.get("features") or {}).get(spec.name) or {}).get("vocabulary")
     capacity = ((config.get("vocabularies") or {}).get(name) or {}).get("capacity")
-    if spec.buckets is not None and isinstance(capacity, int):  # a variable of the environment is not filled in
+    if (
+        name is not None and spec.buckets is not None and isinstance(capacity, int)
+    ):  # a variable of the environment is not filled in
         with suppress(DamagedFile):  # what only people read fails no training
             return spec.buckets - capacity, stored_tokens(storage, manifests, name)
     return 0, ()
