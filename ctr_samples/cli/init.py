@@ -51,6 +51,8 @@ def init(
 
     The options answer what the values of the inputs leave open. A file is written in any case: what could not be decided
     stands in it as comments, and the command ends with an error that names it.
+
+    Example: ctr-samples init logs/{date}.jsonl articles.parquet --output samples.yaml
     """
     console = stderr_console()
     with errors_in_words(console, debug):

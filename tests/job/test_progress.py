@@ -79,7 +79,7 @@ def test_no_word_of_the_progress_is_cut_however_narrow_the_terminal(width: int) 
     words = shown.split()
     for (
         word
-    ) in "2019-06-03: waiting for the days before 1203/1248 tasks, compiling the encoder, once 4,012,345".split():
+    ) in "2019-06-03: waiting for the days before 1203/1248 tasks, compiling the encoder, once, 4,012,345".split():
         assert word in words
 
 
