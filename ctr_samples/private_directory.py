@@ -68,6 +68,17 @@ class PrivateDirectory:
         finally:
             os.close(lock)
 
+    def is_locked(self, name: str) -> bool:
+        """Whether a process of this host holds the lock now. Raises OSError where there never was one."""
+        lock = self._open(name, os.O_RDONLY)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
     def _open(self, name: str, flags: int, mode: int = 0) -> int:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=self._handle)
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import errno
 import io
 import re
+import shlex
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
+from rich import box
 from rich.table import Table
 from typer.testing import CliRunner
 
 from ctr_samples.cli import app, outputs
+from ctr_samples.cli.init import _to_copy
 from ctr_samples.cli.messages import errors_in_words
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
@@ -163,3 +166,82 @@ def test_the_exit_code_is_the_same_with_debug(debug: bool) -> None:
         assert caught.value.exit_code == 3
 
     assert ("Traceback" in written(fail)) == debug
+
+
+def on_columns(width: int, renderable: Any) -> str:
+    file = io.StringIO()
+    Terminal(file=file, width=width, force_terminal=True, color_system=None).print(renderable)
+    return file.getvalue()
+
+
+def table_of(*rows: tuple[str, ...], no_wrap: bool = False, lines: Any = box.SIMPLE_HEAD) -> Table:
+    """A table with as many columns as its rows have; the first row is the head."""
+    table = Table(box=lines, pad_edge=False, show_header=lines is not None)
+    for title in rows[0]:
+        table.add_column(title, no_wrap=no_wrap)
+    for row in rows if lines is None else rows[1:]:
+        table.add_row(*row)
+    return table
+
+
+TABLES = {
+    "days": (
+        ("day", "generation", "samples", "clicked", "bought", "verdict", "seconds", ""),
+        ("2019-06-03", "1", "4,001,234", "0.61%", "0.02%", "accepted", "1116.2", "published"),
+        ("2019-06-04", "", "", "", "", "", "", "refused"),
+    ),
+    "sentences": (
+        ("day", "generation", "samples", "clicked", "verdict", ""),
+        ("2019-06-03T07", "12", "1,234", "6.50%", "warned", "its label windows have closed since it was made"),
+    ),
+    "scores": (
+        ("category_of_the_article", "samples", "clicked", "log loss", "constant guess", "AUC", "calibration"),
+        ("kitchen and household appliances", "1,056", "5", "0.0244", "0.0301", "0.889", "0.963"),
+    ),
+    "many columns": (tuple(f"label_{n}" for n in range(30)), tuple(f"{n}.25%" for n in range(30))),
+}
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
+@pytest.mark.parametrize("no_wrap", [False, True])
+@pytest.mark.parametrize("lines", [box.SIMPLE_HEAD, box.HEAVY_HEAD, None])
+@pytest.mark.parametrize("name", TABLES)
+def test_no_word_of_a_table_is_cut_however_narrow_the_terminal(
+    width: int, no_wrap: bool, lines: Any, name: str
+) -> None:
+    text = on_columns(width, table_of(*TABLES[name], no_wrap=no_wrap, lines=lines))
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= width
+    text = re.sub(r"[─-╿]", " ", text)
+    if width >= 40:
+        for row in TABLES[name][1:]:
+            for word in " ".join(row).split():
+                assert re.search(rf"(?<!\S){re.escape(word)}(?![^\s:,])", text), word
+
+
+def test_a_table_that_is_too_wide_has_narrower_gaps_before_it_has_paragraphs() -> None:
+    assert on_columns(80, table_of(*TABLES["days"])).splitlines()[1:-1] == [
+        " day        generation samples   clicked bought verdict  seconds           ",
+        " ───────────────────────────────────────────────────────────────────────── ",
+        " 2019-06-03 1          4,001,234 0.61%   0.02%  accepted 1116.2  published ",
+        " 2019-06-04                                                      refused   ",
+    ]
+    assert on_columns(60, table_of(*TABLES["days"])).splitlines() == [
+        "2019-06-03: generation 1, samples 4,001,234, clicked 0.61%, ",
+        "bought 0.02%, verdict accepted, seconds 1116.2, published",
+        "2019-06-04: refused",
+    ]
+
+
+def test_a_value_without_spaces_is_folded_and_none_of_it_is_lost() -> None:
+    value = "0123456789" * 30
+    text = on_columns(60, table_of(("feature", "value"), ("vector", value)))
+    assert re.sub(r"\D", "", text) == value
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_command_to_copy_goes_on_in_the_next_line_between_its_options(width: int) -> None:
+    parts = ("ctr-samples preview", "--config 'configurations of the feed/samples.yaml'", "--date 2019-06-05")
+    text = _to_copy(parts, width)
+    assert max(map(len, text.splitlines())) <= width
+    assert shlex.split(text.replace("\\\n", "")) == shlex.split(" ".join(parts))

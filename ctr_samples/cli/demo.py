@@ -27,7 +27,10 @@ def demo(
     ),
     debug: Debug = False,
 ) -> None:
-    """Make samples of a day of real logs and, with TensorFlow, train a model on them. Takes about a minute."""
+    """Make samples of a day of real logs and, with TensorFlow, train a model on them.
+
+    Takes about a minute; the first run on a host compiles the encoder, which may take another minute or two.
+    """
     console = stderr_console()
     with errors_in_words(console, debug):
         if directory.exists() and any(directory.iterdir()) and not (directory / _FILES[0]).exists():

@@ -48,7 +48,10 @@ def explain(
     set_: Overrides = None,
     debug: Debug = False,
 ) -> None:
-    """Explain one impression: which actions label it, which feature rows and past actions it sees, and why not the others."""
+    """Explain one impression: which actions label it, which feature rows and past actions it sees, and why not the others.
+
+    Example: ctr-samples explain --config samples.yaml --date 2019-11-26 --key user=7 --key item=12
+    """
     console = stderr_console()
     with errors_in_words(console, debug):
         from ctr_samples.periods import parse_period

@@ -17,6 +17,7 @@ from ctr_samples.cli.messages import Debug, errors_in_words, print_error
 from ctr_samples.config import CatalogSource, JobConfig, LoadedConfig, explain, load_config
 from ctr_samples.errors import ConfigError, CtrSamplesError, UsageError
 from ctr_samples.job.progress import RunProgress
+from ctr_samples.quality.checks import CHECKS
 from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def generate(
     set_: Overrides = None,
     force: Annotated[bool, typer.Option("--force", help="Run even if the same samples are already published.")] = False,
     accept: Annotated[
-        list[str] | None, typer.Option("--accept", help="Publish even if this check of the quality gate fails.")
+        list[str] | None,
+        typer.Option("--accept", help=f"Publish even if this check of the quality gate fails: {', '.join(CHECKS)}."),
     ] = None,
     keep_going: Annotated[
         bool, typer.Option("--keep-going", help="Go on after a day that failed or was refused.")
@@ -100,7 +102,10 @@ def generate(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Make and publish the samples of a day, or of several days. Prints the path of each manifest."""
+    """Make and publish the samples of a day, or of several days. Prints the path of each manifest.
+
+    Example: ctr-samples generate --config samples.yaml --date 2019-11-26
+    """
     console = stderr_console()
     with errors_in_words(console, debug):
         from ctr_samples.job.gate import check_accepted
@@ -265,6 +270,7 @@ def _generate_days(
                     yield reporter
 
             backfill = Backfill(spark, loaded, days, force, accept, keep_going, parallel, of_day, known_by)
+            progress.stage(f"0 of {len(days)} days")
             for outcome in backfill.outcomes():
                 outcomes.append(outcome)
                 told.ended(outcome)

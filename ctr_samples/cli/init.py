@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -50,6 +51,8 @@ def init(
 
     The options answer what the values of the inputs leave open. A file is written in any case: what could not be decided
     stands in it as comments, and the command ends with an error that names it.
+
+    Example: ctr-samples init logs/{date}.jsonl articles.parquet --output samples.yaml
     """
     console = stderr_console()
     with errors_in_words(console, debug):
@@ -125,15 +128,28 @@ def _report(console: Console, made: Draft, output: Path) -> None:
         _print_list(console, made.notes)
     if made.missing:
         return
-    date = f" --date {made.day}" if made.dated else ""
-    console.print(
-        f"\nNext\n  ctr-samples config --config {output} --check\n"
-        f"  ctr-samples preview --config {output}{date or ' --date all'}\n"
-        f"  ctr-samples generate --config {output}{date}",
-        soft_wrap=True,
-    )
+    config, date = f"--config {shlex.quote(str(output))}", f"--date {made.day}" if made.dated else ""
+    console.print("\nNext")
+    for parts in (
+        ("ctr-samples config", config, "--check"),
+        ("ctr-samples preview", config, date or "--date all"),
+        ("ctr-samples generate", config, date),
+    ):
+        console.print(_to_copy(parts, console.width), soft_wrap=True)
+
+
+def _to_copy(parts: Sequence[str], width: int) -> str:
+    """A command for the shell, which goes on in further lines where one is too short; no part is broken."""
+    lines = ["  " + parts[0]]
+    for part in filter(None, parts[1:]):
+        if len(f"{lines[-1]} {part} \\") <= width:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(f"    {part}")
+    return " \\\n".join(lines)
 
 
 def _print_list(console: Console, lines: Sequence[str]) -> None:
     for line in lines:
-        console.print(Text(f"  {line}"), soft_wrap=True)
+        # A path that is longer than a line stays whole, to be copied.
+        console.print(Padding(Text(line), (0, 0, 0, 2)), overflow="ignore", crop=False)

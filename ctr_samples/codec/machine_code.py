@@ -62,7 +62,7 @@ def machine_code() -> bytes:
     packed = read_ahead(packed_file())
     if packed is not None:
         return packed
-    name = f"kernels-{digest()}.o"
+    name = _file()
     directories = cache_directories()
     for path in directories:
         with contextlib.suppress(OSError, NotPrivate), private_directory(path, create=False) as directory:
@@ -70,7 +70,7 @@ def machine_code() -> bytes:
                 return code
     for path in directories:
         try:
-            with private_directory(path, create=True) as directory, directory.locked(f"{name}.lock"):
+            with private_directory(path, create=True) as directory, directory.locked(_lock(name)):
                 return _read_or_compile(directory, name)
         except NotPrivate as error:
             logger.warning("Compiled kernels are neither loaded from nor stored in %s: %s.", path, error)
@@ -80,6 +80,23 @@ def machine_code() -> bytes:
         "No directory for compiled kernels; set CTR_SAMPLES_CACHE_DIR to one that you own or that does not exist yet."
     )
     return compile_kernels()
+
+
+def being_compiled() -> bool:
+    """Whether a process of this host compiles the kernels right now, for others to load them."""
+    for path in cache_directories():
+        with contextlib.suppress(OSError, NotPrivate), private_directory(path, create=False) as directory:
+            if directory.is_locked(_lock(_file())):
+                return True
+    return False
+
+
+def _file() -> str:
+    return f"kernels-{digest()}.o"
+
+
+def _lock(name: str) -> str:
+    return f"{name}.lock"
 
 
 def _read_or_compile(directory: PrivateDirectory, name: str) -> bytes:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from ctr_samples.config.masking import masked
 from ctr_samples.periods import Period
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ctr_samples.sparksql.written import Progress as Written
 
 _POLL_SECONDS = 0.3
+_WIDE = 100
+"""Columns of a terminal that has room for a bar."""
 
 
 class RunProgress:
@@ -29,9 +32,9 @@ class RunProgress:
     def __init__(self, console: Console) -> None:
         columns = (
             SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[counts]}"),
+            TextColumn("{task.description}", table_column=Column(overflow="fold")),
+            *([BarColumn(bar_width=20)] if console.width >= _WIDE else []),  # the counts say the same
+            TextColumn("{task.fields[counts]}", table_column=Column(overflow="fold")),
             TimeElapsedColumn(),
         )
         self._progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
@@ -47,9 +50,13 @@ class RunProgress:
         """Show what the tasks have written so far, with what was written before."""
         self._written.append(progress)
 
-    def tasks(self, done: int, total: int) -> None:
-        """Show how many tasks of the running stages are done, beside what they have written so far."""
-        self._progress.update(self._row, completed=done, total=total or None, counts=self._counts(done, total))
+    def tasks(self, done: int, total: int, *, compiling: bool = False) -> None:
+        """Show how many tasks of the running stages are done, beside what they have written so far.
+
+        ``compiling`` says what keeps them from being done: tasks that write wait until the encoder is compiled.
+        """
+        counts = self._counts(done, total, compiling)
+        self._progress.update(self._row, completed=done, total=total or None, counts=counts)
 
     def warn(self, text: str) -> None:
         """Print a warning above the progress."""
@@ -79,16 +86,21 @@ class RunProgress:
         self._progress.stop()
 
     def _poll(self) -> None:
+        from ctr_samples.codec.machine_code import being_compiled
+
         while not self._stop.wait(_POLL_SECONDS):
             try:
                 infos = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
             except Exception:  # the session ended while we asked; there is nothing left to show
                 return
             live = [info for info in infos if info is not None]
-            self.tasks(sum(info.numCompletedTasks for info in live), sum(info.numTasks for info in live))
+            done, total = (sum(getattr(info, name) for info in live) for name in ("numCompletedTasks", "numTasks"))
+            self.tasks(done, total, compiling=bool(live) and being_compiled())
 
-    def _counts(self, done: int, total: int) -> str:
+    def _counts(self, done: int, total: int, compiling: bool) -> str:
         parts = [f"{done}/{total} tasks"] if total else []
+        if compiling:
+            parts.append("compiling the encoder, once")
         samples, shards = (sum(getattr(one, name).value for one in self._written) for name in ("samples", "shards"))
         if samples:
             parts.append(f"{samples:,} samples in {shards:,} shards")

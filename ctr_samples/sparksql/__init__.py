@@ -1,6 +1,7 @@
 """What we need of Spark; nothing here knows of samples.
 
 session.py            the session of a command, and the isolated one of a run
+jvm_stderr.py         what the JVM of a command says, but for the warning with which it boots
 class_archive.py      Spark's classes in a file, with which the JVM starts faster
 failures.py           Spark's errors as sentences
 expressions.py        SQL of the configuration: parsed by Spark, allowed or refused, typed

@@ -11,10 +11,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ctr_samples.errors import CtrSamplesError, UsageError
 from ctr_samples.sparksql.class_archive import java_options
+from ctr_samples.sparksql.jvm_stderr import jvm_stderr
 
 _SETTINGS = {
     # A value that cannot be cast is an error or an explicit try_cast, never a silent null.
@@ -77,13 +80,24 @@ def session_of_command(name: str, *, hive: bool = False, whole_run: bool = False
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit, which brings settings of its own
         options = java_options(_find_java(), record=whole_run)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a laptop need not know its own name
-        for key, value in _local_settings(options).items():
+        settings = _local_settings(options)
+        for key, value in settings.items():
             builder = builder.config(key, value)
+        _start_jvm(settings)
     session = builder.getOrCreate()
     try:
         yield session
     finally:
         session.stop()
+
+
+def _start_jvm(settings: Mapping[str, str]) -> None:
+    """Start the JVM that the next session takes, as that would do it, but with a quiet beginning; once in a process."""
+    if SparkContext._gateway is None:
+        conf = SparkConf().setAll(list(settings.items()))
+        with jvm_stderr() as stderr:
+            gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)
 
 
 def _find_java() -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +22,10 @@ _STILL = 0.998
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitReport:
-    """The scores of a fit, by split and by slice. ``losses`` are the mean losses of the last epochs, in order."""
+    """The scores of a fit, by split and by slice. ``losses`` are the mean losses of the last epochs, in order.
+
+    ``names`` are what people call the values that make the slices, where that is not the value itself.
+    """
 
     title: str
     days: tuple[str, ...]
@@ -34,6 +37,7 @@ class FitReport:
     left_out: tuple[str, ...] = ()
     by: str | None = None
     slices: Mapping[Any, Evaluation] = field(default_factory=dict)
+    names: Mapping[Any, str] = field(default_factory=dict)
     exported: str | None = None
     losses: tuple[float, ...] = ()
 
@@ -46,12 +50,12 @@ class FitReport:
             ("a " + self.title, "bold"),
             f" on {when}: {self.weights:,} weights, {self.steps:,} steps, {self.seconds:.0f} s\n",
         )
-        parts: list[RenderableType] = ["", headline, self._table("split", self.splits)]
+        parts: list[RenderableType] = ["", headline, self._table("split", self.splits.items())]
         name, scores = list(self.splits.items())[-1]
         if self.by is not None:
-            shown = dict(list(self.slices.items())[:_MOST_SLICES])
+            shown = [(_text(self.names.get(value, value)), one) for value, one in self.slices.items()][:_MOST_SLICES]
             parts.append(Text(f"{name} by {self.by}, {len(shown)} of {len(self.slices)} values"))
-            parts.append(self._table(self.by, {_text(value): scores for value, scores in shown.items()}))
+            parts.append(self._table(self.by, shown))
         if scores.positives >= _FEW_POSITIVES:
             parts.append(_tenths(name, scores))
         return Group(*parts, *(Text(line) for line in self.notes()), *(Text(w, "bold yellow") for w in self.warnings()))
@@ -83,14 +87,14 @@ class FitReport:
                     f"rate has {scores.constant_log_loss:.4f}: the model has learned nothing that holds there."
                 )
 
-    def _table(self, what: str, rows: Mapping[str, Evaluation]) -> Table:
+    def _table(self, what: str, rows: Iterable[tuple[str, Evaluation]]) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for heading in (what, "samples", self.label, "log loss", "constant guess", "AUC", "calibration"):
             table.add_column(heading, justify="left" if heading == what else "right")
-        for name, scores in rows.items():
+        for name, scores in rows:
             losses = f"{scores.log_loss:.4f}", f"{scores.constant_log_loss:.4f}"
             counts = f"{scores.samples:,}", f"{scores.positives:,}"
-            table.add_row(name, *counts, *losses, _number(scores.auc), _number(scores.calibration))
+            table.add_row(Text(name), *counts, *losses, _number(scores.auc), _number(scores.calibration))
         return table
 
 

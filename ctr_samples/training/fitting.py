@@ -19,7 +19,7 @@ from ctr_samples.training.fit_report import FitReport
 from ctr_samples.training.loop import Loop, is_chief, strategy_here
 from ctr_samples.training.models import MODELS
 from ctr_samples.training.preparation import tokens_of
-from ctr_samples.training.scoring import Part, checked_slice, parts_to_score, score
+from ctr_samples.training.scoring import Part, checked_slice, names_of_ids, parts_to_score, score
 from ctr_samples.training.train_batches import TrainBatches
 from ctr_samples.training.training_set import TrainingSet, open_training_set
 
@@ -55,6 +55,7 @@ def _report(
         by = options.by if part is parts[-1] else None
         scores = score(model, training_set, part, by=by, threads=options.threads)
         splits[part.title], slices = scores.evaluation, scores.slices
+    names = {} if options.by is None else names_of_ids(training_set, parts[-1], options.by, slices)
     about = {**settings_of(options, training_set), "base_rate": training_set.base_rate, "steps": steps}
     return FitReport(
         title=MODELS[options.model].title,
@@ -66,6 +67,7 @@ def _report(
         left_out=model.preparation.fields.left_out,
         by=options.by,
         slices=slices,
+        names=names,
         exported=None if options.export is None else export(model, options.export, about),
         seconds=time.monotonic() - started,
     )

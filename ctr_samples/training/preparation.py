@@ -10,7 +10,7 @@ import numpy as np
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile
 from ctr_samples.shards import Manifest, Storage
-from ctr_samples.shards.naming import run_directory
+from ctr_samples.shards.naming import VOCABULARIES, run_directory
 from ctr_samples.training.model_steps import model_steps
 from ctr_samples.training.models.fields import NUMBERS, fields_of, used_by
 
@@ -87,18 +87,20 @@ def moments(batches: Any) -> tuple[Any, Any]:
 def tokens_of(storage: Storage, manifests: Sequence[Manifest], contract: ExampleContract) -> dict[str, list[str]]:
     """The tokens of each vocabulary that the model looks up, as the newest of some days has them: vocabularies only grow."""
     wanted = {spec.model.vocabulary for spec in contract.features if spec.model is not None and spec.model.vocabulary}
-    newest = max(manifests, key=lambda m: ((m.contract.get("state") or {}).get("version", 0), m.run_date))
-    tokens = {}
-    for name in sorted(wanted):
-        path = f"{run_directory(newest.day, newest.made_by)}/vocabularies/{name}.txt"
-        try:
-            tokens[name] = storage.read(path).decode().split("\n")[:-1]
-        except FileNotFoundError:
-            raise DamagedFile(
-                f"{storage.locate(path)} is missing, but the model needs it to look up ids; restore it, or run "
-                f"{newest.run_date} again."
-            ) from None
-    return tokens
+    return {name: stored_tokens(storage, manifests, name) for name in sorted(wanted)}
+
+
+def stored_tokens(storage: Storage, manifests: Sequence[Manifest], name: str) -> list[str]:
+    """The tokens of a vocabulary in the order of their ids, as they stand beside the samples of the newest of some days."""
+    manifest = max(manifests, key=lambda m: ((m.contract.get("state") or {}).get("version", 0), m.run_date))
+    path = f"{run_directory(manifest.day, manifest.made_by)}/{VOCABULARIES}/{name}.txt"
+    try:
+        return storage.read(path).decode().split("\n")[:-1]
+    except FileNotFoundError:
+        raise DamagedFile(
+            f"{storage.locate(path)} is missing, but the model needs it to look up ids; restore it, or run "
+            f"{manifest.run_date} again."
+        ) from None
 
 
 def _rows_of_ids(ids: Any, length: int | None) -> Any:

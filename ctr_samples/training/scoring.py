@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import ContractError, InputError, UsageError
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
 from ctr_samples.periods import next_of, parse_period
 from ctr_samples.readers.datasets import load_dataset
-from ctr_samples.shards import latest_manifest, require_manifest
+from ctr_samples.shards import Manifest, Storage, latest_manifest, require_manifest
 from ctr_samples.training.click_model import ClickModel
 from ctr_samples.training.evaluation import Evaluation, evaluate, evaluate_slices
+from ctr_samples.training.preparation import stored_tokens
 from ctr_samples.training.training_set import TrainingSet
 
 _BATCH = 4096
@@ -108,3 +110,27 @@ def score(
     whole = evaluate(labels, predicted, training_set.base_rate, *rest)
     slices = {} if values is None else evaluate_slices(values, labels, predicted, training_set.base_rate, *rest)
     return Scores(whole, slices)
+
+
+def names_of_ids(training_set: TrainingSet, part: Part, by: str, ids: Iterable[Any]) -> dict[Any, str]:
+    """What people call the ids of a feature: the token that has the id, else as in ``id 17``. Empty for numbers and texts."""
+    spec = next(feature for feature in training_set.contract.features if feature.name == by)
+    if spec.buckets is None or spec.model is not None:
+        return {}
+    storage = training_set.storage
+    first, tokens = _tokens(storage, [require_manifest(storage, parse_period(day)) for day in part.days], spec)
+    named = {first + place: token for place, token in enumerate(tokens) if not token.startswith("\0")}
+    return {number: named.get(number, f"id {number}") for number in ids}
+
+
+def _tokens(storage: Storage, manifests: Sequence[Manifest], spec: FeatureSpec) -> tuple[int, Sequence[str]]:
+    """The first id that a token has, and the tokens; none where the ids are hashed, or the tokens are not stored."""
+    config = manifests[0].config
+    name = ((config.get("features") or {}).get(spec.name) or {}).get("vocabulary")
+    capacity = ((config.get("vocabularies") or {}).get(name) or {}).get("capacity")
+    if (
+        name is not None and spec.buckets is not None and isinstance(capacity, int)
+    ):  # a variable of the environment is not filled in
+        with suppress(DamagedFile):  # what only people read fails no training
+            return spec.buckets - capacity, stored_tokens(storage, manifests, name)
+    return 0, ()

@@ -17,6 +17,7 @@ from ctr_samples.config import LoadedConfig
 from ctr_samples.config.masking import masking, remember
 from ctr_samples.errors import InputError
 from ctr_samples.job.progress import RunProgress
+from ctr_samples.quality.checks import CHECKS
 from ctr_samples.terminal import stderr_console
 
 PROJECT = Path(__file__).parent.parent.parent
@@ -280,3 +281,13 @@ def test_a_check_that_does_not_exist_is_refused_before_spark_starts(
     result = call("generate", "--config", CONFIG, "--date", "2019-11-26", "--accept", "distributions")
     assert result.exit_code == 2
     assert sentence(result) == "error: There is no check 'distributions' to accept; did you mean 'distribution'?"
+
+
+def test_the_help_of_generate_names_all_checks_that_can_be_accepted() -> None:
+    said = re.sub(r"[\s│]+", " ", call("generate", "--help").stdout)
+    assert f"fails: {', '.join(CHECKS)}." in said
+
+
+@pytest.mark.parametrize("command", ["init", "generate", "explain"])
+def test_the_help_of_a_command_with_many_options_has_an_example(command: str) -> None:
+    assert f"Example: ctr-samples {command} " in re.sub(r"\s+", " ", call(command, "--help").stdout)

@@ -12,7 +12,7 @@ import pytest
 
 from ctr_samples.codec import machine_code
 from ctr_samples.codec.kernels.table import TABLE
-from ctr_samples.codec.machine_code import cache_directories, digest, load
+from ctr_samples.codec.machine_code import being_compiled, cache_directories, digest, load
 from ctr_samples.private_directory import private_directory
 
 ENCODE = """
@@ -262,3 +262,14 @@ def test_the_places_are_tried_in_the_documented_order(monkeypatch: pytest.Monkey
 def test_loaded_code_has_every_kernel() -> None:
     kernels = load(machine_code.machine_code())
     assert all(callable(getattr(kernels, name)) for name in TABLE)
+
+
+def test_kernels_are_being_compiled_as_long_as_a_process_holds_the_lock(one_place: Path) -> None:
+    assert not being_compiled(), "no file is there to be locked"
+    with private_directory(one_place, create=True) as directory:
+        with directory.locked(f"kernels-{digest()}.o.lock"):
+            assert being_compiled()
+            assert being_compiled(), "asking does not end it"
+        assert not being_compiled()
+        with directory.locked("kernels-of-others.o.lock"):
+            assert not being_compiled()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from ctr_samples.job.progress import RunProgress
-from ctr_samples.terminal import stderr_console
+from ctr_samples.terminal import Terminal, stderr_console
 
 
 @dataclass
@@ -59,6 +60,36 @@ def test_each_of_several_days_has_a_line_while_it_is_made() -> None:
     assert "warning: 2019-06-04: there is no log" in text
     assert "3/8 tasks, 50 samples in 3 shards" in text
     assert "2019" not in console.file.getvalue().rpartition("3 of 3 days")[2]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_word_of_the_progress_is_cut_however_narrow_the_terminal(width: int) -> None:
+    console = Terminal(file=io.StringIO(), force_terminal=True, width=width, color_system=None)
+    assert isinstance(console.file, io.StringIO)
+    with RunProgress(console) as progress, progress.of_day(date(2019, 6, 3)) as day:
+        day.stage("waiting for the days before")
+        progress.stage("0 of 3 days")
+        progress.writing(Counts(Count(4_012_345), Count(1_234)))
+        progress.tasks(1_203, 1_248, compiling=True)
+        with progress.of_day(date(2019, 6, 4)):  # a new line is shown at once, with the others
+            shown = console.file.getvalue()
+    lines = [line.rstrip() for line in re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9?]*[a-zA-Z]", "\n", shown))]
+    assert max(map(len, lines)) <= width
+    assert "…" not in shown
+    words = shown.split()
+    for (
+        word
+    ) in "2019-06-03: waiting for the days before 1203/1248 tasks, compiling the encoder, once, 4,012,345".split():
+        assert word in words
+
+
+def test_tasks_that_wait_for_the_compiler_say_so() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
+    assert isinstance(console.file, io.StringIO)
+    with RunProgress(console) as progress:
+        progress.stage("joining and writing")
+        progress.tasks(0, 2, compiling=True)
+    assert "0/2 tasks, compiling the encoder, once" in console.file.getvalue()
 
 
 def test_without_a_terminal_nothing_is_shown() -> None:

@@ -429,7 +429,8 @@ def test_the_command_says_what_it_found_and_what_comes_next(tmp_path: Path) -> N
     assert result.stdout == f"{written}\n"
     assert "the log of what was shown" in result.stderr
     assert "labels.click: how long after being shown does click still count?" in result.stderr
-    assert f"ctr-samples generate --config {written} --date 2019-03-13" in result.stderr
+    commands = result.stderr.replace(" \\\n   ", "")  # which go on in a second line
+    assert f"ctr-samples generate --config {written} --date 2019-03-13" in commands
 
 
 def test_the_command_replaces_no_file(tmp_path: Path) -> None:

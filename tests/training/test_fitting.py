@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,39 @@ def test_the_next_day_is_scored_as_a_whole_and_by_slice(two_days: Path) -> None:
     assert {city: s.samples for city, s in by_city.slices.items()} == {0: 50, 1: 50, 2: 50, 3: 50}
     assert sum(s.positives for s in by_city.slices.values()) == by_city.splits["eval"].positives
     assert "eval by city, 4 of 4 values" in text_of(by_city)
+
+
+def test_slices_by_an_id_have_the_tokens_of_its_vocabulary_and_others_the_id(tmp_path: Path) -> None:
+    config = {"features": {"city": {"vocabulary": "cities"}}, "vocabularies": {"cities": {"capacity": 2}}}
+    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50), config=config)
+    beside = tmp_path / f"dt={DAY}/data/{RUN}/vocabularies/cities.txt"
+    assert by_city(tmp_path) == ["id 0", "id 1", "id 2", "id 3"], "the tokens were not stored"
+    beside.parent.mkdir()
+    beside.write_text("Bern [x]\n\0forgotten 2\n")  # the ids before 2 are padding and the like
+    assert by_city(tmp_path) == ["Bern [x]", "id 0", "id 1", "id 3"]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"features": None, "vocabularies": None},
+        {"features": {"city": {"hash_buckets": 4}}},
+        {"features": {"city": {"vocabulary": "cities"}}, "vocabularies": {"cities": {"capacity": "${ROOM}"}}},
+    ],
+)
+def test_slices_by_an_id_without_a_known_vocabulary_are_called_by_the_id(
+    tmp_path: Path, config: dict[str, Any]
+) -> None:
+    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50), config=config)
+    assert by_city(tmp_path) == ["id 0", "id 1", "id 2", "id 3"]
+
+
+def by_city(samples: Path) -> list[str]:
+    """What the lines of the table by city begin with, sorted."""
+    lines = text_of(fitted(samples, by="city", epochs=1)).partition("by city, 4 of 4 values")[2].splitlines()
+    table = [line.strip() for line in lines if line.strip()][2:6]
+    return sorted(re.split(r"\s{2,}", line)[0] for line in table)
 
 
 def test_weights_make_up_for_the_negatives_that_were_left_out(samples: Path, weighted_samples: Path) -> None:
