@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 import typer
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner
 
 from ctr_samples.cli import app, outputs
-from ctr_samples.cli.init import _to_copy
+from ctr_samples.cli.init import _print_list, _to_copy
 from ctr_samples.cli.messages import errors_in_words
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
@@ -245,3 +246,12 @@ def test_a_command_to_copy_goes_on_in_the_next_line_between_its_options(width: i
     text = _to_copy(parts, width)
     assert max(map(len, text.splitlines())) <= width
     assert shlex.split(text.replace("\\\n", "")) == shlex.split(" ".join(parts))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_note_of_a_draft_is_wrapped_and_a_path_in_it_stays_whole(width: int) -> None:
+    console, path = Console(width=width, file=io.StringIO()), "/a/long/path/" * 12
+    _print_list(console, ["items: the table has no times; is it the same on all days of the log? See " + path])
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert " ".join(" ".join(lines).split()).endswith(f"on all days of the log? See {path}")
+    assert all(len(line) <= width or path in line for line in lines)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -152,4 +151,6 @@ def _to_copy(parts: Sequence[str], width: int) -> str:
 def _print_list(console: Console, lines: Sequence[str]) -> None:
     for line in lines:
         # A path that is longer than a line stays whole, to be copied.
-        console.print(Padding(Text(line), (0, 0, 0, 2)), overflow="ignore", crop=False)
+        wrapped = textwrap.fill(line, console.width, initial_indent="  ", subsequent_indent="    ", break_long_words=False,
+                                break_on_hyphens=False)  # fmt: skip
+        console.print(Text(wrapped), soft_wrap=True)
