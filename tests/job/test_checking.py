@@ -136,7 +136,7 @@ def test_the_command_tells_all_problems_and_ends_with_2(spark: SparkSession, tmp
     loaded = configured(tmp_path, ("time: t\n", "time: price\n"))
     result = CliRunner().invoke(app, ["config", "--check", "--config", loaded.path])
     assert result.exit_code == 2
-    assert f"{loaded.path}:12: impressions.time: price is double, expected a time." in result.stderr
+    assert f"{loaded.path}:12: impressions.time: price is double, expected a time" in result.stderr
 
 
 def test_the_command_says_that_the_inputs_fit(spark: SparkSession, tmp_path: Path) -> None:
