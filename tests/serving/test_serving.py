@@ -17,7 +17,7 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import EncodeError, InputError, UsageError
 from ctr_samples.serving import Assembler, load_assembler
 from ctr_samples.serving.declared import Declared
-from ctr_samples.serving.hashing import bucket_of, prefix_of, xxh64
+from ctr_samples.serving.hashing import MISSING, bucket_of, prefix_of, xxh64
 from ctr_samples.serving.values import feature_of
 
 Record = tuple[bytes, dict[str, Any]]
@@ -156,7 +156,7 @@ def test_ids_follow_the_release_that_made_the_contract() -> None:
     missing = {"impression": {"city": None}}
     assert [now(row) for row in rows] == [bucket_of(prefix_of("city"), [f"city {n}".encode()], 9) + 1 for n in range(3)]
     assert [before(row) for row in rows] == [bucket_of(prefix_of("city"), [f"city {n}".encode()], 10) for n in range(3)]
-    assert (now(missing), before(missing)) == (0, bucket_of(prefix_of("city"), [b""], 10))
+    assert (now(missing), before(missing)) == (0, bucket_of(prefix_of("city"), [MISSING], 10))
 
 
 @pytest.mark.parametrize(
