@@ -70,7 +70,7 @@ def test_the_format_works_through_a_server_and_joins_and_runs_say_why_they_do_no
     assert seen["read"] == [[n, float(n), [n, n + 1], str(n % 2)] for n in range(100)]
     assert seen["published"] == 200
     why = "cannot run through Spark Connect: it needs Spark's JVM beside it."
-    assert [said.split(" Use ")[0] for said in seen["said"]] == [
+    assert [said.split(" Take ")[0] for said in seen["said"]] == [
         f"A join or an expression of ctr-samples {why}",
         f"The job {why}",
     ]
