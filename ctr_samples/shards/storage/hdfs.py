@@ -20,6 +20,7 @@ from ctr_samples.shards.storage.interface import (
     Sink,
     StoredFile,
     checked,
+    plain,
     reading,
     writing,
 )
@@ -52,12 +53,12 @@ class HadoopStorage:
     @contextmanager
     def new_file(self, path: str) -> Iterator[Sink]:
         """See the interface."""
-        with self._staged(path, overwrite=True) as sink:
+        with self._staged(plain(path), overwrite=True) as sink:
             yield sink
 
     def put_new(self, path: str, data: bytes) -> None:
         """See the interface. The name node renames one file at a time, and none onto a name that exists."""
-        with self._staged(path, overwrite=False) as sink:
+        with self._staged(plain(path), overwrite=False) as sink:
             sink.write(data)
 
     def read(self, path: str) -> bytes:

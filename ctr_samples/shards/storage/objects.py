@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from ctr_samples.errors import StorageError
 from ctr_samples.shards.storage.first_contact import check_is_store, connected
-from ctr_samples.shards.storage.interface import NameTaken, Sink, StoredFile, checked, reading, writing
+from ctr_samples.shards.storage.interface import NameTaken, Sink, StoredFile, checked, plain, reading, writing
 from ctr_samples.shards.storage.processes import check_process
 
 _UPLOADS = 4
@@ -133,8 +133,8 @@ class ObjectStorage:
                 obstore.delete(self._connect(), paths)
 
     def locate(self, path: str) -> str:
-        """See the interface."""
-        return f"{self.url}/{checked(path)}"
+        """See the interface. obstore takes no name with a control character."""
+        return f"{self.url}/{checked(plain(path))}"
 
     def _connect(self) -> Any:
         """Made in the process that uses it: a connection survives neither a fork nor a pickle."""
