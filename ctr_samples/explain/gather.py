@@ -27,8 +27,8 @@ from ctr_samples.explain.rules import (
     ViewRules,
     judge_rows,
 )
+from ctr_samples.job.planning import read_inputs
 from ctr_samples.job.reporting import Reporter, Silent
-from ctr_samples.job.run import read_inputs
 from ctr_samples.periods import WHOLE, Period, in_zone
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features import IMPRESSION, view_columns

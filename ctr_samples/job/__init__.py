@@ -1,6 +1,7 @@
 """One run, from the configuration to a published day; and many of them.
 
 run.py              the run itself, in the order of docs/architecture.md
+planning.py         what a run reads and promises, before any row is read
 refusals.py         counts that keep a run from being published
 accounting.py       every impression is a sample or was dropped for a reason
 gate.py             from measures to a verdict; alarms.py has what the counts of a manifest warn of

@@ -16,7 +16,7 @@ from ctr_samples.config import CatalogSource, DatabaseSource, JobConfig, LoadedC
 from ctr_samples.config.document import filled
 from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import CtrSamplesError
-from ctr_samples.job.run import planning
+from ctr_samples.job.planning import planning
 from ctr_samples.periods import WHOLE, Period, calendar_day
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs.day_columns import rows_of_days

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Self
 
+from ctr_samples.config import JobConfig
 from ctr_samples.errors import InputError, UsageError
-from ctr_samples.periods import in_zone
+from ctr_samples.periods import Period, in_zone
 from ctr_samples.samples.inputs.lake_tables import TableVersion
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Day
-from ctr_samples.shards import Manifest
+from ctr_samples.shards import Manifest, open_storage, require_generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,17 @@ class LookBack:
 
     known_by: datetime | None = None
     earlier: Manifest | None = None
+
+    @classmethod
+    def of(
+        cls, config: JobConfig, run_date: Period, known_by: datetime | None = None, as_of_generation: int | None = None
+    ) -> Self:
+        """Raise UsageError for a time that cannot be, InputError for a generation that does not exist."""
+        storage = open_storage(config.output.path)
+        earlier = None if as_of_generation is None else require_generation(storage, run_date, as_of_generation)
+        back = cls(known_by, earlier)
+        back.check_time(Day.of(run_date, config.timezone), datetime.now(UTC), config.timezone)
+        return back
 
     @property
     def pinned(self) -> dict[str, TableVersion]:

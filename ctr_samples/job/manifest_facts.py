@@ -4,21 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from ctr_samples.config.masking import masked_tree
 from ctr_samples.contract import ExampleContract
 from ctr_samples.descriptions import contract_json, schema_pbtxt
 from ctr_samples.job.alarms import FEWEST_ACTIONS
 from ctr_samples.job.flips import flips_since
+from ctr_samples.job.planning import Prepared
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels import LabelPlan, plan_labels
 from ctr_samples.samples.labels.shifts import best_shift
+from ctr_samples.samples.sampling import sampling_facts
 from ctr_samples.samples.watches.times import counts_of_view
-from ctr_samples.shards import Manifest, Shard, Storage
+from ctr_samples.shards import DayRun, Manifest, Shard, Storage
 from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES
+from ctr_samples.sparksql.software import versions
 from ctr_samples.vocabulary import FittedState
+
+
+def facts_of_run(
+    prepared: Prepared, run: DayRun, shards: tuple[Shard, ...], canaries: Mapping[str, Mapping[str, int]]
+) -> dict[str, Any]:
+    """Fields of the manifest that tell what a run read, counted and wrote. Call it after the action."""
+    inputs, loaded, contract = prepared.inputs, prepared.loaded, prepared.contract
+    known_by = inputs.day.known_by
+    return {
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "fingerprint": prepared.fingerprint,
+        "compression": loaded.config.output.compression,
+        "contract": {**contract.to_dict(), "fingerprint": contract.fingerprint},
+        "config": loaded.document,
+        "inputs": masked_tree(inputs.facts()),
+        "shards": shards,
+        "views": view_facts(inputs, canaries),
+        "labels": label_facts(inputs, run.output.current, run.storage, shards, contract, loaded.document),
+        "versions": versions(),
+        "sampling": sampling_facts(loaded.config, inputs.watches.sampling.result()),
+        "known_by": known_by and known_by.astimezone(UTC).isoformat(),
+    }
 
 
 def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:

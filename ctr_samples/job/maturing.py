@@ -16,6 +16,8 @@ from pyspark.sql import functions as F
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, InputError, StorageError, UnusableFeatures
 from ctr_samples.job.gate import read_metrics
+from ctr_samples.job.planning import Prepared, run_fingerprint
+from ctr_samples.job.reporting import Reporter
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.inputs.sources import SourceFrame, fingerprint_of
@@ -31,12 +33,9 @@ from ctr_samples.samples.watches.times import (
     seen_on,
     texts_of_times,
 )
-from ctr_samples.shards import Manifest, Storage, check_shards
+from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, Storage, check_shards
 from ctr_samples.sparksql.columns import with_parsed_times
 from ctr_samples.sparksql.tallies import counted
-
-OF_FEATURES = "features are "
-"""Begins the line of a manifest's plan that says whether the run took the features of the generation before, or why not."""
 
 _USES: tuple[Use, ...] = ("impressions", "views", "histories")
 
@@ -63,11 +62,6 @@ class EarlierRun:
         except (FileNotFoundError, StorageError, DamagedFile):
             return None
 
-    @property
-    def described(self) -> str:
-        """What the run takes from it, in words."""
-        return f"{OF_FEATURES}those of generation {self.manifest.generation}; only labels are made anew"
-
     def completed(self, manifest: Manifest) -> Manifest:
         """The manifest of the run with what only a run that joins views can count, and with the lines that it did not read."""
         views = {name: {**facts, **self._rows_of(name, facts)} for name, facts in self.manifest.views.items()}
@@ -84,26 +78,57 @@ class EarlierRun:
         return {key: before[key] for key in ("lines", "malformed") if same and key in before}
 
 
-def earlier_run(inputs: Inputs, current: Manifest, storage: Storage, fingerprints: Collection[str]) -> EarlierRun:
-    """The generation ``current``, if its features are those of a run, which would have had one of ``fingerprints`` then.
+def earlier_run(
+    prepared: Prepared, output: DayOutput, why_joined: str, reporter: Reporter
+) -> tuple[EarlierRun | None, FeaturesFrom | None]:
+    """The current generation if the run can take its features, and what the manifest says of that.
+
+    ``why_joined`` says why views must be joined all the same; empty where nothing is known against the generation. Neither is
+    given where the configuration keeps nothing, or the labels of the generation are final.
+    """
+    current = output.current
+    if prepared.inputs.config.state is None or current is None or current.label_mature:
+        return None, None
+    reporter.stage(f"comparing with generation {current.generation}")
+    try:
+        if why_joined:
+            raise UnusableFeatures(why_joined)
+        return usable_run(prepared, output, current), FeaturesFrom(current.generation)
+    except UnusableFeatures as error:
+        return None, FeaturesFrom(current.generation, str(error))
+
+
+def usable_run(prepared: Prepared, output: DayOutput, current: Manifest) -> EarlierRun:
+    """The generation ``current``, if only its labels can differ from those of a full run.
 
     Runs a Spark job over the days that came to the sources of features since then. UnusableFeatures says why joins are needed.
     """
-    config = inputs.config
-    if config.joins_anew is not None:
-        raise UnusableFeatures(config.joins_anew)
+    inputs = prepared.inputs
+    if inputs.config.joins_anew is not None:
+        raise UnusableFeatures(inputs.config.joins_anew)
     if not current.fingerprint:
         raise UnusableFeatures("a source is a table that cannot be compared")
-    if current.fingerprint not in fingerprints:
+    if not _made_alike(prepared, current):
         raise UnusableFeatures("the configuration, the fitted state or the release is another one")
     added = dict(_added(inputs, current))
     try:
-        check_shards(storage, current.shards, "so its features are gone")
+        check_shards(output.storage, current.shards, "so its features are gone")
         clocks = {name: of for source, days in added.items() for name, of in _looked_at(inputs, source, days).items()}
-        check_clocks(config, clocks)
+        check_clocks(inputs.config, clocks)
     except (DamagedFile, InputError) as error:
         raise UnusableFeatures(str(error).rstrip(".")) from None
-    return EarlierRun(current, storage, clocks)
+    return EarlierRun(current, output.storage, clocks)
+
+
+def _made_alike(prepared: Prepared, current: Manifest) -> bool:
+    """Whether the run would have published nothing new over the inputs of the generation.
+
+    A cut log is only known once it was read: such a run began as one whose labels become final.
+    """
+    day, then = current.day, {name: facts.get("fingerprint") for name, facts in current.inputs.items()}
+    return current.fingerprint in {
+        run_fingerprint(prepared.inputs, day, prepared.contract, mature, then) for mature in (False, True)
+    }
 
 
 def _added(inputs: Inputs, current: Manifest) -> Iterator[tuple[str, Collection[date]]]:

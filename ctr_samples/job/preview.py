@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from ctr_samples.config import LoadedConfig
 from ctr_samples.config.loading import loaded_of
 from ctr_samples.job.fit import state_of_run
+from ctr_samples.job.planning import planning, read_inputs
 from ctr_samples.job.reporting import Reporter, Silent
-from ctr_samples.job.run import planning, read_inputs
 from ctr_samples.periods import Period, period_of
 from ctr_samples.samples.builder import ORIGIN, SampleBuilder
 from ctr_samples.samples.features import SPLIT, contract_of

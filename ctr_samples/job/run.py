@@ -2,60 +2,40 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Self
 
 from pyspark.sql import SparkSession
 
-from ctr_samples import __version__
-from ctr_samples.config import JobConfig, LoadedConfig
-from ctr_samples.config.document import of_the_bytes
+from ctr_samples.config import LoadedConfig
 from ctr_samples.config.loading import loaded_of
 from ctr_samples.config.masking import masked_tree
-from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedPartial, UnusableFeatures
-from ctr_samples.job.accounting import Accounting
-from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.gate import check_accepted, judge, wanted_of
-from ctr_samples.job.looking_back import NOW, LookBack
-from ctr_samples.job.manifest_facts import descriptions, label_facts, view_facts
-from ctr_samples.job.maturing import OF_FEATURES, EarlierRun, earlier_run
+from ctr_samples.job.looking_back import LookBack
+from ctr_samples.job.manifest_facts import descriptions, facts_of_run
+from ctr_samples.job.maturing import EarlierRun, earlier_run
+from ctr_samples.job.planning import Prepared, planning, retention_of, warn_of_event_log, writable_places
 from ctr_samples.job.refusals import balanced, check_sources
 from ctr_samples.job.reporting import Reporter, Silent
-from ctr_samples.periods import Period, check_period, period_of
-from ctr_samples.quality.measure.collecting import Wanted
-from ctr_samples.quality.metrics import Metrics
+from ctr_samples.periods import Period, period_of
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
-from ctr_samples.samples.executors import Places, check_executors
-from ctr_samples.samples.features import HOUR, USER, contract_of
-from ctr_samples.samples.inputs.databases import errors_of_sources
-from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.executors import check_executors
+from ctr_samples.samples.features import HOUR, USER
 from ctr_samples.samples.partials import Partials
-from ctr_samples.samples.period import Day
-from ctr_samples.samples.sampling import sampling_facts
 from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.samples.views.as_of import described
-from ctr_samples.samples.watches.coverage import ends_of_windows
 from ctr_samples.samples.watches.leak_canary import check_canaries
-from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, Shard, Storage, open_storage, require_generation
-from ctr_samples.shards.clean import Retention
+from ctr_samples.shards import DayOutput, DayRun, FeaturesFrom, Manifest, Receipt, open_storage
 from ctr_samples.shards.forgotten import last_forgotten
 from ctr_samples.shards.naming import run_directory, run_id
 from ctr_samples.shards.partials import drop_damaged
-from ctr_samples.sparksql.releases import without_call_sites
-from ctr_samples.sparksql.session import make_active, run_session
-from ctr_samples.sparksql.software import versions
 from ctr_samples.sparksql.written import Progress
-from ctr_samples.vocabulary import FittedState
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,309 +71,164 @@ def run(
     check_accepted(accept)
     reporter, checked, period = reporter or Silent(), loaded_of(loaded), period_of(run_date)
     warn_of_event_log(spark, checked, reporter)
-
-    def once(anew: str) -> RunResult:
-        with planning(spark, checked):
-            back = look_back(checked.config, period, known_by, as_of_generation)
-            return _run(spark, checked, period, force, accept, back, reporter, before_verdict, anew)
-
-    def with_sound_partials(anew: str) -> RunResult:
-        try:
-            return once(anew)
-        except DamagedPartial as error:
-            reporter.warn(str(error))
-            assert checked.config.state is not None
-            drop_damaged(open_storage(checked.config.state.path))
-        return once(anew)
-
-    try:
-        return with_sound_partials("`--force` was given" if force else "")
-    except UnusableFeatures as error:
-        reporter.warn(f"The features of the generation before cannot be used, so all is joined anew: {error}")
-        return with_sound_partials(str(error))
-
-
-@contextmanager
-def planning(spark: SparkSession, loaded: LoadedConfig) -> Iterator[None]:
-    """A block that plans or runs: its errors tell no secret of the configuration, and the caller's session stays active."""
-    try:
-        with loaded.masked_errors(), errors_of_sources(loaded.config.sources), without_call_sites():
-            yield
-    finally:
-        make_active(spark)
-
-
-def _run(
-    spark: SparkSession,
-    loaded: LoadedConfig,
-    run_date: Period,
-    force: bool,
-    accept: Sequence[str],
-    back: LookBack,
-    reporter: Reporter,
-    before_verdict: Callable[[], None],
-    anew: str,
-) -> RunResult:
-    started, config = time.monotonic(), loaded.config
-    loaded.refuse_secrets()
-
-    reporter.stage("checking the inputs")
-    storage = open_storage(config.output.path)
-    prepared = Prepared.of(spark, loaded, run_date, reporter, back)
-    output = DayOutput.open(storage, run_date, config.name, retention_of(config), reporter.warn)
-    if not force and (manifest := output.published(prepared.fingerprint)):
-        return RunResult(manifest, published=False)
-    if forgotten := last_forgotten(storage, run_date):
-        reporter.warn(
-            f"Users were forgotten with generation {forgotten} of {run_date}; this run takes what the logs have of them. "
-            "Remove them there too, or run `ctr-samples forget` again."
-        )
-
-    begins = datetime.now(UTC), secrets.token_hex(4)
-    check_executors(spark, written_by_executors(config, storage, run_directory(run_date, run_id(*begins))))
-
-    earlier, told = prepared.earlier(output, anew, reporter)
-    partials = (
-        Partials.there(prepared.inputs, run_date) if earlier else Partials.prepare(prepared.inputs, run_date, reporter)
-    )
-    prepared = replace(prepared, inputs=partials.applied(prepared.inputs))
-
-    check_sources(prepared.inputs)  # as far as partial results know; the rest is counted while it is read
-
-    reporter.stage("planning the joins")
-    builder = SampleBuilder(prepared.inputs, prepared.state)
-    plan = builder.build_on(earlier.features) if earlier else builder.build()
-
-    reporter.stage("joining and writing")
-    this_run = output.begin(*begins)
-    receipts = prepared.write(plan, this_run, reporter)
-
-    reporter.stage("checking and publishing")
-    accounting = balanced(prepared.inputs, receipts, run_date)
-    canaries = check_canaries(spark, config, prepared.inputs.day, plan.steps, prepared.inputs.watches.canary)
-    cut = list(prepared.inputs.watches.coverage.cut()) if prepared.label_mature else []
-    for sentence in cut:
-        reporter.warn(sentence)
-    prepared = replace(prepared, label_mature=prepared.label_mature and not cut)
-    shards = this_run.shards(receipts, config.output.partitions)
-    this_run.write(descriptions(prepared.contract, prepared.state))
-    how = [*told, *([] if earlier else [*described(plan.steps), *partials.described()])]
-    manifest = prepared.manifest(this_run, how, shards, accounting, canaries, time.monotonic() - started)
-    manifest = earlier.completed(manifest) if earlier else manifest
-    before_verdict()
-    manifest = prepared.judged(this_run, manifest, receipts, accept, reporter, earlier.metrics if earlier else None)
-    this_run.publish(manifest)
-    partials.clean(datetime.now(UTC), reporter.warn)
-    return RunResult(manifest, published=True)
+    with checked.masked_errors():
+        back = LookBack.of(checked.config, period, known_by, as_of_generation)
+    return _Run(spark, checked, period, back, accept, reporter, before_verdict).result(force)
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A run before any row is read: what it reads, what was fitted for it, and what it promises."""
+class _Plan:
+    """What a run reads and joins, and where its features come from."""
 
-    loaded: LoadedConfig
-    inputs: Inputs
-    state: FittedState | None
-    contract: ExampleContract
-    label_mature: bool
-    fingerprint: str
-    """See :func:`run_fingerprint`."""
-
-    @classmethod
-    def of(
-        cls, spark: SparkSession, loaded: LoadedConfig, run_date: Period, reporter: Reporter, back: LookBack = NOW
-    ) -> Self:
-        """Check the inputs. Raises the errors of the inputs, of the fitted state and of the features."""
-        config = loaded.config
-        inputs = read_inputs(spark, config, run_date, reporter, back=back)
-        back.check_inputs(inputs)
-        state = state_of_run(config, run_date)
-        contract = contract_of(config, state)
-        mature = labels_are_mature(inputs, run_date, back.known_by or datetime.now(UTC))
-        fingerprint = run_fingerprint(inputs, run_date, contract, mature)
-        return cls(loaded, inputs, state, contract, mature, fingerprint)
-
-    def earlier(self, output: DayOutput, anew: str, reporter: Reporter) -> tuple[EarlierRun | None, list[str]]:
-        """The generation whose features the run takes, if only labels can be others than there; and a line for the plan.
-
-        ``anew`` says why none may be taken.
-        """
-        current = output.current
-        if self.inputs.config.state is None or current is None or current.label_mature:
-            return None, []
-        reporter.stage(f"comparing with generation {current.generation}")
-        try:
-            if anew:
-                raise UnusableFeatures(anew)
-            then = {name: facts.get("fingerprint") for name, facts in current.inputs.items()}
-            # A cut log is only known once it was read: such a run began as one whose labels become final.
-            fingerprints = {
-                run_fingerprint(self.inputs, output.day, self.contract, mature, then) for mature in (False, True)
-            }
-            earlier = earlier_run(self.inputs, current, output.storage, fingerprints)
-        except UnusableFeatures as error:
-            return None, [f"{OF_FEATURES}not taken from generation {current.generation}: {error}"]
-        return earlier, [earlier.described]
+    prepared: Prepared
+    earlier: EarlierRun | None
+    """The generation whose features are taken; None where views are joined."""
+    features_from: FeaturesFrom | None
+    partials: Partials
+    samples: SamplePlan
 
     @property
-    def wanted(self) -> Wanted:
-        """What to measure of the samples."""
-        return wanted_of(self.loaded.config, self.contract, HOUR, USER)
+    def described(self) -> list[str]:
+        """The steps of the joins and the use of partial results, in words."""
+        return [] if self.earlier else [*described(self.samples.steps), *self.partials.described()]
 
-    def write(self, plan: SamplePlan, run: DayRun, reporter: Reporter) -> list[Receipt]:
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A run of a day, from its inputs to its manifest. The methods stand in the order in which they are called."""
+
+    spark: SparkSession
+    loaded: LoadedConfig
+    period: Period
+    back: LookBack
+    accept: Sequence[str]
+    reporter: Reporter
+    before_verdict: Callable[[], None]
+
+    def result(self, force: bool) -> RunResult:
+        """Run; start over without damaged partial results, or without an earlier generation's features, at most once each."""
+        why_joined = "`--force` was given" if force else ""
+        damaged = False
+        while True:
+            try:
+                with planning(self.spark, self.loaded):
+                    return self._once(force, why_joined)
+            except DamagedPartial as error:
+                if damaged:
+                    raise
+                damaged = True
+                self._drop_damaged(error)
+            except UnusableFeatures as error:
+                if why_joined:
+                    raise
+                self.reporter.warn(
+                    f"The features of the generation before cannot be used, so all is joined anew: {error}"
+                )
+                why_joined, damaged = str(error), False
+
+    def _drop_damaged(self, error: DamagedPartial) -> None:
+        self.reporter.warn(str(error))
+        assert self.loaded.config.state is not None
+        drop_damaged(open_storage(self.loaded.config.state.path))
+
+    def _once(self, force: bool, why_joined: str) -> RunResult:
+        started = time.monotonic()
+        self.loaded.refuse_secrets()
+
+        self.reporter.stage("checking the inputs")
+        prepared = Prepared.of(self.spark, self.loaded, self.period, self.reporter, self.back)
+        output = self._opened()
+        if not force and (manifest := output.published(prepared.fingerprint)):
+            return RunResult(manifest, published=False)
+
+        begins = datetime.now(UTC), secrets.token_hex(4)
+        directory = run_directory(self.period, run_id(*begins))
+        check_executors(self.spark, writable_places(self.loaded.config, output.storage, directory))
+        plan = self._planned(prepared, output, why_joined)
+
+        self.reporter.stage("joining and writing")
+        this_run = output.begin(*begins)
+        receipts = self._written(plan, this_run)
+
+        self.reporter.stage("checking and publishing")
+        manifest = self._manifest(plan, this_run, receipts, started)
+        self.before_verdict()
+        manifest = self._judged(plan, this_run, manifest, receipts)
+        this_run.publish(manifest)
+        plan.partials.clean(datetime.now(UTC), self.reporter.warn)
+        return RunResult(manifest, published=True)
+
+    def _opened(self) -> DayOutput:
+        """The output of the day; warns of users who were forgotten with an earlier generation."""
+        config, warn = self.loaded.config, self.reporter.warn
+        output = DayOutput.open(open_storage(config.output.path), self.period, config.name, retention_of(config), warn)
+        if forgotten := last_forgotten(output.storage, self.period):
+            warn(
+                f"Users were forgotten with generation {forgotten} of {self.period}; this run takes what the logs have of "
+                "them. Remove them there too, or run `ctr-samples forget` again."
+            )
+        return output
+
+    def _planned(self, prepared: Prepared, output: DayOutput, why_joined: str) -> _Plan:
+        """Decide where features come from, and plan the joins. Raises the errors of sources that are already counted."""
+        reporter = self.reporter
+        earlier, features_from = earlier_run(prepared, output, why_joined, reporter)
+        partials = (
+            Partials.there(prepared.inputs, self.period)
+            if earlier
+            else Partials.prepare(prepared.inputs, self.period, reporter)
+        )
+        prepared = replace(prepared, inputs=partials.applied(prepared.inputs))
+        check_sources(prepared.inputs)  # as far as partial results know; the rest is counted while it is read
+        reporter.stage("planning the joins")
+        builder = SampleBuilder(prepared.inputs, prepared.state)
+        samples = builder.build_on(earlier.features) if earlier else builder.build()
+        return _Plan(prepared, earlier, features_from, partials, samples)
+
+    def _written(self, plan: _Plan, run: DayRun) -> list[Receipt]:
         """Run the job's one action."""
-        output, progress = self.loaded.config.output, Progress.of(plan.samples.sparkSession)
-        reporter.writing(progress)
+        output, progress = self.loaded.config.output, Progress.of(plan.samples.samples.sparkSession)
+        self.reporter.writing(progress)
+        contract = plan.prepared.contract
+        wanted = wanted_of(self.loaded.config, contract, HOUR, USER)
         sink = SinkPlan(
-            run.storage,
-            run.directory,
-            self.contract,
-            output.compression,
-            output.shard_size,
-            output.engine,
-            self.wanted,
+            run.storage, run.directory, contract, output.compression, output.shard_size, output.engine, wanted
         )
-        return write_shards(plan.samples, sink, progress)
+        return write_shards(plan.samples.samples, sink, progress)
 
-    def manifest(
-        self,
-        run: DayRun,
-        plan: Sequence[str],
-        shards: tuple[Shard, ...],
-        accounting: Accounting,
-        canaries: Mapping[str, Mapping[str, int]],
-        seconds: float,
-    ) -> Manifest:
-        """The manifest of the run, not yet judged."""
-        config, watches, output = self.loaded.config, self.inputs.watches, run.output
-        return run.manifest(
-            created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            fingerprint=self.fingerprint,
-            compression=config.output.compression,
-            contract={**self.contract.to_dict(), "fingerprint": self.contract.fingerprint},
-            config=self.loaded.document,
-            inputs=masked_tree(self.inputs.facts()),
-            shards=shards,
+    def _manifest(self, plan: _Plan, run: DayRun, receipts: Sequence[Receipt], started: float) -> Manifest:
+        """The manifest of the run, not yet judged. Raises the errors of inputs and of accounts that do not balance."""
+        prepared, config = plan.prepared, self.loaded.config
+        inputs, watches = prepared.inputs, prepared.inputs.watches
+        accounting = balanced(inputs, receipts, self.period)
+        canaries = check_canaries(self.spark, config, inputs.day, plan.samples.steps, watches.canary)
+        cut = list(watches.coverage.cut()) if prepared.label_mature else []
+        for sentence in cut:
+            self.reporter.warn(sentence)
+        shards = run.shards(receipts, config.output.partitions)
+        run.write(descriptions(prepared.contract, prepared.state))
+        manifest = run.manifest(
+            **facts_of_run(prepared, run, shards, canaries),
             accounting=accounting.to_dict(),
-            views=view_facts(self.inputs, canaries),
-            labels=label_facts(self.inputs, output.current, run.storage, shards, self.contract, self.loaded.document),
-            label_mature=self.label_mature,
-            versions=versions(),
-            seconds=round(seconds, 3),
-            plan=masked_tree(tuple(plan)),
-            sampling=sampling_facts(config, watches.sampling.result()),
-            known_by=self.inputs.day.known_by and self.inputs.day.known_by.astimezone(UTC).isoformat(),
+            label_mature=prepared.label_mature and not cut,
+            plan=masked_tree(tuple(plan.described)),
+            features_from=plan.features_from,
+            seconds=round(time.monotonic() - started, 3),
         )
+        return plan.earlier.completed(manifest) if plan.earlier else manifest
 
-    def judged(
-        self,
-        run: DayRun,
-        manifest: Manifest,
-        receipts: Sequence[Receipt],
-        accept: Sequence[str],
-        reporter: Reporter,
-        same_features: Metrics | None = None,
-    ) -> Manifest:
+    def _judged(self, plan: _Plan, run: DayRun, manifest: Manifest, receipts: Sequence[Receipt]) -> Manifest:
         """The manifest with its verdict, once its pages are written; GateRefused if it may not be published."""
         config = self.loaded.config
-        measures = [receipt.measures for receipt in receipts if receipt.measures]
         return judge(
             run.storage,
             manifest,
-            measures,
-            self.wanted,
+            [receipt.measures for receipt in receipts if receipt.measures],
+            wanted_of(config, plan.prepared.contract, HOUR, USER),
             config.quality,
-            accept,
+            self.accept,
             names=pseudonyms_of(config),
             kept_for=config.output.retention.longest_run,
-            warn=reporter.warn,
-            same_features=same_features,
+            warn=self.reporter.warn,
+            same_features=plan.earlier.metrics if plan.earlier else None,
         )
-
-
-def read_inputs(
-    spark: SparkSession,
-    config: JobConfig,
-    run_date: Period,
-    reporter: Reporter,
-    *,
-    watched: bool = True,
-    back: LookBack = NOW,
-) -> Inputs:
-    """The inputs of a day, in a session of their own; warns of links, and of each optional source that is absent."""
-    check_period(run_date, config.grain, config.timezone)
-    session = run_session(spark, config.timezone)
-    inputs = Inputs.read(session, config, run_date, watched=watched, known_by=back.known_by, pinned=back.pinned)
-    for sentence in inputs.told():
-        reporter.warn(sentence)
-    for name, place in inputs.absent():
-        reporter.warn(f"sources.{name}: there is no {place}; the source is optional and is read as empty.")
-    return inputs
-
-
-def look_back(config: JobConfig, run_date: Period, known_by: datetime | None, as_of_generation: int | None) -> LookBack:
-    """What a run looks back at. UsageError for a time that cannot be, InputError for a generation that is not there."""
-    earlier = None
-    if as_of_generation is not None:
-        earlier = require_generation(open_storage(config.output.path), run_date, as_of_generation)
-    back = LookBack(known_by, earlier)
-    back.check_time(Day.of(run_date, config.timezone), datetime.now(UTC), config.timezone)
-    return back
-
-
-def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, reporter: Reporter) -> None:
-    """Spark writes its plans into the event log, with the values in its expressions, and redacts only some of them."""
-    if loaded.in_plans and spark.sparkContext.getConf().get("spark.eventLog.enabled", "false") == "true":
-        names = ", ".join(f"${{{name}}}" for name in loaded.in_plans)
-        reporter.warn(
-            f"Spark's event log will contain the values of {names}; put secrets only in `url`, `user` and `password` of "
-            "databases, or set `spark.eventLog.enabled: false`."
-        )
-
-
-def written_by_executors(config: JobConfig, storage: Storage, directory: str) -> Places:
-    """Where the tasks of a run write."""
-    places = {"output.path": (storage, directory)}
-    return places if config.state is None else {**places, "state.path": (open_storage(config.state.path), "")}
-
-
-def retention_of(config: JobConfig) -> Retention:
-    """What to keep of earlier runs of a day."""
-    kept = config.output.retention
-    return Retention(kept.generations, kept.longest_run)
-
-
-def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
-    """Whether all label windows of the run had closed, and the days that they reach into were there to be read.
-
-    Whether those are complete is known once they were read: see :class:`CoverageWatch`. The whole log is taken as complete.
-    """
-    end = inputs.day.end
-    if end is None:
-        return True
-    closed = now >= end + inputs.config.matures_after
-    missing = {day for source in ends_of_windows(inputs.config, end) for day in inputs.sources[source].missing_days}
-    return closed and not any(str(day) > str(run_date) for day in missing)
-
-
-def run_fingerprint(
-    inputs: Inputs,
-    run_date: Period,
-    contract: ExampleContract,
-    mature: bool,
-    files: Mapping[str, str | None] | None = None,
-) -> str:
-    """Equal for two runs that must give the same samples; empty when an input, such as a table, cannot be told apart.
-
-    ``files`` are fingerprints of other inputs than those of now, by source.
-    """
-    if files is None:
-        files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
-    if None in files.values():
-        return ""
-    config = of_the_bytes(inputs.config.model_dump(mode="json", by_alias=True))
-    fitted = contract.state and contract.state["fingerprint"]
-    parts = [config, run_date.isoformat(), contract.fingerprint, fitted, files, mature, __version__]
-    if inputs.day.known_by is not None:
-        parts.append(inputs.day.known_by.astimezone(UTC).isoformat())
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

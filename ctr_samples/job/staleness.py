@@ -13,8 +13,8 @@ from ctr_samples.config import LoadedConfig
 from ctr_samples.config.document import of_the_bytes
 from ctr_samples.errors import InputError
 from ctr_samples.job.looking_back import LookBack
+from ctr_samples.job.planning import Prepared, planning
 from ctr_samples.job.reporting import Silent
-from ctr_samples.job.run import Prepared, planning
 from ctr_samples.shards import Manifest
 
 

@@ -15,7 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ctr_samples.config.units import format_size
-from ctr_samples.job.maturing import OF_FEATURES
 from ctr_samples.periods import in_zone, zone_of
 from ctr_samples.shards import Manifest, Storage
 from ctr_samples.shards.naming import day_directory
@@ -125,7 +124,8 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
             )
         if source.get("missing_days"):
             yield Text(f"  {name} had no data for {_some(source['missing_days'])}.")
-    yield from (Text(f"  The {line}.") for line in manifest.plan if line.startswith(OF_FEATURES))
+    if manifest.features_from:
+        yield Text(f"  The {manifest.features_from.described}.")
     if manifest.known_by:
         known_by = in_zone(manifest.known_by, zone_of(manifest.config))
         yield Text(f"  All is as of {known_by}: what became known later is left out.")

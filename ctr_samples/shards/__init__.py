@@ -18,7 +18,7 @@ storage/        the stores themselves
 """
 
 from ctr_samples.shards.day_output import DayOutput, DayRun
-from ctr_samples.shards.manifest import Manifest, Receipt, Shard, check_receipts
+from ctr_samples.shards.manifest import FeaturesFrom, Manifest, Receipt, Shard, check_receipts
 from ctr_samples.shards.publish import (
     check_age,
     check_directory,
@@ -43,6 +43,7 @@ __all__ = [
     "CheckedFile",
     "DayOutput",
     "DayRun",
+    "FeaturesFrom",
     "Manifest",
     "NameTaken",
     "Receipt",

@@ -130,15 +130,30 @@ class Rollback:
 
 
 @dataclass(frozen=True, slots=True)
+class FeaturesFrom:
+    """The earlier generation of the day whose features a run took; ``why`` says why it joined all anew, if it did."""
+
+    generation: GenerationNumber
+    why: str = ""
+
+    @property
+    def described(self) -> str:
+        """Where the features come from, in words."""
+        if self.why:
+            return f"features are not taken from generation {self.generation}: {self.why}"
+        return f"features are those of generation {self.generation}; only labels are made anew"
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """One generation of one day.
 
-    ``accounting`` maps ``impressions``, ``samples`` and each drop reason to a count; ``fingerprint`` is equal for two
-    runs that must give the same samples (config, code, inputs, contract), or empty where inputs cannot be told apart.
-    ``rollback`` means that the samples are those of an earlier generation; ``run_id`` and ``created_at`` are then those of the
-    rollback, and all else is as that generation has it. ``known_by`` is the time as of which the run looked at its inputs, None
-    if it took what was known when it ran. ``checksum`` is the one that was read, empty where an older release wrote none;
-    :meth:`to_json` makes it anew.
+    ``accounting`` maps ``impressions``, ``samples`` and each drop reason to a count; ``fingerprint`` is equal for two runs
+    that must give the same samples (config, code, inputs, contract), or empty where inputs cannot be told apart.
+    ``features_from`` is None where no earlier generation came into question. ``rollback`` means that the samples are those of
+    an earlier generation; ``run_id`` and ``created_at`` are then those of the rollback, and all else is as that generation
+    has it. ``known_by`` is the time as of which the run looked at its inputs, None if it took what was known when it ran.
+    ``checksum`` is the one that was read, empty where an older release wrote none; :meth:`to_json` makes it anew.
     """
 
     name: Annotated[str, _SAMPLE_SET]
@@ -162,6 +177,7 @@ class Manifest:
     plan: tuple[str, ...] = ()
     sampling: Annotated[Mapping[str, Any], Like(_Sampling)] = field(default_factory=dict)
     quality: Annotated[Mapping[str, Any], Like(_Verdict)] = field(default_factory=dict)
+    features_from: FeaturesFrom | None = None
     rollback: Rollback | None = None
     known_by: Instant | None = None
     format: int = MANIFEST_FORMAT

@@ -17,7 +17,7 @@ from ctr_samples.config import load_config
 from ctr_samples.job.many_days import Backfill
 from ctr_samples.job.run import run
 from ctr_samples.quality.checks import CHECKS
-from ctr_samples.shards import open_storage
+from ctr_samples.shards import FeaturesFrom, open_storage
 from ctr_samples.shards.partials import kept_days
 
 IMPRESSIONS = size("STATE_IMPRESSIONS", 200_000, quick=3_000)
@@ -172,7 +172,7 @@ def test_a_run_that_makes_labels_final_joins_only_labels(figures: Figures, spark
         kept.seconds(night)
         away.rename(later)
         final = kept.seconds(night, force=False)
-        assert kept.result.manifest.plan == ("features are those of generation 1; only labels are made anew",)
+        assert kept.result.manifest.features_from == FeaturesFrom(1)
         shards = [(shard.records, shard.crc32c) for shard in kept.result.manifest.shards]
         both.append((final, kept.seconds(night), plain.seconds(night)))
         for joined in (kept, plain):

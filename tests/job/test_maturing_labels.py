@@ -19,7 +19,7 @@ from rich.console import Console
 
 from ctr_samples.config import load_config
 from ctr_samples.config.explain import explain
-from ctr_samples.job import maturing
+from ctr_samples.job import maturing, planning
 from ctr_samples.job import run as job
 from ctr_samples.job.gate import read_metrics
 from ctr_samples.job.many_days import Backfill
@@ -29,11 +29,10 @@ from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.times import clocks_of, seen_on
-from ctr_samples.shards import DayOutput, Manifest, latest_manifest, open_storage
+from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, latest_manifest, open_storage
 
 DAY, NEXT = date(2019, 6, 5), date(2019, 6, 6)
-TAKEN = "features are those of generation 1; only labels are made anew"
-NOT_TAKEN = "features are not taken from generation 1: "
+TAKEN = FeaturesFrom(1)
 
 CONFIG = """
 name: maturing
@@ -193,7 +192,8 @@ def test_labels_become_final_with_the_features_of_the_first_run_and_the_bytes_of
     shards, manifest = made(spark, night / "kept.yaml")
     assert shards == bytes_of_all
     assert len(shards) > 6, "no shard was closed before the last"
-    assert (manifest.plan, manifest.generation, manifest.label_mature) == ((TAKEN,), 2, True)
+    assert (manifest.features_from, manifest.generation, manifest.label_mature) == (TAKEN, 2, True)
+    assert manifest.plan == (), "a plan of joins was kept that were not made"
     assert manifest.labels["paid"]["flips"] == {
         "against": 1,
         "flipped_to_1": 5,
@@ -204,7 +204,7 @@ def test_labels_become_final_with_the_features_of_the_first_run_and_the_bytes_of
     }
     summary = Console(width=200, file=io.StringIO(), record=True)
     summary.print(run_summary(manifest, open_storage(night / "kept"), published=True))
-    assert f"The {TAKEN}." in summary.export_text()
+    assert "The features are those of generation 1; only labels are made anew." in summary.export_text()
 
 
 Change = Callable[[Path], object]
@@ -254,15 +254,16 @@ LATER: dict[str, Change] = {
 }
 
 
-def planned(spark: SparkSession, path: Path, anew: str = "") -> str:
-    """What a run of now would say of the features of the generation before."""
+def planned(spark: SparkSession, path: Path, why_joined: str = "") -> FeaturesFrom:
+    """Where a run of now would take its features from."""
     loaded = load_config(path)
-    with job.planning(spark, loaded):
-        prepared = job.Prepared.of(spark, loaded, DAY, Silent())
+    with planning.planning(spark, loaded):
+        prepared = planning.Prepared.of(spark, loaded, DAY, Silent())
         config, storage = loaded.config, open_storage(loaded.config.output.path)
-        output = DayOutput.open(storage, DAY, config.name, job.retention_of(config))
-        _, (line,) = prepared.earlier(output, anew, Silent())
-    return line
+        output = DayOutput.open(storage, DAY, config.name, planning.retention_of(config))
+        _, features_from = maturing.earlier_run(prepared, output, why_joined, Silent())
+    assert features_from is not None
+    return features_from
 
 
 @pytest.mark.parametrize(
@@ -272,18 +273,18 @@ def test_all_is_joined_anew_after(spark: SparkSession, night: Path, name: str) -
     change, reason = CHANGES[name]
     write_log(night, NEXT)
     change(night)
-    line = planned(spark, night / "kept.yaml")
-    assert line.startswith(NOT_TAKEN)
-    assert reason in line
+    features = planned(spark, night / "kept.yaml")
+    assert features.generation == 1
+    assert reason in features.why
 
 
 def test_all_is_joined_anew_by_another_release_or_if_asked_to(
     spark: SparkSession, night: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_log(night, NEXT)
-    assert planned(spark, night / "kept.yaml", "`--force` was given") == f"{NOT_TAKEN}`--force` was given"
-    monkeypatch.setattr(job, "__version__", "0.0.0")
-    assert "the release is another one" in planned(spark, night / "kept.yaml")
+    assert planned(spark, night / "kept.yaml", "`--force` was given") == FeaturesFrom(1, "`--force` was given")
+    monkeypatch.setattr(planning, "__version__", "0.0.0")
+    assert "the release is another one" in planned(spark, night / "kept.yaml").why
 
 
 @pytest.mark.slow
@@ -346,7 +347,7 @@ def test_a_run_that_joins_anew_has_the_bytes_of_a_full_one(spark: SparkSession, 
     write_log(night, NEXT)
     change(night)
     shards, manifest = made(spark, night / "kept.yaml")
-    assert reason in manifest.plan[0]
+    assert reason in manifest.features_from.why
     new = {"old": "last: 3, within", "new": "last: 2, within"} if name == "another configuration" else {}
     assert shards == made(spark, write_config(night, "plain", state=False, **new))[0]
 
@@ -356,7 +357,7 @@ def test_rows_that_matter_to_nothing_change_no_feature(spark: SparkSession, nigh
     late = [row(DAY, 1439, "buy", 1), {**row(DAY, 600, "buy", 1), "item": None}, {**row(DAY, 0, "click", 1), "t": None}]
     write_log(night, NEXT, *late)
     shards, manifest = made(spark, night / "kept.yaml")
-    assert manifest.plan == (TAKEN,)
+    assert manifest.features_from == TAKEN
     assert shards == made(spark, write_config(night, "plain", state=False))[0]
 
 
@@ -380,7 +381,7 @@ def test_what_is_found_out_by_the_tasks_leads_to_a_run_that_joins_all(
     reporter = _Warnings()
     shards, manifest = made(spark, night / "kept.yaml", reporter=reporter)
     assert any(text.startswith("The features of the generation before cannot be used") for text in reporter.texts)
-    assert manifest.plan[0].startswith(NOT_TAKEN)
+    assert manifest.features_from.why
     assert shards == made(spark, write_config(night, "plain", state=False))[0]
 
 
@@ -393,7 +394,7 @@ def test_records_of_each_layout_are_those_of_a_full_run(spark: SparkSession, tmp
     made(spark, path)
     write_log(tmp_path, NEXT)
     shards, manifest = made(spark, path)
-    assert manifest.plan == (TAKEN,)
+    assert manifest.features_from == TAKEN
     assert shards == made(spark, write_config(tmp_path, "plain", layout, state=False, **gzip))[0]
 
 
@@ -425,7 +426,7 @@ def test_manifest_and_metrics_are_those_of_a_run_that_joins_all(spark: SparkSess
         metrics = asdict(read_metrics(open_storage(load_config(path).config.output.path), manifest))
         both.append((manifest, {key: metrics[key] for key in MEASURED}))
     (one, of_one), (other, of_other) = both
-    assert one.plan == (TAKEN,)
+    assert one.features_from == TAKEN
     assert of_one == of_other
     assert (one.views, one.labels, one.accounting) == (other.views, other.labels, other.accounting)
     assert one.inputs == other.inputs
@@ -442,7 +443,7 @@ def test_a_run_for_final_labels_reads_of_the_log_only_the_days_near_its_own(
     bytes_of_all, _ = made(spark, write_config(tmp_path, "plain", state=False))
     make_unreadable(tmp_path / f"log/{DAY - timedelta(days=2)}.json", *tmp_path.glob("state/**/*.parquet"))
     shards, manifest = made(spark, path)
-    assert (manifest.plan, shards) == ((TAKEN,), bytes_of_all)
+    assert (manifest.features_from, shards) == (TAKEN, bytes_of_all)
 
 
 @pytest.mark.slow
@@ -456,7 +457,7 @@ def test_many_days_by_one_command_take_the_features_that_are_there(spark: SparkS
     assert [outcome.became for outcome in outcomes] == ["published", "published"]
     manifest = latest_manifest(open_storage(tmp_path / "kept"), DAY)
     assert manifest is not None
-    assert manifest.plan == (TAKEN,)
+    assert manifest.features_from == TAKEN
 
 
 @pytest.mark.slow
@@ -467,5 +468,5 @@ def test_an_hour_takes_features_too(spark: SparkSession, tmp_path: Path) -> None
     made(spark, path, of=hour)
     write_log(tmp_path, NEXT)
     shards, manifest = made(spark, path, of=hour)
-    assert manifest.plan == (TAKEN,)
+    assert manifest.features_from == TAKEN
     assert shards == made(spark, write_config(tmp_path, "plain", state=False, **form), of=hour)[0]

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ConfigError, EncodeError, InputError, StorageError, UsageError
+from ctr_samples.job import planning
 from ctr_samples.job import run as job
 from ctr_samples.records.read import damage_of, first_examples
 from ctr_samples.samples.inputs.watched import Inputs
@@ -520,7 +521,7 @@ def test_a_day_whose_label_windows_reach_into_missing_logs_is_not_mature(
 ) -> None:
     def missing_tomorrow(loaded: LoadedConfig, now: datetime) -> bool:
         inputs = Inputs.read(spark, loaded.config, SIMULATED_DAY)
-        return job.labels_are_mature(inputs, SIMULATED_DAY, now)
+        return planning.labels_are_mature(inputs, SIMULATED_DAY, now)
 
     later = datetime(2019, 7, 1, tzinfo=UTC)
     assert missing_tomorrow(simulated(world, tmp_path), later)
@@ -617,7 +618,7 @@ def test_a_value_of_the_environment_that_spark_would_log_is_warned_of_by_name(en
     session = MagicMock()
     session.sparkContext.getConf().get.side_effect = lambda key, default: {"spark.eventLog.enabled": enabled}[key]
     reporter = MagicMock()
-    job.warn_of_event_log(session, loaded, reporter)
+    planning.warn_of_event_log(session, loaded, reporter)
     assert reporter.warn.call_count == expected
     if expected:
         (warning,) = reporter.warn.call_args.args

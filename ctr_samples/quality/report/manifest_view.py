@@ -22,6 +22,14 @@ class Shard(Protocol):
         """Its size."""
 
 
+class FeaturesFrom(Protocol):
+    """The earlier generation whose features were taken, or could not be."""
+
+    @property
+    def described(self) -> str:
+        """Where the features come from, in words."""
+
+
 class Run(Protocol):
     """How the samples of a day were made."""
 
@@ -56,6 +64,10 @@ class Run(Protocol):
     @property
     def versions(self) -> Mapping[str, str]:
         """Releases of what ran."""
+
+    @property
+    def features_from(self) -> FeaturesFrom | None:
+        """None where no earlier generation came into question."""
 
     @property
     def plan(self) -> Sequence[str]:

@@ -35,8 +35,9 @@ class Origin:
 def origin_of(metrics: Measured, run: Run, limit: int) -> Origin:
     """The origin of a run's samples."""
     versions = ((shown(package), shown(release)) for package, release in run.versions.items())
+    plan = [*([run.features_from.described] if run.features_from else []), *run.plan]
     return Origin(
-        tuple(clipped(step, 600) for step in run.plan[:limit]),
+        tuple(clipped(step, 600) for step in plan[:limit]),
         table("Inputs", "<source | files | size | lines | malformed | <missing days", _inputs(run), limit),
         clipped(as_yaml(run.config), _CONFIG),
         f"ctr-samples generate --config config.yaml --date {metrics.run_date} --force",

@@ -1,0 +1,147 @@
+"""What a run reads and promises, before any row is read; checks, previews and many days use it as a library."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Self
+
+from pyspark.sql import SparkSession
+
+from ctr_samples import __version__
+from ctr_samples.config import JobConfig, LoadedConfig
+from ctr_samples.config.document import of_the_bytes
+from ctr_samples.contract import ExampleContract
+from ctr_samples.job.fit import state_of_run
+from ctr_samples.job.looking_back import NOW, LookBack
+from ctr_samples.job.reporting import Reporter
+from ctr_samples.periods import Period, check_period
+from ctr_samples.samples.executors import Places
+from ctr_samples.samples.features import contract_of
+from ctr_samples.samples.inputs.databases import errors_of_sources
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.watches.coverage import ends_of_windows
+from ctr_samples.shards import Storage, open_storage
+from ctr_samples.shards.clean import Retention
+from ctr_samples.sparksql.releases import without_call_sites
+from ctr_samples.sparksql.session import make_active, run_session
+from ctr_samples.vocabulary import FittedState
+
+
+@contextmanager
+def planning(spark: SparkSession, loaded: LoadedConfig) -> Iterator[None]:
+    """Keep secrets of the configuration out of the errors of a block, and the caller's session active after it."""
+    try:
+        with loaded.masked_errors(), errors_of_sources(loaded.config.sources), without_call_sites():
+            yield
+    finally:
+        make_active(spark)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A run before any row is read: its inputs, the state that was fitted for it, and the contract that it promises."""
+
+    loaded: LoadedConfig
+    inputs: Inputs
+    state: FittedState | None
+    contract: ExampleContract
+    label_mature: bool
+    fingerprint: str
+    """See :func:`run_fingerprint`."""
+
+    @classmethod
+    def of(
+        cls, spark: SparkSession, loaded: LoadedConfig, run_date: Period, reporter: Reporter, back: LookBack = NOW
+    ) -> Self:
+        """Check the inputs. Raises the errors of the inputs, of the fitted state and of the features."""
+        config = loaded.config
+        inputs = read_inputs(spark, config, run_date, reporter, back=back)
+        back.check_inputs(inputs)
+        state = state_of_run(config, run_date)
+        contract = contract_of(config, state)
+        mature = labels_are_mature(inputs, run_date, back.known_by or datetime.now(UTC))
+        fingerprint = run_fingerprint(inputs, run_date, contract, mature)
+        return cls(loaded, inputs, state, contract, mature, fingerprint)
+
+
+def read_inputs(
+    spark: SparkSession,
+    config: JobConfig,
+    run_date: Period,
+    reporter: Reporter,
+    *,
+    watched: bool = True,
+    back: LookBack = NOW,
+) -> Inputs:
+    """The inputs of a day, in a session of their own; warns of links, and of each optional source that is absent."""
+    check_period(run_date, config.grain, config.timezone)
+    session = run_session(spark, config.timezone)
+    inputs = Inputs.read(session, config, run_date, watched=watched, known_by=back.known_by, pinned=back.pinned)
+    for sentence in inputs.told():
+        reporter.warn(sentence)
+    for name, place in inputs.absent():
+        reporter.warn(f"sources.{name}: there is no {place}; the source is optional and is read as empty.")
+    return inputs
+
+
+def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, reporter: Reporter) -> None:
+    """Spark writes its plans into the event log, with the values in its expressions, and redacts only some of them."""
+    if loaded.in_plans and spark.sparkContext.getConf().get("spark.eventLog.enabled", "false") == "true":
+        names = ", ".join(f"${{{name}}}" for name in loaded.in_plans)
+        reporter.warn(
+            f"Spark's event log will contain the values of {names}; put secrets only in `url`, `user` and `password` of "
+            "databases, or set `spark.eventLog.enabled: false`."
+        )
+
+
+def writable_places(config: JobConfig, storage: Storage, directory: str) -> Places:
+    """Where the tasks of a run write, by key of the configuration."""
+    places = {"output.path": (storage, directory)}
+    return places if config.state is None else {**places, "state.path": (open_storage(config.state.path), "")}
+
+
+def retention_of(config: JobConfig) -> Retention:
+    """What to keep of earlier runs of a day."""
+    kept = config.output.retention
+    return Retention(kept.generations, kept.longest_run)
+
+
+def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
+    """Whether all label windows of the run had closed, and the days that they reach into were there to be read.
+
+    Whether those are complete is known once they were read: see :class:`CoverageWatch`. The whole log is taken as complete.
+    """
+    end = inputs.day.end
+    if end is None:
+        return True
+    closed = now >= end + inputs.config.matures_after
+    missing = {day for source in ends_of_windows(inputs.config, end) for day in inputs.sources[source].missing_days}
+    return closed and not any(str(day) > str(run_date) for day in missing)
+
+
+def run_fingerprint(
+    inputs: Inputs,
+    run_date: Period,
+    contract: ExampleContract,
+    mature: bool,
+    files: Mapping[str, str | None] | None = None,
+) -> str:
+    """Equal for two runs that must give the same samples; empty when an input, such as a table, cannot be told apart.
+
+    ``files`` are fingerprints of other inputs than those of now, by source.
+    """
+    if files is None:
+        files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
+    if None in files.values():
+        return ""
+    config = of_the_bytes(inputs.config.model_dump(mode="json", by_alias=True))
+    fitted = contract.state and contract.state["fingerprint"]
+    parts = [config, run_date.isoformat(), contract.fingerprint, fitted, files, mature, __version__]
+    if inputs.day.known_by is not None:
+        parts.append(inputs.day.known_by.astimezone(UTC).isoformat())
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
