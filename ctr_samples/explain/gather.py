@@ -70,7 +70,7 @@ MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class LabelEvidence:
-    """Inputs of an action label: actions that share keys with the impression, and other impressions they may belong to."""
+    """Inputs of an action label: actions that share keys with the impression, and other impressions they may match."""
 
     others: Sequence[Impression]
     actions: Sequence[Action]

@@ -40,8 +40,9 @@ class RowEvidence:
 
 @dataclass(frozen=True, slots=True)
 class LabelRules:
-    """How actions find their impression: sets of keys, ``tried`` in order, and the largest distances in time. Times are
-    shown in ``zone`` but passed in UTC, since Python subtracts times of the same zone by wall clock.
+    """Rules for matching actions to impressions: sets of keys, ``tried`` in order, and the largest distances in time.
+
+    Times are shown in ``zone`` but passed in UTC, since Python subtracts times of the same zone by wall clock.
     """
 
     window: timedelta
@@ -65,7 +66,8 @@ class FeatureRow:
 
 @dataclass(frozen=True, slots=True)
 class ViewRules:
-    """How a view is joined. ``snapshots`` holds (event time, available time) of all snapshots, for a snapshot view.
+    """Rules for joining a view. ``snapshots`` holds (event time, available time) of all snapshots, for a snapshot view.
+
     Times are shown in ``zone``.
     """
 

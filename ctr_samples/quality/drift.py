@@ -1,4 +1,4 @@
-"""Distance between two distributions, as far as metrics documents keep them."""
+"""Distances between two distributions, computed from what metrics documents keep of them."""
 
 from __future__ import annotations
 

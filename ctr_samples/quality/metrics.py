@@ -71,7 +71,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """The shards of a run."""
+    """Shards of a run."""
 
     count: Count
     bytes: Spread
@@ -107,7 +107,7 @@ class Actions:
 
 @dataclass(frozen=True, slots=True)
 class Clicks:
-    """Positives among samples."""
+    """Sample and positive counts."""
 
     samples: Count
     positives: Count
@@ -162,7 +162,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """Users with the most samples, at least one, among ``looked_at`` rows; or values of a different ``key``."""
+    """Users with the most samples, at least one, among ``looked_at`` rows; or the top values of a different ``key``."""
 
     looked_at: Count
     heaviest: Annotated[tuple[User, ...], _SOME]

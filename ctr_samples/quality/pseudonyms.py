@@ -23,7 +23,7 @@ ORPHAN_SAMPLE = "orphan_sample"
 class Pseudonyms:
     """Names made from a digest: equal for equal ids under one salt, so that a user can be traced across days.
 
-    Unless the salt is secret, anyone who can list all ids can compute their names. ``features`` are those that hold
+    Unless the salt is secret, anyone who can list all ids can compute their names. ``features`` names the features with
     ids.
     """
 
@@ -46,7 +46,7 @@ class Pseudonyms:
         return replace(measured, users=users, features=features)
 
     def in_labels(self, labels: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Return the counts of labels, with pseudonyms in the samples of their orphans."""
+        """Return the counts of labels, with pseudonyms in their orphan samples."""
         return {
             name: {
                 **counts,

@@ -13,7 +13,7 @@ Join = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def layout_of(contract: ExampleContract, features: Sequence[Declared]) -> Join:
-    """Return a function from the values of the declared features to those of the features in the record."""
+    """Return a function from the values of declared features to the features in the record."""
     by_name = {feature.name: feature for feature in features}
     parts = [(by_name[part.name], part) for part in contract.parts]
     if contract.layout in ("columns", "sequence"):

@@ -1,4 +1,4 @@
-"""Deterministic logs and feature tables of any size, in the tutorial's format, with true click probabilities beside them.
+"""Deterministic logs and feature tables of any size, in the tutorial's format, with the true click probabilities.
 
     summary = simulate(SimulationSpec(days=3, impressions=100_000), "data/simulated")
 

@@ -110,7 +110,7 @@ def _later(click: Actions, kind: int, after: Ints, read_ms: Ints) -> Actions:
 
 
 def orphan_clicks(rng: np.random.Generator, feed: Feed, piece: Piece, memory: Memory, count: int) -> Actions:
-    """Draw at most ``count`` clicks on articles not recently shown to the user, so that no impression can claim them."""
+    """Draw at most ``count`` clicks on articles not recently shown to the user: no impression can claim them."""
     user = feed.choose_users(rng, count)
     article = feed.choose_articles(rng, user)
     time = rng.integers(piece.begin, piece.end, count)

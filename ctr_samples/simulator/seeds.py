@@ -1,4 +1,4 @@
-"""Randomness by coordinates: each piece of work draws from its own generator, so no draw depends on earlier ones.
+"""Randomness by coordinates: each piece of work draws from its own generator, so no draw depends on earlier draws.
 
 A generator is seeded by ``SeedSequence(seed, spawn_key=(stream, *coordinates))``, where the coordinates are the day,
 the hour and the piece of the hour. Equal specs thus give equal bytes as long as numpy, pyarrow and the kind of

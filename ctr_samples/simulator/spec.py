@@ -1,4 +1,4 @@
-"""Specification of a simulation: every option of a run, validated on creation. Equal specs give byte-identical output."""
+"""Specification of a simulation: all options, validated on creation. Equal specs give byte-identical output."""
 
 from __future__ import annotations
 

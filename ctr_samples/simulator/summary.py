@@ -14,9 +14,9 @@ class SimulationSummary:
     cold_users: int  # without a profile
     hot_user_id: int
     articles: int
-    impressions: int  # first showings
+    impressions: int  # without repeats
     repeated_impressions: int  # sent again within 30 s
-    cold_user_impressions: int  # first showings to cold users
+    cold_user_impressions: int  # without repeats, to cold users
     clicks_in_window: int
     late_clicks: int  # after the label window
     orphan_clicks: int  # without an impression

@@ -140,7 +140,7 @@ def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def number_column(frame: DataFrame, text: str, where: str) -> Column:
-    """Return a number as double, -0.0 as 0.0; text that is not a number becomes null. Raise InputError for other types."""
+    """Return a number as double, -0.0 as 0.0; non-numeric text becomes null. Raise InputError for other types."""
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, BooleanType, StringType)):
         return column.try_cast("double") + F.lit(0.0)
@@ -228,7 +228,7 @@ def _exact(column: Column, kind: DataType) -> list[Column]:
         case StringType() if kind != StringType():
             return [column.cast("binary")]  # its collation equates different texts
         case ArrayType(elementType=FloatType() | DoubleType()):
-            # Vectors are long, and this is compiled, unlike a lambda. A list with nulls contains 0, or null is the answer.
+            # Vectors are long, and this is compiled, unlike a lambda. For a list with nulls the result is true or null.
             has_zero_or_null = F.coalesce(F.array_contains(column, F.lit(0).cast(kind.elementType)), F.lit(True))
             return [column, F.when(has_zero_or_null, column.cast("string"))]
         case ArrayType():

@@ -86,7 +86,7 @@ def _check_cast(of: set[str], to: set[str], where: str) -> None:
 
 
 def _check_json(node: Any, where: str) -> None:
-    """Raise ExpressionError for ``from_json`` that reads timestamps without a format, or falls back to reading others."""
+    """Raise ExpressionError for ``from_json`` that reads timestamps without a format, or may ignore the format."""
     if not any(map(_is_timestamp, _plain_kinds(node.schema()))):
         return
     options = {entry._1().lower(): entry._2() for entry in _all(node.options())}

@@ -15,7 +15,7 @@
     zones.py                time zone of days and of local times
     features.py             features from columns
     draft.py                configuration as entries with reasons; drafting.py has the shared state of its sections
-    impressions.py  labels.py  around.py  counted.py    sections: impressions, labels, joined tables, counts and histories
+    impressions.py  labels.py  around.py  counted.py    sections: impressions, labels, joined tables, counts, histories
     entries.py              entries to commented YAML
 """
 

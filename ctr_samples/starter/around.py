@@ -17,7 +17,7 @@ from ctr_samples.starter.times import words_of
 
 
 def views_around(d: Drafting, others: Sequence[Table]) -> Iterator[View]:
-    """Yield views of tables on keys of the log, then of tables on columns of those."""
+    """Yield views of tables joined on keys of the log, then of tables joined on columns of these views."""
     waiting = list(others)
     found: list[View] = []
     for table in list(waiting):

@@ -56,7 +56,7 @@ def time_column(table: Table) -> Column | None:
 def followers_of(
     table: Table, time: Column | None, others: Iterable[Table], named: Collection[str]
 ) -> Iterator[Follower]:
-    """Yield logs whose rows have keys of this log's rows, and later times; only ``named`` ones, if a person names any."""
+    """Yield logs whose rows have keys of this log's rows, and later times; only ``named`` ones, if any are named."""
     own = [column for column in table.columns if column.may_be_key and len(column.keys) > 2]
     for other in others:
         its = time_column(other)

@@ -96,7 +96,7 @@ def _keys(d: Drafting) -> Iterator[Entry]:
 
 
 def _carry(d: Drafting) -> Iterator[Carried]:
-    """Yield the columns that become features: those without a role that do not reveal a label."""
+    """Yield the columns that become features: no role, and no hint of a label."""
     log = d.log
     rest = [c.of(log.impressions) for c in log.table.columns if not any(c is one for one in log.taken)]
     vectors = numbered(rest)

@@ -19,7 +19,7 @@ _WINDOW = "2h"
 
 
 def labels_of(d: Drafting) -> Iterator[Entry]:
-    """Yield the labels, and set ``d.positive`` to the condition for clicks. Chosen names are not yet in ``d.labels``."""
+    """Yield the labels, and set ``d.positive`` to the condition for clicks. Label names are not yet in ``d.labels``."""
     log = d.log
     if log.action is not None:
         yield from _of_actions(d)

@@ -92,7 +92,7 @@ def _above(share: float, chance: float) -> float:
 
 
 def _by_chance(mine: frozenset[str], theirs: frozenset[str]) -> float:
-    """Share of numbers that would be in the other set by chance: small ones are everywhere."""
+    """Expected share of numbers found in the other set by chance: small numbers are everywhere."""
     numbers, others = ({int(one) for one in group if one.isdecimal()} for group in (mine, theirs))
     if 2 * len(numbers) < len(mine) or 2 * len(others) < len(theirs):
         return 0.0

@@ -166,7 +166,7 @@ def _acted_on(log: Log) -> list[list[bool]]:
     return [[pairs[row] in acted for row in log.impressions]]
 
 
-# --- which input is the log
+# --- choice of the log
 
 
 def find_log(tables: Sequence[Table], told: Told = Told()) -> Log:

@@ -362,7 +362,7 @@ _DIALECTS = (_Quotes(), _Quotes('"', "\\"), _Quotes("'", "'"), _Quotes(""))
 
 
 def _quotes_of(text: str, delimiter: str) -> _Quotes:
-    """Find the quoting with which most lines have the usual number of values, each parsed alone; the first of equals."""
+    """Find the first quoting with which most lines, each parsed alone, have the usual number of values."""
     lines = text[: 1 << 18].split("\n")[:2000]
 
     def fitting(quotes: _Quotes) -> int:

@@ -52,7 +52,7 @@ class ClickModel:
         return [*_of_tensorflow(self.network.variables), self.preparation.mean, self.preparation.deviation]
 
     def log_odds(self, prepared: Tensors) -> Any:
-        """Log-odds of a click in the samples, ``[batch]``, from prepared, unscaled features; this is what is trained."""
+        """Log-odds of a click in the samples, ``[batch]``, from prepared, unscaled features; training fits these."""
         return self.network(self.preparation.scale(prepared))[:, 0]
 
     def probability(self, prepared: Tensors) -> Any:

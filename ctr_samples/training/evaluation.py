@@ -1,4 +1,4 @@
-"""Quality of predictions: ranking (AUC), probability (log loss) and calibration, compared with a constant prediction."""
+"""Quality of predictions: ranking (AUC), probability (log loss) and calibration, against a constant prediction."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ class FitReport:
         return Group(*parts, *(Text(line) for line in self.notes()), *(Text(w, "bold yellow") for w in self.warnings()))
 
     def notes(self) -> Iterator[str]:
-        """Yield further remarks."""
+        """Yield remarks about the export, unused features, convergence and rare positives."""
         if self.exported:
             yield f"The model is exported to {self.exported}"
         if self.left_out:

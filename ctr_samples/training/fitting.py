@@ -76,7 +76,7 @@ def _report(
 def _train(
     options: FitOptions, training_set: TrainingSet, strategy: Any, on_step: Callable[[int, int], None]
 ) -> tuple[Loop, int, tuple[float, ...]]:
-    """Return the loop with the trained model, the number of steps including those before a stop, and the mean losses of
+    """Return the loop with the trained model, the number of steps including steps before a stop, and the mean losses of
     the last two epochs if both were trained here.
     """
     kind = MODELS[options.model]

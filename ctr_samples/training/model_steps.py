@@ -1,4 +1,4 @@
-"""Preprocessing that a contract leaves to the model, as TensorFlow operations: clip, log, scale, buckets, vocabulary."""
+"""Preprocessing left to the model by a contract, in TensorFlow operations: clip, log, scale, buckets, vocabulary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Differences between counts or shares, less what chance explains for counts of that size."""
+"""Differences between counts or shares, less what chance explains for samples of that size."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ VALUES = 1 << 17
 """Values that a task digests: the wider the rows, the fewer of them."""
 
 Counts = dict[int, list[int]]
-"""Digest -> number of rows with it, and of those with a positive label."""
+"""Digest -> number of its rows, and number of its rows with a positive label."""
 
 
 def digests(columns: Sequence[pa.Array]) -> Bits:
@@ -62,7 +62,7 @@ def _digest(text: bytes) -> int:
 
 
 def counted(columns: Sequence[pa.Array], label: npt.NDArray[Any]) -> tuple[int, Counts]:
-    """Count digests of the first rows: return the number of rows, and the counts of the smallest and the heavy digests."""
+    """Count digests of the first rows: return the number of rows, and the counts of the smallest and heavy digests."""
     values = sum(len(Flat.of(column).values) for column in columns)
     rows = max(1, len(label) * VALUES // max(1, values))
     label = label[:rows]

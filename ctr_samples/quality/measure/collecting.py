@@ -34,10 +34,10 @@ class Wanted:
     """What to measure; pickled for the executors.
 
     ``label`` is the 0/1 label of the rates. ``hour`` and ``user`` are columns outside the contract, the latter holding
-    the key named ``user_key``. ``key`` is the key of the contract: rows arrive sorted by it, those of one key side by
-    side. ``defaults`` replace missing numbers and texts, ``missing`` holds the ids of missing single values, ``hashed``
-    the number of ids that values are hashed to. ``tasks`` is the number of measuring tasks: their results meet in the
-    driver's memory.
+    the key named ``user_key``. ``key`` is the key of the contract: rows arrive sorted by it, so that rows of one key
+    are adjacent. ``defaults`` replace missing numbers and texts, ``missing`` holds the ids of missing single values,
+    ``hashed`` the number of ids that values are hashed to. ``tasks`` is the number of measuring tasks: their results
+    meet in the driver's memory.
     """
 
     contract: ExampleContract
@@ -199,10 +199,10 @@ def _joined(contract: ExampleContract) -> FeatureSpec | None:
 
 
 def kinds(spec: FeatureSpec) -> tuple[bool, bool]:
-    """Return whether a column is sketched as numbers, and whether as repeated values; single integers without ids are
-    both.
+    """Return whether a column is sketched as numbers, and whether as repeated values; both for single integers without
+    ids.
 
-    Integers in lists are ids: their mean says nothing, and new ones every day are no drift.
+    Integers in lists are ids: their mean says nothing, and new ids every day are no drift.
     """
     if spec.dtype in ("float32", "float64"):
         return True, False

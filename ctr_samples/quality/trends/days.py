@@ -13,8 +13,8 @@ from ctr_samples.quality.report.manifest_view import Run
 Standing = Literal["passed", "warned", "refused", "missing", "damaged"]
 Group = Literal["volume", "dropped", "rate", "orphans", "flips", "matched", "age", "missing", "drift", "run"]
 Figures = Mapping[Group, Mapping[str, float]]
-"""By group and name: shares from 0 to 1, except ``volume`` (counts), ``age`` (seconds), ``run`` (see :func:`figures_of`) and
-the ``rate`` of labels that are not 0/1."""
+"""By group and name: shares from 0 to 1, except ``volume`` (counts), ``age`` (seconds), ``run`` (see
+:func:`figures_of`) and the ``rate`` of labels that are not 0/1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def findings_of(days: Sequence[DayPoint], limit: int) -> Table:
 
 
 def names_of(days: Sequence[DayPoint], group: Group) -> list[str]:
-    """Names in a group, those of the newest days first."""
+    """Names in a group, newest days first."""
     return list(dict.fromkeys(name for day in reversed(days) for name in day.figures.get(group, {})))
 
 
@@ -91,7 +91,7 @@ class FeatureCard:
 
 
 def features_of(days: Sequence[DayPoint], drawn: int) -> tuple[list[FeatureCard], int]:
-    """Return the features by highest drift, then by missing share, and the number of those not drawn."""
+    """Return the features by highest drift, then by missing share, and the number left undrawn."""
     names = list(dict.fromkeys([*names_of(days, "drift"), *names_of(days, "missing")]))
     cards = sorted((_card(days, name) for name in names), key=_rank, reverse=True)
     return cards[:drawn], max(0, len(cards) - drawn)

@@ -15,7 +15,7 @@ MOST_IDS = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class IdField:
-    """Feature of ids 0 to ``buckets - 1``: one per row, or a list padded with 0, of any length if ``length`` is None."""
+    """Feature of ids 0 to ``buckets - 1``: one per row, or a list padded with 0, of any length for ``length`` None."""
 
     name: str
     buckets: int
