@@ -1,5 +1,5 @@
-"""Why a sample has the labels and features that it has: for ``ctr-samples explain``.
+"""Explain the labels and features of a sample, for ``ctr-samples explain``.
 
-gather.py   everything that a run would look at for one impression, as plain values
-rules.py    the rules of labels, views and histories, applied to these values without Spark
+gather.py   everything that a run considers for one impression, as plain values
+rules.py    rules of labels, views and histories, applied to these values without Spark
 """

@@ -1,4 +1,4 @@
-"""Gathers everything that a run would look at for one impression, as plain values, for the command that explains it."""
+"""Gather everything that a run considers for one impression, as plain values, to explain it."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ from ctr_samples.samples.views.rows import usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, joint_key
 
 MOST = 1000
-"""The most rows of one kind that are collected: the newest, or for a history those just before the impression."""
+"""Limit of rows collected of each kind: the newest, or for a history those just before the impression."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelEvidence:
-    """What a label of actions looks at: the actions that share keys with the impression, and the impressions that may too."""
+    """Inputs of an action label: actions that share keys with the impression, and other impressions they may match."""
 
     others: Sequence[Impression]
     actions: Sequence[Action]
@@ -79,10 +79,10 @@ class LabelEvidence:
 
 @dataclass(frozen=True, slots=True)
 class ViewEvidence:
-    """What a view looks at: its rows with the impression's key, and the rules (None for a view without times).
+    """Inputs of a view: its rows with the impression's key, and the rules (None for a view without times).
 
-    ``on`` says what the key is: names of keys, or columns of other views. ``kept`` says where a run takes what it counts from,
-    unless that is the log alone.
+    ``on`` names the parts of the key: keys, or columns of other views. ``kept`` tells where a run takes its counts
+    from, unless that is the log alone.
     """
 
     on: Sequence[str]
@@ -94,9 +94,9 @@ class ViewEvidence:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEvidence:
-    """What a history looks at: the actions of the impression's ``key`` up to the end of its day, of any age.
+    """Inputs of a history: actions with the impression's ``key`` up to the end of its day, of any age.
 
-    ``kept`` says where a run takes the actions from, unless that is the log alone.
+    ``kept`` tells where a run takes the actions from, unless that is the log alone.
     """
 
     on: str
@@ -108,7 +108,7 @@ class HistoryEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All of it; ``dropped`` is the reason why the impression becomes no sample."""
+    """Complete evidence; ``dropped`` is the reason why the impression becomes no sample."""
 
     impression: Impression
     dropped: str | None
@@ -119,14 +119,16 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Which impression is to be explained: that with an ``id``, or that with some ``keys``, by name, nearest to a time."""
+    """Impression to explain: the one with an ``id``, or the one with the given ``keys`` nearest to a time."""
 
     id: int | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
     at: datetime | None = None
 
     def of(self, impressions: DataFrame, day: Day, zone: str) -> Mapping[str, Any]:
-        """The impression's row; if it was logged twice, the one that counts. InputError if there is none, or several."""
+        """Return the impression's row; of repeated log entries, the one that counts. Raise InputError if there is none,
+        or several.
+        """
         if self.id is not None:
             mine = F.col("impression_id") == self.id
         else:
@@ -165,7 +167,7 @@ class Sought:
 
 
 _NAMED = 5
-"""Times that an error lists."""
+"""Limit of times listed in an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,16 +179,16 @@ class Gatherer:
 
     @property
     def config(self) -> JobConfig:
-        """The configuration that the impression is explained by."""
+        """Configuration that the impression is explained by."""
         return self.inputs.config
 
     @property
     def day(self) -> Day:
-        """The day of the impression."""
+        """Day of the impression."""
         return self.inputs.day
 
     def gather(self, sought: Sought) -> Evidence:
-        """InputError if the day has no such impression, or several."""
+        """Gather the evidence; raise InputError if the day has no such impression, or several."""
         shown = self.config.impressions
         plans, rows = plan_labels(self.config), rows_among(self.config.labels)
         reach = max(longest_window(plans), shown.dedup or timedelta())
@@ -210,7 +212,7 @@ class Gatherer:
         return ZoneInfo(self.config.timezone)
 
     def _left_out(self, impression_id: int) -> str | None:
-        """Why an impression that the log shows becomes no sample, once its labels are known."""
+        """Return why a logged impression becomes no sample once its labels are known, or None."""
         if self.config.impressions.skip_above is None and self.config.sampling is None:
             return None
         mine = F.col(f"{IMPRESSION}.impression_id") == impression_id
@@ -250,7 +252,7 @@ class Gatherer:
         return [other for other in others if other.id != impression.id]
 
     def _views(self, impression: Impression, spark: Any) -> dict[str, ViewEvidence]:
-        """The evidence of each view; those that give another one its key come first."""
+        """Return the evidence of each view; views that supply the key of another view are gathered first."""
         needed = view_columns(spark, self.config)
         found: dict[str, ViewEvidence] = {}
         for name in sorted(self.config.views, key=partial(level_of, self.config)):
@@ -287,7 +289,7 @@ class Gatherer:
             return HistoryEvidence(history.on, key, (), rules, kept)
         of_any_age = history.model_copy(update={"within": None})
         actions = actions_of_history(self.inputs.plain(history.source), name, of_any_age, self.day)
-        if isinstance(key, str):  # as the job compares them, and hashes what is compared
+        if isinstance(key, str):  # like the job, which compares and hashes text
             actions = actions.withColumn(OF, F.col(OF).cast("string"))
         before = F.col(TIME) < F.lit(impression.time)
         mine = actions.where(_same(F.col(OF), key)).withColumn(TIE, content_hash(actions))
@@ -299,7 +301,7 @@ class Gatherer:
 def evidence_of(
     spark: SparkSession, config: JobConfig, run_date: Period, sought: Sought, *, reporter: Reporter | None = None
 ) -> Evidence:
-    """All that a run of the day would look at for one impression. Runs on the driver; writes nothing."""
+    """Gather everything that a run of the day would consider for one impression. Runs on the driver; writes nothing."""
     reporter = reporter or Silent()
     reporter.stage("checking the inputs")
     inputs = read_inputs(spark, config, run_date, reporter, watched=False)
@@ -309,13 +311,13 @@ def evidence_of(
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
-    """Collects rows. Instants know their zone, at any depth; a timestamp without one is a local time and stays it."""
+    """Collect rows. Instants have a zone, at any depth; timestamps without one are local times and stay so."""
     rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
     return rows
 
 
 def _key_part(part: str, impression: Impression, found: Mapping[str, ViewEvidence]) -> Any:
-    """A key of the impression, or what the row that another view chose for it says."""
+    """Return a key of the impression, or a field of the row that another view chose for it."""
     name, *path = part.split(".")
     if not path:
         return impression.values[name]
@@ -365,7 +367,7 @@ def _past_action(row: Mapping[str, Any], columns: Sequence[str]) -> PastAction:
 
 
 def _utc(time: datetime | None) -> datetime | None:
-    """Python subtracts times of one zone by its clock on the wall, so they are taken in UTC."""
+    """Convert to UTC: Python subtracts times of the same zone by wall clock."""
     return None if time is None else time.astimezone(UTC)
 
 

@@ -1,7 +1,7 @@
-"""Why an action counts for an impression or not, why a feature row was chosen or not, and why an action is in a history or
-not: the definitions, in plain Python.
+"""Why an action counts for an impression, a feature row is chosen, or an action is in a history: the definitions, in
+plain Python.
 
-They do not share code with the job, which computes the same with columns, so each can be checked against the other.
+They share no code with the job, which computes the same with columns, so each can be checked against the other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Impression:
-    """An impression; ``values`` are all its columns."""
+    """Impression; ``values`` holds all its columns."""
 
     id: int
     time: datetime
@@ -23,7 +23,7 @@ class Impression:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action of the kind that a label counts, with its ``keys`` by name."""
+    """Action that a label counts, with its ``keys`` by name."""
 
     time: datetime | None
     value: float | None = None
@@ -32,7 +32,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class RowEvidence:
-    """A label that the impression's own row holds: its expression, and its value there."""
+    """Label from the impression's own row: its expression, and its value there."""
 
     expr: str
     value: float | None
@@ -40,8 +40,10 @@ class RowEvidence:
 
 @dataclass(frozen=True, slots=True)
 class LabelRules:
-    """How actions find their impression: the sets of keys that are ``tried``, in order, and how far apart both may be. Times
-    are told in ``zone``; they are given in UTC, since Python subtracts times of one zone by its clock on the wall."""
+    """Rules for matching actions to impressions: sets of keys, ``tried`` in order, and the largest distances in time.
+
+    Times are shown in ``zone`` but passed in UTC, since Python subtracts times of the same zone by wall clock.
+    """
 
     window: timedelta
     skew: timedelta = timedelta()
@@ -51,7 +53,7 @@ class LabelRules:
 
 @dataclass(frozen=True, slots=True)
 class FeatureRow:
-    """A row of a view with the impression's key; ``valid_to`` is when it ended, ``closed`` when that was known."""
+    """View row with the impression's key; ``valid_to`` is when it ended, ``closed`` when that became known."""
 
     event_time: datetime
     available_time: datetime
@@ -64,8 +66,10 @@ class FeatureRow:
 
 @dataclass(frozen=True, slots=True)
 class ViewRules:
-    """How a view is joined. ``snapshots`` are the (event time, available time) of all snapshots, for a snapshot view. Times are
-    told in ``zone``."""
+    """Rules for joining a view. ``snapshots`` holds (event time, available time) of all snapshots, for a snapshot view.
+
+    Times are shown in ``zone``.
+    """
 
     ttl: timedelta | None
     inclusive: bool = False
@@ -75,7 +79,7 @@ class ViewRules:
 
 @dataclass(frozen=True, slots=True)
 class PastAction:
-    """An action that a history may list; ``tie`` orders those of one item and instant."""
+    """Action that a history may list; ``tie`` orders actions on the same item at the same instant."""
 
     time: datetime
     item: Any
@@ -86,8 +90,9 @@ class PastAction:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRules:
-    """How many items a history has, how old they may be, how long after they happened actions are known, and the request
-    that is left out."""
+    """Number of items in a history, their maximum age, the delay after which actions are known, and the request to
+    leave out.
+    """
 
     last: int
     within: timedelta | None = None
@@ -97,7 +102,7 @@ class HistoryRules:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Something that was looked at, whether it was taken, and why."""
+    """Candidate, whether it was taken, and why."""
 
     what: Any
     taken: bool
@@ -107,7 +112,9 @@ class Verdict:
 def judge_actions(
     impression: Impression, others: Sequence[Impression], actions: Sequence[Action], rules: LabelRules
 ) -> Iterator[Verdict]:
-    """One verdict for each action, in order of time. ``others`` are further impressions that may share keys with one."""
+    """Yield a verdict per action, in order of time. ``others`` are further impressions that may share keys with an
+    action.
+    """
     for action in sorted(actions, key=lambda a: (a.time is not None, a.time)):
         yield Verdict(action, *_judge_action(impression, others, action, rules))
 
@@ -137,7 +144,7 @@ def _same_keys(impression: Impression, action: Action, names: Sequence[str]) -> 
 
 
 def _owner(candidates: Sequence[Impression], at: datetime, rules: LabelRules) -> Impression | None:
-    """The last impression before an action takes it, if it is near enough; else the next one, if clocks may differ so much."""
+    """Return the last impression before the action if within the window, else the next one if within the clock skew."""
     last = max((shown for shown in candidates if shown.time <= at), key=_by_time, default=None)
     if last is not None and at - last.time <= rules.window:
         return last
@@ -158,7 +165,7 @@ def _limit(at: datetime, impression: Impression, rules: LabelRules) -> str:
 
 
 def judge_rows(at: datetime, rows: Sequence[FeatureRow], rules: ViewRules) -> Iterator[Verdict]:
-    """One verdict for each row, newest first. At most one is taken."""
+    """Yield a verdict per row, newest first. At most one row is taken."""
     visible = [row for row in rows if _hidden(at, row, rules) is None]
     best = max(visible, key=_rank, default=None)
     for row in sorted(rows, key=_rank, reverse=True):
@@ -173,7 +180,7 @@ def judge_rows(at: datetime, rows: Sequence[FeatureRow], rules: ViewRules) -> It
 
 
 def _hidden(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
-    """Why an impression could not see a row, or None if it could."""
+    """Return why an impression could not see a row, or None if it could."""
     if row.event_time > at or (row.event_time == at and not rules.inclusive):
         when = "at the same instant as" if row.event_time == at else f"{in_words(row.event_time - at)} after"
         return f"it became true {when} the impression"
@@ -183,7 +190,7 @@ def _hidden(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
 
 
 def _ended(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
-    """Why an impression saw that a row was true no more, or None."""
+    """Return why the impression saw that the row had ended, or None."""
     end = row.valid_to
     if end is None or end > at or (end == at and not rules.inclusive):
         return None
@@ -195,7 +202,7 @@ def _ended(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
 
 
 def _invalid(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
-    """Why the best row that an impression sees is still no match."""
+    """Return why the best visible row is no match, or None."""
     if row.gone:
         return "a tombstone: from here on the entity has no features"
     if rules.ttl is not None and row.event_time < at - rules.ttl:
@@ -214,7 +221,7 @@ def _rank(row: FeatureRow) -> Any:
 
 
 def judge_history(at: datetime, actions: Sequence[PastAction], rules: HistoryRules) -> Iterator[Verdict]:
-    """One verdict for each action, newest first; those that are taken are the history, in its order."""
+    """Yield a verdict per action, newest first; the taken actions are the history, in its order."""
     items: list[str] = []
     for action in sorted(actions, key=lambda a: (a.time, a.item, a.tie), reverse=True):
         hidden = _not_in_history(at, action, rules)
@@ -228,7 +235,7 @@ def judge_history(at: datetime, actions: Sequence[PastAction], rules: HistoryRul
 
 
 def _not_in_history(at: datetime, action: PastAction, rules: HistoryRules) -> str | None:
-    """Why no history of an impression could have an action, or None if one could."""
+    """Return why an action can be in no history of the impression, or None."""
     if rules.own_request is not None and str(action.request) == str(rules.own_request):
         return "it belongs to the impression's own request"
     if action.time >= at:
@@ -242,7 +249,7 @@ def _not_in_history(at: datetime, action: PastAction, rules: HistoryRules) -> st
 
 
 def in_words(span: timedelta) -> str:
-    """``timedelta(hours=25, seconds=3)`` -> ``1d 1h 0m 3s``; ``timedelta(milliseconds=1)`` -> ``0.001s``."""
+    """Format ``timedelta(hours=25, seconds=3)`` as ``1d 1h 0m 3s``, ``timedelta(milliseconds=1)`` as ``0.001s``."""
     seconds = abs(span) / timedelta(seconds=1)
     days, rest = divmod(seconds, 86400)
     hours, rest = divmod(rest, 3600)

@@ -1,4 +1,4 @@
-"""What is measured of the samples of a run, and how it is judged and shown.
+"""Measures of the samples of a run, their checks and their reports.
 
 measure/            measures of Arrow batches, taken by the tasks that write them
 metrics.py          the metrics document, with feature_facts.py for its features

@@ -1,4 +1,4 @@
-"""How far two distributions lie apart, from what metrics documents keep of them."""
+"""Distances between two distributions, computed from what metrics documents keep of them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ BINS = 20
 
 
 def compared(metrics: Measured, reference: Measured | None, name: str) -> tuple[Facts | None, Facts | None]:
-    """The facts of a feature of both documents: of train, or where a day has none of its largest split.
+    """Return the facts of a feature in both documents: for train, or for the largest split of a day without train.
 
-    None where a day has no samples, or does not have the feature.
+    None if a day has no samples or lacks the feature.
     """
     now = metrics.features[name].splits
     known = reference.features.get(name) if reference else None
@@ -29,12 +29,12 @@ def compared(metrics: Measured, reference: Measured | None, name: str) -> tuple[
 
 
 def main_split(rows: Mapping[str, int]) -> str:
-    """The split that a day is judged by: train, or the largest if there are no train rows."""
+    """Split that a day is judged by: train, or the largest if there are no train rows."""
     return "train" if rows.get("train") else max(rows, key=lambda split: rows[split], default="train")
 
 
 def drifts(metrics: Measured, reference: Measured) -> dict[str, float]:
-    """For each feature of both documents how far it drifted, from 0 to 1: Jensen-Shannon divergence or L-infinity."""
+    """Drift from 0 to 1 of each feature in both documents: Jensen-Shannon divergence or L-infinity."""
     drift = {}
     for name in metrics.features:
         now, before = compared(metrics, reference, name)
@@ -48,17 +48,17 @@ def drifts(metrics: Measured, reference: Measured) -> dict[str, float]:
 
 
 def binned(now: Curve, before: Curve) -> tuple[Shares, Shares]:
-    """The shares of both in bins that hold at most about a twentieth of each, or one value that is more.
+    """Shares of both curves in bins that hold at most about a twentieth of each, or a single more frequent value.
 
-    Both sides have a say in where bins end: what one of them has outside the range of the other, on either side, is in bins of
-    its own, and the divergence is the same in both directions.
+    Both sides define the bin edges: values of one side outside the range of the other fall into bins of their own, and
+    the divergence is symmetric.
     """
     edges = np.unique(np.concatenate([_twentieths(now), _twentieths(before)]))
     return np.diff(_cdf(now, edges), prepend=0, append=1), np.diff(_cdf(before, edges), prepend=0, append=1)
 
 
 def _twentieths(curve: Curve) -> Shares:
-    """The values at which another twentieth of the rows is reached, and the greatest."""
+    """Values at each twentieth of the rows, and the maximum."""
     at, below = np.array(curve.at), np.array(curve.below)
     wanted = np.searchsorted(below, np.linspace(0, 1, BINS + 1)[1:-1])
     twentieths: Shares = np.append(at[np.minimum(wanted, len(at) - 1)], at[-1])
@@ -66,9 +66,9 @@ def _twentieths(curve: Curve) -> Shares:
 
 
 def _cdf(curve: Curve, edges: Shares) -> Shares:
-    """The share of values that are not above each edge.
+    """Share of values at or below each edge.
 
-    Between two kept values it grows in proportion, but for what lies on the upper one: a value of many rows is not spread.
+    Linear between two kept values, except for the mass on the upper one: a frequent value is not spread.
     """
     at, under, below = (np.array(points) for points in (curve.at, curve.under, curve.below))
     xs = np.column_stack([np.nextafter(at, -np.inf), at]).ravel()
@@ -77,9 +77,9 @@ def _cdf(curve: Curve, edges: Shares) -> Shares:
 
 
 def sizes(curve: Curve) -> list[float] | None:
-    """The quartiles of the absolute values that are not 0; None where nearly all are."""
+    """Quartiles of the non-zero absolute values; None if nearly all values are 0."""
     at, below = np.array(curve.at), np.array(curve.below)
-    # What lies between two kept values counts as the upper one: a percent of all values at most.
+    # Mass between two kept values counts as the upper one: at most a percent of all values.
     shares = np.where(at == 0, 0.0, np.diff(below, prepend=0.0))
     if shares.sum() < _SOME:
         return None
@@ -89,16 +89,16 @@ def sizes(curve: Curve) -> list[float] | None:
 
 
 _SOME = 0.05
-"""Of a sketch: of fewer values the quartiles are too uncertain."""
+"""Share of a sketch below which quartiles are too uncertain."""
 
 
 def names_of(now: Sequence[TopValue], before: Sequence[TopValue]) -> list[int | str]:
-    """The values that either kept, each once."""
+    """Return the union of the values kept by either side."""
     return list(dict.fromkeys([top.value for top in [*before, *now]]))
 
 
 def by_value(now: Sequence[TopValue], before: Sequence[TopValue]) -> tuple[Shares, Shares]:
-    """The shares of each value that either kept, in the order of :func:`names_of`, and of all others together."""
+    """Shares of each value kept by either side, in the order of :func:`names_of`, then of the rest."""
     names = names_of(now, before)
     shares = []
     for tops in (now, before):
@@ -109,7 +109,7 @@ def by_value(now: Sequence[TopValue], before: Sequence[TopValue]) -> tuple[Share
 
 
 def jensen_shannon(p: Shares, q: Shares) -> float:
-    """The Jensen-Shannon divergence in bits: 0 for equal distributions, 1 for such that share nothing (J. Lin, 1991)."""
+    """Jensen-Shannon divergence in bits: 0 for equal distributions, 1 for disjoint ones (J. Lin, 1991)."""
     middle = (p + q) / 2
     return float((_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2)
 
@@ -120,12 +120,12 @@ def _relative_entropy(p: Shares, q: Shares) -> float:
 
 
 def l_infinity(p: Shares, q: Shares) -> float:
-    """The greatest difference between the shares of one value."""
+    """Largest difference between the shares of a value."""
     return float(np.max(np.abs(p - q)))
 
 
 def stability_index(p: Shares, q: Shares, smallest: float = 0.005) -> float:
-    """The population stability index, sum of (p - q) ln(p / q); shares below ``smallest`` on both sides count together."""
+    """Population stability index, sum of (p - q) ln(p / q); shares below ``smallest`` on both sides are pooled."""
     rare = np.maximum(p, q) < smallest
     p, q = (np.append(side[~rare], side[rare].sum()) for side in (p, q))
     p, q = np.maximum(p, smallest), np.maximum(q, smallest)
@@ -133,5 +133,5 @@ def stability_index(p: Shares, q: Shares, smallest: float = 0.005) -> float:
 
 
 def bins_of_chance(bins: int, now: int, before: int) -> float:
-    """The divergence in bits that two samples of one distribution show by chance, with a margin of three times its mean."""
+    """Divergence in bits between two samples of one distribution by chance, with a margin of three times its mean."""
     return 3 * (bins - 1) * (1 / max(1, now) + 1 / max(1, before)) / (8 * float(np.log(2)))

@@ -1,4 +1,4 @@
-"""What a metrics document says of a feature: the facts of its column in each split. Values only."""
+"""Facts of a feature's column in a metrics document, by split. Value classes only."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _WITH_MEDIAN = Such(lambda ranks: "0.5" in ranks, "an object with the median, '0
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The cumulative distribution of a column; ``at`` rises strictly.
+    """Cumulative distribution of a column; ``at`` is strictly increasing.
 
-    ``under[i]`` of the values are less than ``at[i]``, ``below[i]`` are no greater.
+    ``under[i]`` is the share of values less than ``at[i]``, ``below[i]`` the share no greater.
     """
 
     at: tuple[Finite, ...]
@@ -36,7 +36,7 @@ class Curve:
             raise ValueError("the points of a curve do not rise")
 
     def share_to(self, value: float) -> float:
-        """The share of values up to ``value``, straight lines between the points; a value of many rows is a jump."""
+        """Share of values up to ``value``, linear between the points; a frequent value is a jump."""
         after = bisect_right(self.at, value)
         if after == 0:
             return 0.0
@@ -48,28 +48,28 @@ class Curve:
 
     @property
     def whole(self) -> bool:
-        """Whether all points are whole numbers, as counts are."""
+        """True if all points are whole numbers, as counts are."""
         return all(x == math.floor(x) for x in self.at)
 
     def share_of(self, value: float) -> float:
-        """The share of values that are no greater than ``value``, but greater than the point before: of whole numbers."""
+        """Share of values no greater than ``value`` but greater than the previous point; for whole numbers."""
         after = bisect_right(self.at, value)
         if after == 0 or self.at[after - 1] <= value - 1:
             return 0.0
         return self.below[after - 1] - (self.below[after - 2] if after > 1 else 0.0)
 
     def low_end(self, share: float) -> float:
-        """The greatest point that leaves at most ``share`` of the values below it."""
+        """Largest point with at most ``share`` of the values below it."""
         return self.at[max(bisect_right(self.below, share + 1e-9) - 1, 0)]
 
     def high_end(self, share: float) -> float:
-        """The least point that leaves at most ``1 - share`` of the values above it."""
+        """Smallest point with at most ``1 - share`` of the values above it."""
         return self.at[min(bisect_left(self.below, share - 1e-9), len(self.at) - 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """How many values the rows of a list have."""
+    """Number of values per row of a list column."""
 
     min: Count
     max: Count
@@ -78,7 +78,7 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class TopValue:
-    """A frequent value, its share of all values, and the share of its rows that are positive."""
+    """Frequent value, its share of all values, and the share of its rows that are positive."""
 
     value: int | str
     share: Finite
@@ -87,9 +87,10 @@ class TopValue:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A column in one split. ``quantiles``, ``cdf``, ``top`` and ``auc`` are of the ``looked_at`` rows, the rest is of all.
+    """Facts of a column in one split. ``quantiles``, ``cdf``, ``top`` and ``auc`` cover ``looked_at`` rows, the rest
+    all rows.
 
-    ``distinct`` is of all rows for integers, and of those that were looked at for other numbers.
+    ``distinct`` covers all rows for integers, and the ``looked_at`` rows for other numbers.
     """
 
     rows: Count
@@ -115,8 +116,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """A feature; its ``shape`` is None for a list of any length. ``hashed`` is the number of ids that its values are hashed
-    to, for which a missing one does not count."""
+    """Feature; ``shape`` is None for lists of any length. ``hashed`` is the number of ids that values are hashed to,
+    not counting the id of a missing value.
+    """
 
     kind: Kind
     dtype: Literal["int64", "float32", "float64", "bytes"]

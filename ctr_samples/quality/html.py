@@ -1,4 +1,4 @@
-"""Fills the templates of pages: one file each, which loads nothing from any network and is safe to show any text."""
+"""Fill page templates: each page is a single file that loads nothing from the network and is safe for any text."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 _PACKAGES = ("ctr_samples.quality.report", "ctr_samples.quality.trends")
-"""Those with templates, styles and scripts."""
+"""Packages with templates, styles and scripts."""
 
 _TURNING = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
-"""Characters that turn the direction of what follows: a value could make a sentence read as another."""
+"""Bidirectional control characters, escaped: with them, a value could change how a sentence reads."""
 
 
 def filled(template: str, styles: Sequence[str], scripts: Sequence[str], values: Mapping[str, Any]) -> str:
-    """A page: ``template`` with ``values``, and with its ``style``, its ``script`` and a ``policy`` that allows only these."""
+    """Render ``template`` with ``values``, its ``style``, its ``script`` and a ``policy`` that allows only these."""
     html = _environment().get_template(template).render(**values, **_inlined(tuple(styles), tuple(scripts)))
     visible = html.translate(_TURNING)
-    return visible.encode("utf-8", "backslashreplace").decode()  # half a surrogate pair from the data is no letter
+    return visible.encode("utf-8", "backslashreplace").decode()  # the data may contain lone surrogates
 
 
 @cache
 def _environment() -> Environment:
-    """StrictUndefined: a template that uses an undefined name is a bug, not a blank."""
+    """Return the template environment. StrictUndefined: an undefined name in a template is a bug, not a blank."""
     return Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in _PACKAGES]),
         autoescape=True,

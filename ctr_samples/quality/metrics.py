@@ -1,4 +1,4 @@
-"""The metrics document of a run, ``metrics.json``: what was measured of a day, and how it was judged. Values only.
+"""Metrics document of a run, ``metrics.json``: measures and verdict of a day. Value classes only.
 
 ``metrics.schema.json`` beside this module describes the file for other programs.
 """
@@ -30,14 +30,14 @@ _ALL_HOURS = Such(lambda hours: len(hours) in (0, HOURS), f"a list of 0 or {HOUR
 _SOME = Such(len, "a list of at least 1")
 
 STANDINGS: tuple[Standing, ...] = ("blocks", "accepted", "warns", "passed")
-"""The gravest first."""
+"""Most severe first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found, held against its limits.
+    """Finding of a check, compared with its limits.
 
-    One that ``blocks`` keeps the day from being published; one that is ``accepted`` would have, but for ``--accept``.
+    A finding that ``blocks`` keeps the day from being published; an ``accepted`` one would have, but for ``--accept``.
     """
 
     check: str
@@ -49,14 +49,14 @@ class Finding:
 
 
 def verdict_of(findings: Sequence[Finding]) -> Verdict:
-    """The verdict that the findings lead to."""
+    """Return the verdict that the findings lead to."""
     standings = {finding.standing for finding in findings}
     return "refused" if "blocks" in standings else "warned" if standings - {"passed"} else "passed"
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Sizes of shards; all 0 where there are none."""
+    """Shard sizes; all 0 if there are none."""
 
     total: Finite
     min: Finite
@@ -65,13 +65,13 @@ class Spread:
 
     @classmethod
     def of(cls, sizes: Sequence[int]) -> Self:
-        """The spread of some sizes."""
+        """Summarize sizes."""
         return cls(sum(sizes), min(sizes), median(sizes), max(sizes)) if sizes else cls(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """The shards of a run."""
+    """Shards of a run."""
 
     count: Count
     bytes: Spread
@@ -80,7 +80,7 @@ class Shards:
 
 @dataclass(frozen=True, slots=True)
 class LabelSplit:
-    """A label in one split: ``count`` finite values."""
+    """Label in one split: ``count`` finite values."""
 
     count: Count
     sum: Finite
@@ -90,7 +90,7 @@ class LabelSplit:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A label; a ``binary`` one is 0 or 1."""
+    """Label; ``binary`` if it is 0 or 1."""
 
     binary: bool
     splits: Mapping[str, LabelSplit]
@@ -98,7 +98,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """The actions of a label; ``orphans`` have no impression, ``without_value`` no number."""
+    """Actions of a label; ``orphans`` have no impression, ``without_value`` no number."""
 
     actions: Count
     orphans: Count
@@ -107,14 +107,14 @@ class Actions:
 
 @dataclass(frozen=True, slots=True)
 class Clicks:
-    """Positives among samples."""
+    """Sample and positive counts."""
 
     samples: Count
     positives: Count
 
     @property
     def rate(self) -> float | None:
-        """The click rate; None without samples."""
+        """Click rate; None without samples."""
         return self.positives / self.samples if self.samples else None
 
 
@@ -127,7 +127,7 @@ class Hour(Clicks):
 
 @dataclass(frozen=True, slots=True)
 class ClickRate:
-    """Positives of the main 0/1 label; ``by_hour`` is empty where the hour of an impression is not known."""
+    """Positives of the main 0/1 label; ``by_hour`` is empty if the hour of impressions is unknown."""
 
     label: str
     by_split: Mapping[str, Clicks]
@@ -135,7 +135,7 @@ class ClickRate:
 
 
 class _View(TypedDict, total=False):
-    """What every view has, of the counts that the manifest lists of it."""
+    """Counts that the manifest lists for every view."""
 
     matched: Required[Count]
     match_rate: Required[Share]
@@ -145,7 +145,7 @@ View = Annotated[Mapping[str, Finite], Like(_View)]
 
 
 class _Account(TypedDict, total=False):
-    """What every account has; the others are reasons for which impressions were dropped."""
+    """Counts that every account has; the rest are drop reasons of impressions."""
 
     impressions: Required[int]
     samples: Required[int]
@@ -153,7 +153,7 @@ class _Account(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A user, or the pseudonym of one, with an estimate of how many samples are theirs."""
+    """User, or their pseudonym, with an estimate of their samples."""
 
     user: str
     share: Finite
@@ -162,7 +162,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """The users with the most samples, at least one, of ``looked_at`` rows; or what another ``key`` names."""
+    """Users with the most samples, at least one, among ``looked_at`` rows; or the top values of a different ``key``."""
 
     looked_at: Count
     heaviest: Annotated[tuple[User, ...], _SOME]
@@ -171,8 +171,9 @@ class Users:
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """Samples with the id of another one, exactly; shares of ``looked_at`` rows that are ``identical`` to another one in all
-    features, and of those whose twin has another label."""
+    """Exact count of samples with a repeated id; shares of ``looked_at`` rows that are ``identical`` to another row in
+    all features, and of rows whose twin has a different label.
+    """
 
     ids: Count
     looked_at: Count
@@ -182,7 +183,7 @@ class Duplicates:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What knowing nothing but the rate of the split train scores."""
+    """Scores of predicting the rate of the train split for every sample."""
 
     label: str
     rate: Finite
@@ -192,7 +193,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A published day."""
+    """Generation of a published day."""
 
     run_date: Day
     generation: Count
@@ -200,7 +201,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The days that a day was compared with."""
+    """Days that a day was compared with."""
 
     previous_day: Generation | None
     same_weekday: Generation | None
@@ -208,7 +209,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured of a day, before it is judged."""
+    """Measures of a day, before it is judged."""
 
     format: Literal[3]
     name: str
@@ -233,23 +234,23 @@ class Measured:
 
     @property
     def rows(self) -> int:
-        """Samples of all splits."""
+        """Number of samples in all splits."""
         return sum(self.samples.values())
 
     @property
     def dropped(self) -> dict[str, int]:
-        """The impressions that became no sample, by reason."""
+        """Dropped impressions, by reason."""
         return {reason: n for reason, n in self.accounting.items() if reason not in ("impressions", "samples")}
 
     @property
     def named(self) -> Generation:
-        """The day and generation, as a reference to compare with."""
+        """Day and generation, as a reference for comparisons."""
         return Generation(self.run_date, self.generation)
 
 
 @dataclass(frozen=True, slots=True)
 class Metrics(Measured):
-    """The whole document: a day, measured and judged."""
+    """Complete document of a day, measured and judged."""
 
     checks: tuple[Finding, ...]
     reference: Reference
@@ -261,7 +262,7 @@ class Metrics(Measured):
     def judged(
         cls, measured: Measured, findings: Sequence[Finding], reference: Reference, drift: Mapping[str, float]
     ) -> Self:
-        """The document of a day with what its checks found."""
+        """Return the document of a day with the findings of its checks."""
         accepted = sorted({finding.check for finding in findings if finding.standing == "accepted"})
         return cls(
             **{field.name: getattr(measured, field.name) for field in fields(Measured)},
@@ -273,14 +274,14 @@ class Metrics(Measured):
         )
 
     def to_json(self) -> bytes:
-        """One line of JSON that :meth:`from_json` reads back."""
+        """Return one line of JSON that :meth:`from_json` reads back."""
         return (json.dumps(asdict(self), ensure_ascii=False, allow_nan=False) + "\n").encode()
 
     @classmethod
     def from_json(cls, data: bytes, place: str, *, distributions: bool = True) -> Self:
-        """Read :meth:`to_json`; raises DamagedFile, which names ``place``, for another format or another document.
+        """Inverse of :meth:`to_json`; raise DamagedFile, which names ``place``, for a different format or document.
 
-        Without ``distributions``, which take most of the time, features have no quantiles, curves and frequent values.
+        Without ``distributions``, which take most of the time, features have no quantiles, curves or frequent values.
         """
         try:
             document: Any = json.loads(data)
@@ -296,7 +297,7 @@ class Metrics(Measured):
 
 
 def _without_distributions(document: Any) -> Any:
-    """A document as read, without the sketches of its features; one of another form as it is, to be refused."""
+    """Remove the sketches of the features from a parsed document; leave a malformed one as it is, to be refused."""
     try:
         for feature in document["features"].values():
             for facts in feature["splits"].values():

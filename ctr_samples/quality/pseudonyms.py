@@ -1,6 +1,6 @@
-"""Other names for users, requests and other keys in what people pass on: the page, its numbers, and samples in the manifest.
+"""Pseudonyms for users, requests and other keys in published files: the page, its numbers, and samples in the manifest.
 
-Every key may name a person, but the one that names what was shown.
+Every key may identify a person, except the key of what was shown.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from ctr_samples.quality.feature_facts import Facts, Feature, TopValue
 from ctr_samples.quality.metrics import Measured, Users
 
 ORPHAN_SAMPLE = "orphan_sample"
-"""What a manifest has of some actions without an impression, with their keys."""
+"""Manifest key for sample actions without an impression, with their keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pseudonyms:
-    """Names made from a digest: equal for equal ids of one salt, so that a user is found again on another day.
+    """Names made from a digest: equal for equal ids under one salt, so that a user can be traced across days.
 
-    Unless the salt is secret, anyone who can list all ids can compute their names. ``features`` are those that hold ids.
+    Unless the salt is secret, anyone who can list all ids can compute their names. ``features`` names the features with
+    ids.
     """
 
     salt: str
     features: frozenset[str] = frozenset()
     open: frozenset[str] = frozenset({"time", "article"})
-    """What is told of an orphan as it is."""
+    """Fields of an orphan that stay as they are."""
 
     def of(self, value: object) -> str:
-        """The name of an id, whatever its type: ``~1f3a...``."""
+        """Name of an id of any type: ``~1f3a...``."""
         return f"~{hashlib.blake2b(str(value).encode(), key=_key(self.salt), digest_size=8).hexdigest()}"
 
     def applied(self, measured: Measured) -> Measured:
-        """What was measured, with no id of a user or request in it."""
+        """Return the measures without any id of a user or request."""
         users = measured.users and self._users(measured.users)
         features = {
             name: self._feature(feature) if name in self.features else feature
@@ -45,7 +46,7 @@ class Pseudonyms:
         return replace(measured, users=users, features=features)
 
     def in_labels(self, labels: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        """What was counted of labels, with other names in the samples of their orphans."""
+        """Return the counts of labels, with pseudonyms in their orphan samples."""
         return {
             name: {
                 **counts,
@@ -64,7 +65,7 @@ class Pseudonyms:
         return replace(feature, splits={split: self._facts(facts) for split, facts in feature.splits.items()})
 
     def _facts(self, facts: Facts) -> Facts:
-        """Without the figures that would reveal values."""
+        """Remove the figures that would reveal values."""
         top = facts.top and tuple(self._top_value(value) for value in facts.top)
         return replace(facts, min=None, max=None, mean=None, quantiles=None, cdf=None, top=top)
 
@@ -73,7 +74,7 @@ class Pseudonyms:
 
 
 def pseudonyms_of(config: JobConfig) -> Pseudonyms | None:
-    """The pseudonyms of a configuration; None if it asks for the ids themselves."""
+    """Return the pseudonyms of a configuration; None if it asks for raw ids."""
     if config.output.ids == "raw":
         return None
     shown = {config.impressions.shown_key or "article"}
@@ -83,7 +84,9 @@ def pseudonyms_of(config: JobConfig) -> Pseudonyms | None:
 
 
 def _holding_ids(config: JobConfig) -> list[str]:
-    """The features whose values are a user's or request's, as far as the configuration says; bucket ids identify nobody."""
+    """Features whose values are ids of users or requests, as far as the configuration tells; bucket ids identify
+    nobody.
+    """
     shown = config.impressions
     persons = {name: text for name, text in shown.entities.items() if name != shown.shown_key}
     persons |= {"request": shown.request} if shown.request is not None else {}
@@ -98,7 +101,7 @@ def _holding_ids(config: JobConfig) -> list[str]:
 
 
 def _personal_keys(view: View, persons: Mapping[str, str]) -> list[str]:
-    """The columns of a view that are compared with a person's key."""
+    """Columns of a view that are joined on a person's key."""
     return [text for on, text in zip(view.joined_on, view.keys, strict=True) if on in persons]
 
 

@@ -1,4 +1,4 @@
-"""What was measured of features as statistics that TensorFlow Data Validation reads: ``tfdv.load_stats_text``. Pure."""
+"""Feature measures as statistics for TensorFlow Data Validation: ``tfdv.load_stats_text``. Pure functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _TYPES = {"int64": "INT", "float32": "FLOAT", "float64": "FLOAT", "bytes": "STRI
 
 
 def statistics_pbtxt(samples: Mapping[str, int], features: Mapping[str, Feature]) -> str:
-    """A tensorflow_metadata.v0.DatasetFeatureStatisticsList in text form, with a data set for each split of ``samples``."""
+    """Return a tensorflow_metadata.v0.DatasetFeatureStatisticsList in text form, with a data set per split of
+    ``samples``.
+    """
     lines: list[str] = []
     for split, rows in samples.items():
         lines += ["datasets {", f"  name: {_text(split)}", f"  num_examples: {rows}"]

@@ -1,12 +1,12 @@
-"""The example of an impression, made where it is served: the bytes that the job writes, without Spark.
+"""Examples of impressions at serving time: the same bytes as the job writes, without Spark.
 
-declared.py   what the configuration in the manifest says of each feature
-feature_inputs.py    the value that a feature is made from: a column of a row, a part of a map, a time or a list
-values.py     from that value to the values in the record: numbers, ids, crosses, lengths, defaults
-hashing.py    the hashes of the job
-layouts.py    several features in one, as the output's layout has it
-wire.py       the bytes of the message
-assembler.py  all of it for one sample set
+declared.py   declaration of each feature, from the configuration in the manifest
+feature_inputs.py    source value of a feature: a column of a row, a part of a map, a time or a list
+values.py     values in the record: numbers, ids, crosses, lengths, defaults
+hashing.py    hashes of the job
+layouts.py    joined features, by the output layout
+wire.py       bytes of the message
+assembler.py  everything for one sample set
 """
 
 from ctr_samples.serving.assembler import Assembler, load_assembler

@@ -1,4 +1,4 @@
-"""Examples of one sample set, made from the rows available when an impression is served."""
+"""Assemble examples of a sample set from the rows available when an impression is served."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class Assembler:
-    """Makes the examples of a sample set. Create it once, from the manifest of the training samples; any thread may use it.
+    """Makes the examples of a sample set. Create it once, from the manifest of the training samples; thread-safe.
 
-    Follows the configuration in the manifest and its contract, so that what is served is what was trained on. ``lists`` names
-    the multi-hot features whose column is a list: a missing list is all 0, a missing value has an id. Raises InputError where
-    the configuration needs a fitted ``state`` and none, or another one, is given.
+    Follows the configuration and contract in the manifest, so that serving matches training. ``lists`` names the
+    multi-hot features whose column is a list: a missing list is all 0, a missing value has an id. Raises InputError if
+    the configuration needs a fitted ``state`` and none, or a different one, is given.
     """
 
     def __init__(self, manifest: Manifest, state: FittedState | None = None, lists: Collection[str] = ()) -> None:
@@ -53,16 +53,17 @@ class Assembler:
         feature_rows: Mapping[str, Mapping[str, Any] | None],
         given: Mapping[str, Any] = _NOTHING,
     ) -> bytes:
-        """The serialized tf.Example (or SequenceExample) of an impression: the message that the job writes into a record.
+        """Return the serialized tf.Example (or SequenceExample) of an impression: the message that the job writes into
+        a record.
 
-        ``impression`` has the columns of ``impression.<name>`` that features name, of which times are datetimes with a zone;
-        ``feature_rows`` has for each view the row that was chosen, or None, and for each history its lists (``items``,
-        ``ages_s`` and its columns), or None. ``age_s`` is the caller's to give where a feature is made from it. ``given`` has
-        the values of features that are SQL expressions, under the features' names. Labels, masks, the weight and the
-        impression's id are in the example if ``given`` has them: a model needs none, a log of served examples may.
+        ``impression`` has the columns of ``impression.<name>`` that features name; times are datetimes with a zone.
+        ``feature_rows`` has the matched row of each view, or None, and the lists of each history (``items``, ``ages_s``
+        and its columns), or None. The caller supplies ``age_s`` if a feature uses it. ``given`` has the values of
+        features that are SQL expressions, by feature name. Labels, masks, the weight and the impression id are in the
+        example if ``given`` has them: a model needs none, a log of served examples may.
 
-        Raises InputError for rows that lack a column or hold another kind of value than the feature is declared to be made of,
-        EncodeError for a value that the job could not write either.
+        Raises InputError for rows that lack a column or hold a value of the wrong kind, EncodeError for a value that
+        the job could not write either.
         """
         rows = {**feature_rows, "impression": impression, "": given}
         made = {name: value(rows) for name, value in self._features}
@@ -77,15 +78,15 @@ class Assembler:
         return self._writer.write(values)
 
     def check(self, feature_rows: Mapping[str, Any], given: Mapping[str, Any] = _NOTHING) -> None:
-        """UsageError for names that the configuration does not have. For tests of a service: it is not called for each row."""
+        """Raise UsageError for names that the configuration lacks. For tests of a service: it is not called per row."""
         for name in [*sorted(set(feature_rows) - self._known), *sorted(set(given) - self._given)]:
             raise UsageError(f"The samples have no view, history or feature {name!r}; they have {sorted(self._known)}.")
 
 
 def load_assembler(path: str, *, date: str, lists: Collection[str] = ()) -> Assembler:
-    """The assembler of a published day: its manifest, and the fitted state that the manifest names. Reads the store once.
+    """Load the assembler of a published day: its manifest, and the fitted state that it names. Reads the store once.
 
-    Raises InputError for a missing day and for a fitted state other than the one the samples were made with.
+    Raises InputError for a missing day, or a fitted state other than that of the samples.
     """
     manifest = require_manifest(open_storage(path), parse_period(date))
     fitted = manifest.contract.get("state")
@@ -95,7 +96,7 @@ def load_assembler(path: str, *, date: str, lists: Collection[str] = ()) -> Asse
 
 
 def _missing_ids(contract: ExampleContract) -> dict[str, int | None]:
-    """The id that a missing hashed value has, by feature; none in contracts of releases that hashed it too."""
+    """Id of a missing hashed value, by feature; None in contracts of releases that hashed it too."""
     features: Sequence[FeatureSpec | Part] = contract.parts or contract.features
     return {one.name: one.missing for one in features}
 
@@ -114,7 +115,7 @@ def _check_state(contract: ExampleContract, state: FittedState | None) -> None:
 
 
 def _filled(path: str) -> str:
-    """``${NAME}`` from the environment, as the configuration fills it."""
+    """Fill ``${NAME}`` from the environment, as for the configuration; raise InputError if it is not set."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in os.environ:

@@ -1,4 +1,4 @@
-"""The declaration of each feature, read from the configuration in the manifest with the defaults of its models."""
+"""Declaration of each feature, read from the configuration in the manifest with the defaults of its models."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ctr_samples.errors import InputError
 from ctr_samples.feature_rules import FeatureRules
 
 ELSEWHERE = frozenset({"encoding"})
-"""Keys of a feature that serving reads in the contract and not in the configuration."""
+"""Feature keys that serving reads from the contract, not from the configuration."""
 
 _PATH = re.compile(r"\w+(\.\w+)+")
 
 
 @dataclass(frozen=True, slots=True)
 class Declared(FeatureRules):
-    """The keys of one entry under ``features``; docs/configuration.md says what they mean."""
+    """Keys of an entry under ``features``; docs/configuration.md explains them."""
 
     name: str
     from_: str | None = None
@@ -50,7 +50,7 @@ class Declared(FeatureRules):
 
     @classmethod
     def of(cls, name: str, entry: Mapping[str, Any]) -> Declared:
-        """From an entry of the document. InputError for a key that serving does not know: it could change what a model sees."""
+        """Parse an entry of the document. Raise InputError for unknown keys: they could change what a model sees."""
         values = {"from_" if key == "from" else key: _frozen(value) for key, value in entry.items()}
         known = {field.name for field in fields(cls)} - {"name"}
         for key in sorted(values.keys() - known - ELSEWHERE):
@@ -62,18 +62,18 @@ class Declared(FeatureRules):
 
     @property
     def size(self) -> int:
-        """How many values, where it has a shape."""
+        """Number of values, for features with a shape."""
         return prod(self.shape)
 
     @property
     def is_id(self) -> bool:
-        """Whether the record holds ids, which the layout ``sparse`` gives places of their own."""
+        """True if the record holds ids, which get indices of their own in the layout ``sparse``."""
         numbers = self.multi_hot or (self.dtype == "float32" and self.computed == "sample")
         return (self.makes_ids or self.date_part is not None) and not numbers
 
 
 def path_of(text: str | None) -> tuple[str, ...] | None:
-    """``item.tags`` as its parts; None for what only Spark can evaluate."""
+    """Split ``item.tags`` into its parts; None for expressions that only Spark can evaluate."""
     return tuple(text.split(".")) if text and _PATH.fullmatch(text) else None
 
 

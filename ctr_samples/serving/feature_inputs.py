@@ -1,4 +1,4 @@
-"""The source value of a feature, taken from the rows of an impression."""
+"""Source value of a feature, taken from the rows of an impression."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.serving.declared import Declared, path_of
 
 Rows = Mapping[str, Any]
-"""The row of each view and history by its name, of ``impression`` the impression, under "" the caller's own values."""
+"""Row of each view and history by name, the impression as ``impression``, and the caller's own values as ""."""
 Get = Callable[[Rows], Any]
 
 _LITERAL = re.compile(r"'([^'\\]*)'|(-?\d+)")
@@ -22,7 +22,7 @@ _TIME = re.compile(r"\s*\d{4}-\d{1,2}-\d{1,2}")
 
 
 def source_of(feature: Declared, config: Mapping[str, Any]) -> Get:
-    """A function from rows to the value before any change; None where there is none."""
+    """Return a function from rows to the raw value; it returns None for a missing one."""
     path, key = path_of(feature.from_), None
     if feature.at is not None:
         key = _key_of(feature, config)
@@ -76,7 +76,7 @@ def _column(path: tuple[str, ...], name: str, config: Mapping[str, Any]) -> Get:
 
 
 def _absent(root: str, column: str, config: Mapping[str, Any]) -> Any:
-    """The value of a column without a row."""
+    """Value of a column if there is no row."""
     if root in config.get("histories", {}):
         return {"length": 0, "matched": False}.get(column, [])
     if column == "matched":
@@ -121,7 +121,7 @@ def _looked_up(get: Get, key: Get) -> Get:
 
 
 def _cast(key: Any, kind: type) -> Any:
-    """A key in the type of the map's keys; one that cannot be cast finds nothing."""
+    """Cast a key to the type of the map's keys; None if that fails, so nothing is found."""
     if kind is str:
         return {True: "true", False: "false"}[key] if isinstance(key, bool) else str(key)
     try:
@@ -131,7 +131,7 @@ def _cast(key: Any, kind: type) -> Any:
 
 
 def _or_best(get: Get, feature: Declared) -> Get:
-    """A list as it is; of a map the values in their order, as with `top_k`."""
+    """Return a list unchanged; for a map, its values ordered as with `top_k`."""
     best = _ordered(feature)
 
     def read(rows: Rows) -> Any:
@@ -152,7 +152,9 @@ def _best(get: Get, feature: Declared) -> Get:
 
 
 def _ordered(feature: Declared) -> Callable[[Any], list[Any]]:
-    """The entries with the greatest numbers first, of equal ones the lesser key; nulls and NaN are left out, -0.0 is 0.0."""
+    """Return a function that sorts entries by number, greatest first, ties by key; drops null and NaN, and -0.0 becomes
+    0.0.
+    """
     sign = 1 if feature.order == "smallest" else -1
     field = 1 if feature.part == "keys" else 2
     count = feature.top_k
@@ -185,7 +187,7 @@ def _date_part(get: Get, feature: Declared, zone: ZoneInfo) -> Get:
 
 
 def _local(value: Any, zone: ZoneInfo, name: str) -> datetime | None:
-    """A time in the zone of the configuration; one without a zone is a time there, as it is for the job."""
+    """Return a time in the configured zone; like the job, read a time without a zone as local to it."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip()) if _TIME.match(value) else None
@@ -203,12 +205,12 @@ def _local(value: Any, zone: ZoneInfo, name: str) -> datetime | None:
 
 
 def plain_list(value: Any) -> Any:
-    """Arrays of NumPy as lists."""
+    """Convert NumPy arrays to lists."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def number_of(value: Any, name: str) -> float:
-    """A number as double."""
+    """Convert a number to float; raise InputError for other kinds."""
     kind = type(value)
     if kind is float:
         return value  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""The job's hash: XXH64 with the seed 42, as Spark's ``xxhash64``. By the package ``xxhash`` where it is installed."""
+"""Hash of the job: XXH64 with seed 42, as Spark's ``xxhash64``. Uses the package ``xxhash`` if installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 
 
 def xxh64(data: bytes, seed: int = SEED) -> int:
-    """XXH64 in Python, unsigned: some microseconds for a key of ordinary length."""
+    """XXH64 in pure Python, unsigned: a few microseconds for a typical key."""
     size, position = len(data), 0
     if size >= 32:
         lanes = [(seed + _P1 + _P2) & _MASK, (seed + _P2) & _MASK, seed, (seed - _P1) & _MASK]
@@ -69,18 +69,18 @@ _digest = _fastest()
 
 
 def bucket_of(prefix: bytes, parts: Sequence[bytes], buckets: int) -> int:
-    """The bucket of some values: their hash as a signed number, modulo ``buckets``. ``prefix`` is the salt and a separator."""
+    """Bucket of some values: their signed hash modulo ``buckets``. ``prefix`` is the salt and a separator."""
     value = _digest(prefix + SEPARATOR.join(parts), SEED)
     return (value - (value >> 63 << 64)) % buckets
 
 
 def prefix_of(salt: str) -> bytes:
-    """The bytes hashed before the values."""
+    """Bytes hashed before the values."""
     return salt.encode() + SEPARATOR
 
 
 def text_of(value: Any, name: str) -> bytes:
-    """A value as the text that Spark makes of it; InputError for kinds that Java writes in its own way."""
+    """Convert a value to text as Spark does; raise InputError for kinds that Java formats differently."""
     kind = type(value)
     if kind is str:
         return value.encode()  # type: ignore[no-any-return]
@@ -94,7 +94,7 @@ def text_of(value: Any, name: str) -> bytes:
         return bytes(value)
     if isinstance(value, date) and not isinstance(value, datetime):
         return value.isoformat().encode()
-    if hasattr(value, "item"):  # a scalar of NumPy
+    if hasattr(value, "item"):  # a NumPy scalar
         return text_of(value.item(), name)
     raise InputError(
         f"features.{name}: found {value!r}, expected text, an integer, a boolean or a date for an id; pass the column in "

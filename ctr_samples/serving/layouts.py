@@ -1,4 +1,4 @@
-"""Several features in one, as ctr_samples.samples.features.layouts joins columns."""
+"""Joined features, as ctr_samples.samples.features.layouts joins columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Join = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def layout_of(contract: ExampleContract, features: Sequence[Declared]) -> Join:
-    """A function from the values of each feature to those of each feature of the record."""
+    """Return a function from the values of declared features to the features in the record."""
     by_name = {feature.name: feature for feature in features}
     parts = [(by_name[part.name], part) for part in contract.parts]
     if contract.layout in ("columns", "sequence"):
@@ -25,14 +25,16 @@ def layout_of(contract: ExampleContract, features: Sequence[Declared]) -> Join:
 
 
 def flattened(value: Any) -> list[Any]:
-    """Nested lists as one."""
+    """Flatten nested lists."""
     if not value or not isinstance(value[0], list | tuple):
         return value  # type: ignore[no-any-return]
     return flattened([item for items in value for item in items])
 
 
 def _numbers(value: Any, part: Part) -> list[Any]:
-    """As many numbers as the part has, none missing: anything else would shift the parts after it."""
+    """Return exactly as many numbers as the part has, or raise InputError: anything else would shift the parts after
+    it.
+    """
     numbers = flattened(value) if isinstance(value, list) else [value]
     if len(numbers) != part.size:
         raise InputError(f"features.{part.name}: found {len(numbers)} values, expected {part.size}; set `pad: true`.")
@@ -42,7 +44,7 @@ def _numbers(value: Any, part: Part) -> list[Any]:
 
 
 def _sparse(made: Mapping[str, Any], parts: Sequence[tuple[Declared, Part]]) -> dict[str, Any]:
-    """Indices and values of what is not 0; each id of a list once, without its padding."""
+    """Indices and values of non-zero entries; each id of a list once, without padding."""
     places: list[int] = []
     values: list[float] = []
     for feature, part in parts:

@@ -1,4 +1,4 @@
-"""From the source of a feature to the values in the record, as ctr_samples.samples.features makes them of columns."""
+"""Convert the source of a feature to the values in the record, as ctr_samples.samples.features does with columns."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def feature_of(
     *,
     of_list: bool = False,
 ) -> Get:
-    """A function from rows to the values of a feature: a value, a list, or None where the record leaves it out.
+    """Return a function from rows to the value of a feature: a value, a list, or None if the record omits it.
 
-    ``missing_id`` is the id that the contract gives a missing hashed value. ``of_list`` says of a multi-hot feature that its
-    column is a list, which its declaration does not tell.
+    ``missing_id`` is the contract's id of a missing hashed value. ``of_list`` marks a multi-hot feature whose column is
+    a list, which its declaration does not tell.
     """
     get = _tokens(source_of(feature, config)) if feature.vocabulary is not None else source_of(feature, config)
     makes_ids = feature.hash_buckets is not None or feature.vocabulary is not None
-    # As the job: ids always fill their shape, tokens that a model looks up never do.
+    # Like the job: ids always fill their shape, tokens that a model looks up never do.
     pads = (
         feature.computed == "sample"
         if makes_ids
@@ -49,7 +49,7 @@ def feature_of(
 
 
 def _tokens(get: Get) -> Get:
-    """With an empty text as a missing one; those inside lists are found when they are looked up."""
+    """Treat empty text as missing; empty text inside lists is handled at lookup."""
 
     def token(rows: Rows) -> Any:
         value = get(rows)
@@ -59,7 +59,7 @@ def _tokens(get: Get) -> Get:
 
 
 def crossed(feature: Declared, made: Mapping[str, Any]) -> int:
-    """The id of a combination of values that were made before."""
+    """Return the id of a combination of values made before."""
     assert feature.hash_buckets is not None
     parts = [text_of(made[other], feature.name) for other in feature.cross]
     return bucket_of(prefix_of(feature.salt or feature.name), parts, feature.hash_buckets)
@@ -71,7 +71,7 @@ def _of_history(feature: Declared, config: Mapping[str, Any]) -> bool:
 
 
 def _each(change: Change) -> Change:
-    """The change for every item of a list, however deep; a missing list stays missing."""
+    """Apply the change to every item of a list, however deep; a missing list stays missing."""
 
     def changed(value: Any) -> Any:
         return None if value is None else [go(item) for item in value]
@@ -93,7 +93,7 @@ def _ids(feature: Declared, state: FittedState | None, missing_id: int | None, o
         # In a list 0 is padding.
         item: Change = lambda value: bucket_of(prefix, [text_of(value, name)], buckets - 1) + 1  # noqa: E731
         single: Change = lambda value: missing_id if value is None else item(value)  # noqa: E731
-        if missing_id is None:  # an earlier release hashed a missing value too
+        if missing_id is None:  # earlier releases hashed missing values too
             single = lambda value: bucket_of(prefix, [text_of(value, name)], buckets)  # noqa: E731
     else:
         assert state is not None
@@ -139,7 +139,7 @@ def _multi_hot(ids_of: Change, buckets: int, feature: Declared, of_list: bool) -
 
 
 def _values(feature: Declared, state: FittedState | None) -> Change:
-    """Numbers, texts and bytes in the type of the record."""
+    """Convert numbers, texts and bytes to the type of the record."""
     name = feature.name
     if feature.dtype in ("string", "bytes"):
         return _filled(_texts(feature), feature)
@@ -147,7 +147,7 @@ def _values(feature: Declared, state: FittedState | None) -> Change:
         return _unchanged if feature.is_list and feature.fill is None else _filled(_whole(feature), feature)
     steps = [] if feature.computed == "model" else _before_scaling(feature)
     if feature.is_list and not (steps or feature.bucketises or feature.scale or feature.fill is not None):
-        return _unchanged  # the writer finds what is no number
+        return _unchanged  # the writer rejects non-numbers
     boundaries: Sequence[float] | None = None
     if feature.bucketises and feature.computed != "model":
         boundaries = feature.boundaries or (state.boundaries[name] if state else ())
@@ -203,7 +203,7 @@ def _scaled(change: Change, shift: Sequence[float], scale: Sequence[float], feat
             return None
         if len(shift) == 1:
             return moved(numbers)
-        # What is beyond the shape is cut off later, or refused.
+        # Items beyond the shape are cut off later, or refused.
         moments = zip_longest(numbers, shift[: len(numbers)], scale[: len(numbers)])
         return [None if s is None else _moved(x, s, d) for x, s, d in moments]
 
@@ -243,7 +243,7 @@ def _texts(feature: Declared) -> Change:
 
 
 def _filled(change: Change, feature: Declared) -> Change:
-    """The change for one value, or for all items of a list; with `fill` for those that are missing."""
+    """Apply the change to a value, or to all items of a list; `fill` replaces missing ones."""
     if feature.fill is not None:
         fill = feature.fill.encode() if isinstance(feature.fill, str) else feature.fill
         before = change
@@ -256,7 +256,7 @@ def _filled(change: Change, feature: Declared) -> Change:
 
 
 def _finished(feature: Declared, pads: bool) -> Change:
-    """With the length of the shape, and the default where the value is missing."""
+    """Pad to the shape, and replace a missing value with the default."""
     default: Any = feature.default_value
     default = default.encode() if isinstance(default, str) else default
     if feature.dtype == "float32" and not isinstance(default, bytes):
@@ -274,7 +274,7 @@ def _finished(feature: Declared, pads: bool) -> Change:
 
 
 def _fitted(value: list[Any], feature: Declared) -> list[Any]:
-    """Cut, or padded at the end; of nested lists the outermost."""
+    """Cut, or pad at the end; for nested lists, the outermost one."""
     default: Any = feature.default_value
     default = default.encode() if isinstance(default, str) else default
     size = feature.size

@@ -1,6 +1,6 @@
-"""One message in protobuf's wire format, byte for byte as the codec writes it; docs/wire-format.md is the contract.
+"""Encode a message in protobuf's wire format, byte for byte as the codec does; docs/wire-format.md is the contract.
 
-For one row the codec's kernels would spend their time in being called; this takes about a microsecond for each feature.
+For a single row, calling the codec's kernels would dominate; this takes about a microsecond per feature.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Write = Callable[[Any], bytes]
 
 _SMALL = [varint(n) for n in range(1 << 14)]
 _LOW = [bytes([n & 0x7F | 0x80, n >> 7 | 0x80]) for n in range(1 << 14)]
-"""The lowest 14 bits of a number of more."""
+"""Varint bytes for the lowest 14 bits of a longer number."""
 
 _LISTS = {"bytes": b"\x0a", "float32": b"\x12", "int64": b"\x1a"}
 _FORMATS = {"int64": "q", "float32": "f", "float64": "d"}
@@ -36,7 +36,9 @@ class MessageWriter:
         self._sequence = contract.record == "sequence_example"
 
     def write(self, values: Mapping[str, Any]) -> bytes:
-        """The message; a name without a value, or with None, is left out. EncodeError for a value that breaks the contract."""
+        """Return the message, omitting names without a value or with None. Raise EncodeError for a value that breaks
+        the contract.
+        """
         context = _message(b"\x0a", self._context, values)
         return context + _message(b"\x12", self._lists, values) if self._sequence else context
 
@@ -81,7 +83,7 @@ def _int64(value: int) -> bytes:
 
 
 def _writer(spec: FeatureSpec) -> Write:
-    """From a value, or the values of a list, to the entry of the map of features."""
+    """Return a function from a value, or the values of a list, to an entry of the feature map."""
     key = b"\x0a" + _sized(spec.name.encode()) + b"\x12"
     feature = _feature(spec)
 
@@ -92,7 +94,7 @@ def _writer(spec: FeatureSpec) -> Write:
 
 
 def _one_integer(spec: FeatureSpec, key: bytes) -> Write | None:
-    """One integer has one of ten beginnings."""
+    """Writer for single integers: ten possible prefixes, one per varint length. None for other features."""
     if spec.dtype != "int64" or spec.shape != () or spec.encoding != "list":
         return None
     heads = []
@@ -109,7 +111,7 @@ def _one_integer(spec: FeatureSpec, key: bytes) -> Write | None:
 
 
 def _fixed_floats(spec: FeatureSpec, key: bytes) -> Write | None:
-    """A fixed number of floats has a fixed beginning."""
+    """Writer for a fixed number of floats, which has a fixed prefix. None for other features."""
     if spec.dtype != "float32" or not spec.size or spec.encoding != "list":
         return None
     size, pack = spec.size, struct.Struct(f"<{spec.size}f").pack
@@ -150,7 +152,7 @@ def _integers(values: list[Any]) -> bytes:
 
 
 def _packed(spec: FeatureSpec) -> Write:
-    """Values inside a bytes value, as a TensorProto or raw."""
+    """Writer for values inside a bytes value, as a TensorProto or raw."""
     code = _FORMATS[spec.dtype]
 
     def write(value: Any) -> bytes:
@@ -164,7 +166,7 @@ def _packed(spec: FeatureSpec) -> Write:
 
 
 def _steps_writer(spec: FeatureSpec) -> Write:
-    """A FeatureList: one feature for each step."""
+    """Writer for a FeatureList: one feature per step."""
     key = b"\x0a" + _sized(spec.name.encode()) + b"\x12"
     feature = _feature(spec)
 

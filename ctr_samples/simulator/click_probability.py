@@ -1,4 +1,4 @@
-"""The true probability that an impression is clicked within the label window.
+"""True probability of a click on an impression within the label window.
 
     p_click = sigmoid(bias + affinity + quality + freshness - position + hour)
 
@@ -17,7 +17,7 @@ from ctr_samples.simulator.spec import SimulationSpec
 from ctr_samples.simulator.wall_clock import DAY, HOUR, Floats, wall_midnight
 from ctr_samples.simulator.world import FAVOURITES, MOST_TOPICS, World
 
-# Effects on the logit: of one standard deviation of affinity and quality, of a brand-new article, of one place further
+# Effects on the logit: one standard deviation of affinity and of quality, a brand-new article, one position further
 # down the list, and half the swing between 9:00 and 21:00.
 AFFINITY = 0.9
 QUALITY = 0.35
@@ -29,7 +29,7 @@ PILOT_LISTS = 6_000
 
 
 class ClickModel:
-    """The click probabilities of a world, with the bias at which a pilot of the first day has the wanted click rate."""
+    """Click probabilities of a world, with the bias that gives a pilot of the first day the wanted click rate."""
 
     def __init__(self, spec: SimulationSpec, world: World) -> None:
         self._world = world
@@ -60,7 +60,7 @@ class ClickModel:
         return effects
 
     def _affinity(self, shown: Impressions) -> Floats:
-        """Mean similarity of the article's topics to the user's favourites: 24 look-ups for each impression."""
+        """Mean similarity of the article's topics to the user's favourites: 24 look-ups per impression."""
         articles, users, similarity = self._world.articles, self._world.users, self._world.topics.similarity
         total = np.zeros(len(shown), np.float64)
         for place in range(MOST_TOPICS):
@@ -71,7 +71,7 @@ class ClickModel:
 
 
 def _bias_for(click_rate: float, effects: Floats) -> float:
-    """The bias at which the mean probability is ``click_rate``, by bisection."""
+    """Find the bias at which the mean probability is ``click_rate``, by bisection."""
     low, high = -30.0, 30.0
     for _ in range(60):
         middle = (low + high) / 2

@@ -1,4 +1,4 @@
-"""The tables that a recommender would have published: user and article profiles, article vectors, channels."""
+"""Tables that a recommender would have published: user and article profiles, article vectors, channels."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ARTICLE_PROFILE_SCHEMA = pa.schema(
 
 
 def user_profile_table(world: World, store: ProfileStore, users: Ints, updated_at: Ints) -> pa.Table:
-    """The current profile of each of the users (indices), changed at ``updated_at`` (wall seconds)."""
+    """Current profiles of the users (indices), changed at ``updated_at`` (wall seconds)."""
     row, slot = np.nonzero(store.topics[users] != NO_TOPIC)
     weights = store.weights[users[row], slot].astype(np.float64)
     keys = pa.array(world.topics.keys).take(pa.array(store.topics[users[row], slot]))
@@ -68,10 +68,10 @@ def user_profile_table(world: World, store: ProfileStore, users: Ints, updated_a
 
 
 def article_vector_tables(spec: SimulationSpec, world: World, midnight: int) -> Iterator[pa.Table]:
-    """A day's training, at 03:00, in blocks: vectors of the articles published by then.
+    """Yield the vectors of a day's training at 03:00, in blocks: articles published by then.
 
-    A vector is a fixed linear image of the article's 32 latent factors and its quality, and a little noise that differs
-    from day to day.
+    A vector is a fixed linear image of the article's 32 latent factors and its quality, plus a little noise that
+    differs from day to day.
     """
     articles = world.articles
     image = generator(spec.seed, Stream.VECTORS).normal(size=(FACTORS + 1, VECTOR_LENGTH)) / np.sqrt(FACTORS)
@@ -93,14 +93,14 @@ def article_vector_tables(spec: SimulationSpec, world: World, midnight: int) -> 
 
 
 def write_channels(folder: Path) -> None:
-    """``part-00000.csv`` with a header: id (1..25), name."""
+    """Write ``part-00000.csv`` with a header: id (1..25), name."""
     folder.mkdir()
     lines = ["id,name", *(f"{number},{name}" for number, name in enumerate(CHANNELS, start=1))]
     (folder / "part-00000.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def write_article_profiles(spec: SimulationSpec, world: World, folder: Path) -> None:
-    """``part-00000.parquet`` with all articles of the run. Better articles have heavier keywords."""
+    """Write ``part-00000.parquet`` with all articles of the run. Better articles have heavier keywords."""
     with parquet_writer(folder / "part-00000.parquet", ARTICLE_PROFILE_SCHEMA) as writer:
         for block in range(0, len(world.articles), ARTICLE_BLOCK):
             rows = slice(block, min(block + ARTICLE_BLOCK, len(world.articles)))

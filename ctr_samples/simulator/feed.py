@@ -1,8 +1,8 @@
-"""The feed: who opens the app when, and which articles are shown, a piece of an hour at a time.
+"""Feed: who opens the app when, and which articles are shown, in pieces of at most an hour.
 
-The feed never shows an article to a user again before an hour and the label window have passed, counted from the
-impression and from any click on it. So each click has one possible impression, and labels that are joined from the logs
-can equal the truth exactly.
+The feed never repeats an article to a user until an hour and the label window have passed since the impression and any
+click on it. So each click has a single possible impression, and labels joined from the logs can equal the truth
+exactly.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ HOURLY_TRAFFIC = (18, 10, 6, 4, 4, 7, 18, 34, 46, 50, 50, 52, 64, 58, 48, 46, 46
 LIST_SIZES = np.cumsum([0.14, 0.16, 0.2, 0.2, 0.16, 0.14])  # 1..6 articles
 MEAN_LIST_SIZE = 3.5
 ALGORITHMS = 9  # C1..C9
-PERSONAL_SHARE = 0.6  # impressions chosen from a favoured channel; the others follow popularity alone
+PERSONAL_SHARE = 0.6  # impressions chosen from a favoured channel; the rest follow popularity alone
 MOST_ROUNDS = 8
 
 
 class Piece(NamedTuple):
-    """A stretch of time within an hour, and how many impressions fall into it."""
+    """Stretch of time within an hour, and its number of impressions."""
 
     hour: int
     number: int
@@ -36,7 +36,9 @@ class Piece(NamedTuple):
 
 
 def pieces_of_day(midnight: int, impressions: int, chunk: int) -> list[Piece]:
-    """A day in pieces, in order; none crosses an hour, is shorter than a second or exceeds ``chunk`` impressions."""
+    """Split a day into pieces, in order; none crosses an hour, is shorter than a second or exceeds ``chunk``
+    impressions.
+    """
     return [piece for hour in range(24) for piece in _pieces_of_hour(midnight, hour, impressions, chunk)]
 
 
@@ -52,7 +54,7 @@ def _pieces_of_hour(midnight: int, hour: int, impressions: int, chunk: int) -> l
 
 @dataclass(frozen=True)
 class Impressions:
-    """Columns of equal length, one row for each impression; rows of one list stand together, by position."""
+    """Columns of equal length, one row per impression; rows of a list are adjacent, by position."""
 
     list_id: Ints  # 0.. within the piece, ascending
     user: Ints  # index
@@ -65,15 +67,15 @@ class Impressions:
         return len(self.user)
 
     def take(self, rows: Ints | Bools) -> Self:
-        """Some of the rows."""
+        """Select rows."""
         return type(self)(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 class Memory:
-    """What the feed has recently shown: for each slot of a hash table, the time until which it is taken.
+    """Recently shown pairs: for each slot of a hash table, the time until which it is taken.
 
-    A taken slot refuses every pair that hashes to it, also a pair that was never shown; so no entry is ever overwritten
-    before its time, and memory does not grow with the run.
+    A taken slot refuses every pair that hashes to it, even one never shown; so no entry is overwritten early, and
+    memory does not grow with the run.
     """
 
     def __init__(self, spec: SimulationSpec) -> None:
@@ -83,26 +85,26 @@ class Memory:
         self._quiet = HOUR + spec.label_window_s
 
     def slots(self, user: Ints, article: Ints) -> Ints:
-        """The slot of each (user, article)."""
+        """Slot of each (user, article)."""
         key = (user.astype(np.uint64) << np.uint64(32)) | article.astype(np.uint64)
         key = (key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
         key = (key ^ (key >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
         return (key >> np.uint64(64 - self._bits)).astype(np.int64)
 
     def is_free(self, slots: Ints, time: Ints) -> Bools:
-        """Where a pair may be shown: its slot is free and comes first among equals in the batch."""
+        """Mask of pairs that may be shown: the slot is free, and the pair is the first with it in the batch."""
         first = np.zeros(len(slots), np.bool_)
         first[np.unique(slots, return_index=True)[1]] = True
         free: Bools = first & (self._until[slots] <= time)
         return free
 
     def occupy(self, slots: Ints, time: Ints) -> None:
-        """Refuse these slots until the quiet time after ``time`` has passed."""
+        """Block these slots until the quiet time after ``time`` has passed."""
         self._until[slots] = np.maximum(self._until[slots], time + self._quiet).astype(np.uint32)
 
 
 class Feed:
-    """The choice of articles at one hour: popularity fades with age, and only published articles can be shown."""
+    """Choice of articles at one hour: popularity fades with age, and only published articles can be shown."""
 
     def __init__(self, users: Users, articles: Articles, now: int) -> None:
         self._users = users
@@ -114,7 +116,7 @@ class Feed:
         self._channel_bounds = self._cumulative[bounds]
 
     def choose_articles(self, rng: np.random.Generator, user: Ints) -> Ints:
-        """An article index for each row: from a favoured channel, or from all."""
+        """Draw an article index per row: from a favoured channel, or from all."""
         favourite = self._users.favourites[user, rng.integers(FAVOURITES, size=len(user))]
         channel = favourite.astype(np.int64) // TOPICS_PER_CHANNEL
         low, high = self._channel_bounds[channel], self._channel_bounds[channel + 1]
@@ -126,11 +128,11 @@ class Feed:
         return chosen
 
     def choose_users(self, rng: np.random.Generator, count: int) -> Ints:
-        """User indices by activity."""
+        """Draw user indices by activity."""
         return pick(self._users.activity, rng.random(count))
 
     def draw(self, rng: np.random.Generator, piece: Piece, memory: Memory) -> Impressions:
-        """The impressions of a piece; fewer than asked only where a small world has nothing left to show."""
+        """Draw the impressions of a piece; fewer than asked only if a small world has nothing left to show."""
         parts: list[Impressions] = []
         missing = piece.impressions
         for _ in range(MOST_ROUNDS):
@@ -146,7 +148,7 @@ class Feed:
         return _renumber(parts)
 
     def draw_lists(self, rng: np.random.Generator, lists: int, begin: int, end: int) -> Impressions:
-        """Lists of 1..6 candidates at any second in [begin, end)."""
+        """Draw lists of 1..6 candidates at any second in [begin, end)."""
         size = pick(LIST_SIZES, rng.random(lists)) + 1
         list_id = np.repeat(np.arange(lists), size)
         user = self.choose_users(rng, lists)[list_id]
@@ -161,7 +163,7 @@ class Feed:
 
 
 def _renumber(parts: list[Impressions]) -> Impressions:
-    """One table whose lists and positions count without gaps."""
+    """Join the parts into one table, with lists and positions numbered without gaps."""
     if not parts:
         return Impressions(*(np.zeros(0, np.int64) for _ in fields(Impressions)))
     columns = {c.name: np.concatenate([getattr(part, c.name) for part in parts]) for c in fields(Impressions)}
@@ -173,7 +175,7 @@ def _renumber(parts: list[Impressions]) -> Impressions:
 
 
 def _places_in_runs(labels: Ints) -> Ints:
-    """0, 1, .. within each run of equal labels."""
+    """Count 0, 1, .. within each run of equal labels."""
     starts = np.flatnonzero(np.concatenate([[True], np.diff(labels) != 0])[: len(labels)])
     lengths = np.diff(np.append(starts, len(labels)))
     return np.arange(len(labels)) - np.repeat(starts, lengths)

@@ -1,4 +1,4 @@
-"""Files of a simulation: the directory it may use, and writers that hold no more than a bounded buffer."""
+"""Files of a simulation: its output directory, and writers with a bounded buffer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BUFFERED_BYTES = 32 << 20
 
 
 def claim_directory(out: Path, description: dict[str, Any], *, force: bool) -> None:
-    """Make ``out`` ready for a new simulation; an earlier simulation in it goes, foreign files stay unless forced.
+    """Prepare ``out`` for a new simulation: remove an earlier one, and refuse foreign files unless forced.
 
     Even when forced, only the names in ``PARTS`` are removed. Raises UsageError before anything is touched.
     """
@@ -39,7 +39,7 @@ def claim_directory(out: Path, description: dict[str, Any], *, force: bool) -> N
 
 
 def write_marker(out: Path, description: dict[str, Any]) -> None:
-    """Say in ``out`` what it holds."""
+    """Describe the contents of ``out`` in a marker file."""
     text = json.dumps({"made_by": "ctr_samples.simulator", **description}, indent=2)
     (out / MARKER).write_text(text + "\n", encoding="utf-8")
 
@@ -70,7 +70,7 @@ class PartitionedTable:
         self._buffered = 0
 
     def write(self, day: str, table: pa.Table) -> None:
-        """Add rows to a day; an earlier day's file is then complete."""
+        """Add rows to a day; the file of an earlier day is then complete."""
         if day != self._day:
             self.close()
             self._day = day
@@ -102,7 +102,7 @@ class PartitionedTable:
 
 
 def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A writer whose bytes depend on the rows alone (and on the release of pyarrow)."""
+    """Return a writer whose output depends only on the rows (and the pyarrow release)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return pq.ParquetWriter(path, schema, compression="zstd", store_schema=False)
 
@@ -129,7 +129,7 @@ class PartitionedLines:
             path = self._root / f"dt={day}" / f"part-{self._part:05d}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file, self._lines = path.open("wb"), 0
-        # The lines come fresh from a kernel, thus begin at offset 0; the data buffer may be padded at its end.
+        # The lines come straight from a kernel, so they begin at offset 0; the data buffer may be padded at its end.
         if len(lines):
             end = int(np.frombuffer(lines.buffers()[1], np.int32)[len(lines)])
             self._file.write(memoryview(lines.buffers()[2])[:end])

@@ -1,7 +1,7 @@
-"""Lines of the action log, formatted by Arrow a column at a time, with no Python object for each.
+"""Lines of the action log, formatted by Arrow column by column, without a Python object per line.
 
-A malformed line is an extra, torn copy of a sound one, as a writer leaves it that dies in mid-line and then writes the
-line again. So the sound lines are complete whatever the rate of malformed ones.
+A malformed line is an extra, torn copy of a sound one, as left by a writer that dies mid-line and then writes the line
+again. So the sound lines are complete at any rate of malformed ones.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Lines(NamedTuple):
 
 
 def exposure_lines(shown: Impressions, lists: Ints, times: Ints) -> Lines:
-    """One line for each of the ``lists`` (ids within ``shown``), logged at ``times``."""
+    """Format one line for each of the ``lists`` (ids within ``shown``), logged at ``times``."""
     starts = np.searchsorted(shown.list_id, np.append(np.unique(shown.list_id), shown.list_id[-1:] + 1))
     ids = (shown.article + FIRST_ARTICLE_ID).astype(str)
     offsets = pa.array(starts if len(starts) else [0], pa.int32())
@@ -44,7 +44,7 @@ def exposure_lines(shown: Impressions, lists: Ints, times: Ints) -> Lines:
 
 
 def action_lines(actions: Actions, articles: Articles) -> Lines:
-    """One line for each action."""
+    """Format one line per action."""
     read_time = pc.if_else(pa.array(actions.read_ms == EMPTY), "", pa.array(actions.read_ms).cast(pa.string()))
     return _format(
         time=actions.time,
@@ -67,7 +67,7 @@ def _format(
     article: pa.Array,
     algorithm: Ints,
 ) -> Lines:
-    """The tutorial's shape; all texts are digits, names and lists, so nothing needs escaping."""
+    """Format lines as in the tutorial; all texts are digits, names and lists, so nothing needs escaping."""
     pieces = [
         '{"actionTime":"',
         wall_texts(time, day_name(int(time[0]))) if len(time) else pa.array([], pa.string()),
@@ -103,7 +103,7 @@ def torn_copies(rng: np.random.Generator, lines: Lines, rate: float) -> Lines:
 
 
 def by_time(parts: list[Lines]) -> Lines:
-    """All lines of all parts in order of time; equal times keep the order of the parts."""
+    """Merge the lines of all parts by time; equal times keep the order of the parts."""
     text = pa.concat_arrays([part.text for part in parts])
     time = np.concatenate([part.time for part in parts])
     order = np.argsort(time, kind="stable")

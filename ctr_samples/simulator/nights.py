@@ -1,6 +1,6 @@
-"""Ways in which a night goes wrong: each changes simulated logs as a broken job, client or copy would leave them.
+"""Faults for a night: each changes simulated logs as a broken job, client or copy would leave them.
 
-The truth beside the logs stays that of the day as it should have been.
+The truth beside the logs stays that of the intact day.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """The logs of one day below the directory of a simulation."""
+    """Logs of one day below the directory of a simulation."""
 
     root: Path
     day: date
 
     @property
     def after(self) -> date:
-        """The day after, whose log holds late actions."""
+        """Next day, whose log holds late actions."""
         return self.day + timedelta(days=1)
 
     def directory(self, table: str, day: date) -> Path:
-        """Where a table has its files of a day; UsageError if it has none."""
+        """Return the directory of a table for a day; raise UsageError if it does not exist."""
         directory = self.root / table / f"dt={day}"
         if not directory.is_dir():
             raise UsageError(f"{directory} does not exist; expected a simulation of {self.day} and the day before.")
         return directory
 
     def sound_lines(self) -> Iterator[Line]:
-        """The day's log without its torn lines."""
+        """Yield the day's log lines without torn ones."""
         for file in sorted(self.directory("user_action", self.day).iterdir()):
             for text in file.read_text().splitlines():
                 if (line := _parsed(text)) is not None:
                     yield line
 
     def change_lines(self, change: Callable[[Line], Line | list[Line] | None], *days: date) -> None:
-        """Change each sound line of logs, by default of the day itself; None leaves it out."""
+        """Change each sound line of the logs, by default those of the day itself; None removes a line."""
         for day in days or (self.day,):
             for file in sorted((self.root / f"user_action/dt={day}").glob("*")):
                 kept: list[str] = []
@@ -69,7 +69,7 @@ class Night:
             pq.write_table(change(pq.read_table(file)), file)
 
     def repeat_table(self, table: str) -> None:
-        """Put the files of the day before into the place of the day's: the job failed, and the copy went on."""
+        """Replace the day's files with those of the day before: the job failed, and the copy went on."""
         there = self.directory(table, self.day)
         before = sorted(self.directory(table, self.day - timedelta(days=1)).iterdir())
         shutil.rmtree(there)
@@ -103,7 +103,7 @@ def _with(line: Line, **param: str) -> Line:
 
 
 def _every(n: int, line: Line) -> bool:
-    """True for one line in n, always the same ones."""
+    """True for one line in n, always the same lines."""
     return sum(map(ord, line["actionTime"] + line["param"]["userId"])) % n == 0
 
 
@@ -121,38 +121,38 @@ def half_of_the_clicks_missing(night: Night) -> None:
 
 
 def no_clicks_at_all(night: Night) -> None:
-    """The log of the clicks never arrives."""
+    """The click log never arrives."""
     night.change_lines(_of("click", lambda line: None), night.day, night.after)
 
 
 def clicks_of_the_evening_come_too_late(night: Night) -> None:
-    """The log of the clicks ends at 18:00."""
+    """The click log ends at 18:00."""
     night.change_lines(_of("click", lambda line: None if _hour(line) >= 18 else line))
 
 
 def clicks_of_other_users(night: Night) -> None:
-    """Clicks are logged under the id of another user."""
+    """Clicks are logged under a different user's id."""
     night.change_lines(_of("click", lambda line: _with(line, userId=str(int(line["param"]["userId"]) + 1))))
 
 
 def two_thirds_of_the_impressions_missing(night: Night) -> None:
-    """Two of three exposures are missing, and their clicks are there."""
+    """Two of three exposures are missing, but their clicks are logged."""
     night.change_lines(_of("exposure", lambda line: line if _every(3, line) else None))
 
 
 def three_hours_of_the_log_lost(night: Night) -> None:
-    """Nothing is there of 9:00 to 12:00."""
+    """Nothing is logged from 9:00 to 12:00."""
     night.change_lines(lambda line: None if 9 <= _hour(line) < 12 else line)
 
 
 def log_files_delivered_twice(night: Night) -> None:
-    """Each file of the log has a copy next to it."""
+    """Each log file has a copy beside it."""
     for file in sorted(night.directory("user_action", night.day).iterdir()):
         shutil.copy(file, file.with_name(f"again-{file.name}"))
 
 
 def times_in_utc(night: Night) -> None:
-    """The log is written eight hours behind; the files are the same ones."""
+    """Times are logged eight hours behind; the files stay the same."""
 
     def behind(line: Line) -> Line:
         local = datetime.fromisoformat(line["actionTime"]) - timedelta(hours=8)
@@ -162,12 +162,12 @@ def times_in_utc(night: Night) -> None:
 
 
 def one_user_in_place_of_the_missing(night: Night) -> None:
-    """A client that forgets its user sends 0."""
+    """A client that loses its user id sends 0."""
     night.change_lines(lambda line: _with(line, userId="0") if _every(3, line) else line)
 
 
 def algorithm_knows_the_click(night: Night) -> None:
-    """A column of the log is filled in after the click."""
+    """A log column is filled in after the click."""
     clicks = (line["param"] for line in night.sound_lines() if _kind(line) == "click")
     clicked = {(click["userId"], click["articleId"]) for click in clicks}
 
@@ -182,13 +182,13 @@ def algorithm_knows_the_click(night: Night) -> None:
 
 
 def a_new_algorithm_takes_over(night: Night) -> None:
-    """Half of the exposures are of an algorithm that was never seen."""
+    """Half of the exposures come from a new algorithm."""
     new = _of("exposure", lambda line: _with(line, algorithmCombine="brand new") if _every(2, line) else line)
     night.change_lines(new)
 
 
 def read_times_in_seconds(night: Night) -> None:
-    """Reading times change their unit."""
+    """Reading times change unit."""
 
     def shorter(line: Line) -> Line:
         return {**line, "readTime": str(int(line["readTime"] or 0) // 1000)}
@@ -197,12 +197,12 @@ def read_times_in_seconds(night: Night) -> None:
 
 
 def profiles_of_yesterday_again(night: Night) -> None:
-    """The day's changes of profiles are those of the day before."""
+    """Profile changes repeat those of the day before."""
     night.repeat_table("user_profile")
 
 
 def vectors_of_yesterday_again(night: Night) -> None:
-    """The day's vectors are those of the day before."""
+    """Vectors repeat those of the day before."""
     night.repeat_table("article_vector")
 
 
@@ -212,22 +212,22 @@ def _change_vectors(night: Night, change: Callable[[list[list[float]]], list[lis
 
 
 def vectors_of_zeros(night: Night) -> None:
-    """The day's vectors hold nothing but 0."""
+    """Vectors of the day are all 0."""
     _change_vectors(night, lambda rows: [[0.0] * 100] * len(rows))
 
 
 def vectors_of_nan(night: Night) -> None:
-    """One article in four has a vector of nothing but NaN."""
+    """One article in four has an all-NaN vector."""
     _change_vectors(night, lambda rows: [[float("nan")] * 100 if n % 4 == 0 else row for n, row in enumerate(rows)])
 
 
 def vectors_of_another_model(night: Night) -> None:
-    """A scale of ten times, as after a change of the library that trains them."""
+    """Vectors are ten times larger, as after a change of the training library."""
     _change_vectors(night, lambda rows: [[10 * value for value in row] for row in rows])
 
 
 PROFILES = "user_profile/dt=*"
-"""Rewritten profiles, history included: what a broken upstream job leaves."""
+"""Profiles, rewritten including history, as by a broken upstream job."""
 
 
 def ages_all_missing(night: Night) -> None:
@@ -236,13 +236,13 @@ def ages_all_missing(night: Night) -> None:
 
 
 def ages_in_months(night: Night) -> None:
-    """Ages change their unit."""
+    """Ages change unit."""
     months = _replaced("age", lambda table: [age and age * 12 for age in table["age"].to_pylist()])
     night.change_tables(PROFILES, months)
 
 
 def weights_in_thousandths(night: Night) -> None:
-    """Weights of topics come out a thousand times too large."""
+    """Topic weights are a thousand times too large."""
 
     def larger(table: pa.Table) -> Any:
         return [[(key, 1000 * weight) for key, weight in row or []] for row in table["article_partial"].to_pylist()]
@@ -251,7 +251,7 @@ def weights_in_thousandths(night: Night) -> None:
 
 
 def everyone_is_male(night: Night) -> None:
-    """All users have one gender."""
+    """All users have the same gender."""
     night.change_tables(PROFILES, _replaced("gender", lambda table: ["male"] * len(table)))
 
 
@@ -261,19 +261,19 @@ def half_of_the_profiles_missing(night: Night) -> None:
 
 
 def articles_of_the_wrong_keys(night: Night) -> None:
-    """No article is found by its id."""
+    """No article matches by id."""
     wrong = _replaced("article_id", lambda table: np.asarray(table["article_id"]) + 1_000_000)
     night.change_tables("article_profile", wrong)
 
 
 def channels_shifted_by_one(night: Night) -> None:
-    """Channels are counted from another number on."""
+    """Channel numbers are shifted by one."""
     shifted = _replaced("channel_id", lambda table: np.asarray(table["channel_id"]) % 25 + 1)
     night.change_tables("article_profile", shifted)
 
 
 def publication_in_milliseconds_taken_for_seconds(night: Night) -> None:
-    """The age of an article comes out a thousand times too small."""
+    """Article ages are a thousand times too small."""
 
     def nearer(table: pa.Table) -> list[datetime]:
         midnight = datetime.fromisoformat(f"{night.day}T00:00:00+08:00")
@@ -321,9 +321,9 @@ def check_way(way: str) -> None:
 
 
 def spoil(root: str | Path, day: date, way: str) -> None:
-    """Break logs as they stand on a day, in one of the :data:`WAYS`; UsageError for another name, or another day.
+    """Break the logs of a day in one of the :data:`WAYS`; raise UsageError for an unknown way, or a day without logs.
 
-    Tables that are written as a whole, profiles and articles, are broken as a whole.
+    Tables written as a whole, profiles and articles, are broken as a whole.
     """
     check_way(way)
     night = Night(Path(root), day)

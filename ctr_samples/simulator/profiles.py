@@ -1,4 +1,4 @@
-"""User profiles as the recommender's hourly batch keeps them: for each user the weights of up to 64 topics.
+"""User profiles as kept by the recommender's hourly batch: weights of up to 64 topics per user.
 
 A batch at the end of an hour folds in what users did in that hour, and writes a row for each of them. One
 (user, article) adds, spread evenly over the article's topics,
@@ -29,28 +29,28 @@ NO_TOPIC = -1
 
 
 class Gains(NamedTuple):
-    """Weight to be added to topics of users; columns of equal length."""
+    """Weights to add to topics of users; columns of equal length."""
 
     user: Ints  # ascending
     topic: Ints
     weight: Floats
 
     def by_users(self, most: int) -> Iterator[Gains]:
-        """The same rows in blocks of at most ``most`` users each."""
+        """Split the rows into blocks of at most ``most`` users each."""
         starts = np.flatnonzero(np.diff(self.user, prepend=-1))[::most]
         for begin, end in pairwise([*starts.tolist(), len(self.user)]):
             yield Gains(self.user[begin:end], self.topic[begin:end], self.weight[begin:end])
 
 
 class ProfileStore:
-    """The current weights of all users: ``PROFILE_TOPICS`` slots each, sorted by topic, 384 bytes a user."""
+    """Current weights of all users: ``PROFILE_TOPICS`` slots each, sorted by topic, 384 bytes per user."""
 
     def __init__(self, users: int) -> None:
         self.topics: npt.NDArray[np.int16] = np.full((users, PROFILE_TOPICS), NO_TOPIC, np.int16)
         self.weights: npt.NDArray[np.float32] = np.zeros((users, PROFILE_TOPICS), np.float32)
 
     def fold(self, gains: Gains) -> Ints:
-        """Add the gains; the users that changed, ascending."""
+        """Add the gains; return the changed users, ascending."""
         users, row_of_gain = np.unique(gains.user, return_inverse=True)
         row_of_old, slot = np.nonzero(self.topics[users] != NO_TOPIC)
         old_topic = self.topics[users[row_of_old], slot].astype(np.int64)
@@ -73,14 +73,14 @@ class ProfileStore:
 
 
 def _strongest(row: Ints, weight: Floats, gained: Bools) -> Ints:
-    """Which entries fit into the slots of their row: gained ones first, then the heaviest; ascending."""
+    """Return the entries that fit into the slots of their row: gained ones first, then the heaviest; ascending."""
     order = np.lexsort((-weight, ~gained, row))
     rank = np.arange(len(row)) - np.searchsorted(row, row)
     return np.sort(order[rank < PROFILE_TOPICS])
 
 
 def gains_of(actions: Actions, articles: Articles, known: Bools) -> Gains:
-    """What the actions of one hour add to the profiles of known users."""
+    """Compute what the actions of one hour add to the profiles of known users."""
     actions = actions.take(known[actions.user])
     pair, place = np.unique(actions.user * len(articles) + actions.article, return_inverse=True)
     count = len(pair)
@@ -99,9 +99,9 @@ def _spread(user: Ints, article: Ints, weight: Floats, articles: Articles) -> Ga
 
 
 def history_before(spec: SimulationSpec, world: World, users: Ints, block: int) -> Gains:
-    """What a block of users had done in the sixty days before the first: a fifth nothing, the others 1..12 topics.
+    """Draw the gains of a block of users in the sixty days before the first: a fifth none, the rest 1..12 topics.
 
-    Half of the topics are favourites, the others any topic of a favoured channel.
+    Half of the topics are favourites, the rest any topic of a favoured channel.
     """
     rng = generator(spec.seed, Stream.HISTORY, block)
     count = np.where(rng.random(len(users)) < 0.2, 0, rng.integers(1, HISTORY_TOPICS + 1, len(users)))

@@ -1,4 +1,6 @@
-"""What users do after an impression: click, soon or late, perhaps read, collect, share; and clicks without an impression."""
+"""User actions after an impression: click, soon or late, perhaps read, collect, share; and clicks without an
+impression.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ LONGEST_READ_MS = 900_000
 
 @dataclass(frozen=True)
 class Actions:
-    """Columns of equal length, one row for each click, read, collect or share."""
+    """Columns of equal length, one row per click, read, collect or share."""
 
     time: Ints  # wall seconds
     user: Ints  # index
@@ -39,29 +41,31 @@ class Actions:
         return len(self.time)
 
     def take(self, rows: Ints | Bools) -> Self:
-        """Some of the rows."""
+        """Select rows."""
         return type(self)(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 def no_actions() -> Actions:
-    """The empty table."""
+    """Return an empty table."""
     return Actions(*(np.zeros(0, np.int64) for _ in fields(Actions)))
 
 
 def together(parts: list[Actions]) -> Actions:
-    """All rows of all parts, in order."""
+    """Concatenate the parts, in order."""
     return Actions(*(np.concatenate([getattr(part, c.name) for part in parts]) for c in fields(Actions)))
 
 
 class Clicks(NamedTuple):
-    """For each impression, whether it is clicked and how long after (0 where it is not)."""
+    """Whether each impression is clicked, and how long after (0 without a click)."""
 
     clicked: Bools
     delay_s: Ints
 
 
 def draw_clicks(rng: np.random.Generator, spec: SimulationSpec, p_click: Floats) -> Clicks:
-    """A click within the label window with probability ``p_click``, else perhaps a late one, to make up their share."""
+    """Draw a click within the label window with probability ``p_click``, else perhaps a late one, to make up their
+    share.
+    """
     chance = rng.random(len(p_click))
     late_odds = spec.late_click_rate / (1.0 - spec.late_click_rate)
     in_window = chance < p_click
@@ -75,7 +79,7 @@ def draw_clicks(rng: np.random.Generator, spec: SimulationSpec, p_click: Floats)
 
 
 def follow_up(rng: np.random.Generator, spec: SimulationSpec, shown: Impressions, clicks: Clicks) -> Actions:
-    """The click lines and what comes of them; a read is logged when it ends."""
+    """Return the clicks and the actions that follow; a read is logged when it ends."""
     rows = np.flatnonzero(clicks.clicked)
     count = len(rows)
     click = Actions(
@@ -106,7 +110,7 @@ def _later(click: Actions, kind: int, after: Ints, read_ms: Ints) -> Actions:
 
 
 def orphan_clicks(rng: np.random.Generator, feed: Feed, piece: Piece, memory: Memory, count: int) -> Actions:
-    """At most ``count`` clicks on articles that the user was not shown lately, so no impression can claim them."""
+    """Draw at most ``count`` clicks on articles not recently shown to the user: no impression can claim them."""
     user = feed.choose_users(rng, count)
     article = feed.choose_articles(rng, user)
     time = rng.integers(piece.begin, piece.end, count)
@@ -118,7 +122,7 @@ def orphan_clicks(rng: np.random.Generator, feed: Feed, piece: Piece, memory: Me
 
 
 class Pending:
-    """Actions that lie in the future of the piece that caused them."""
+    """Actions later than the piece that caused them."""
 
     def __init__(self) -> None:
         self._actions = no_actions()
@@ -127,11 +131,11 @@ class Pending:
         return len(self._actions)
 
     def add(self, actions: Actions) -> None:
-        """Keep these until their time has come."""
+        """Keep actions until their time comes."""
         self._actions = together([self._actions, actions])
 
     def release(self, end: int) -> Actions:
-        """Hand over all actions before ``end`` (wall seconds)."""
+        """Remove and return all actions before ``end`` (wall seconds)."""
         due = self._actions.time < end
         released, self._actions = self._actions.take(due), self._actions.take(~due)
         return released

@@ -1,8 +1,9 @@
-"""Randomness by coordinates: each piece of work draws from its own generator, so no draw depends on what ran before.
+"""Randomness by coordinates: each piece of work draws from its own generator, so no draw depends on earlier draws.
 
-A generator is seeded by ``SeedSequence(seed, spawn_key=(stream, *coordinates))``, the coordinates being the day, the
-hour and the piece of the hour. Equal specs thus give equal bytes, as long as numpy, pyarrow and the kind of processor
-stay the same: numpy may round the last bit of ``exp`` otherwise elsewhere, and change a distribution in a new release.
+A generator is seeded by ``SeedSequence(seed, spawn_key=(stream, *coordinates))``, where the coordinates are the day,
+the hour and the piece of the hour. Equal specs thus give equal bytes as long as numpy, pyarrow and the kind of
+processor stay the same: elsewhere numpy may round the last bit of ``exp`` differently, and a new release may change a
+distribution.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """What the numbers are for; never renumber, the output of every seed would change."""
+    """Purpose of the numbers; never renumber, the output of every seed would change."""
 
     TOPICS = 0
     USERS = 1
@@ -28,6 +29,6 @@ class Stream(IntEnum):
 
 
 def generator(seed: int, stream: Stream, *coordinates: int) -> np.random.Generator:
-    """The generator of one piece of work."""
+    """Return the generator for a piece of work."""
     sequence = np.random.SeedSequence(seed, spawn_key=(int(stream), *coordinates))
     return np.random.Generator(np.random.PCG64(sequence))

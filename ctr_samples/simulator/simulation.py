@@ -1,7 +1,7 @@
-"""The simulation itself: days of hours of pieces, each drawn, written and forgotten.
+"""Simulation: days of hours of pieces, each drawn, written and forgotten.
 
-State that lives on: the world (arrays of users and articles), the profiles, the feed's memory and the actions still to
-come. Memory therefore grows with users, articles and ``chunk_impressions``, not with the number of impressions.
+Only the world (arrays of users and articles), the profiles, the feed's memory and pending actions stay in memory. It
+therefore grows with users, articles and ``chunk_impressions``, not with the number of impressions.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def simulate(
 ) -> SimulationSummary:
     """Write the logs, tables and truth of ``spec`` into the directory ``out``.
 
-    An earlier simulation in ``out`` is replaced; a directory with anything else raises UsageError, unless ``force``.
+    Replaces an earlier simulation in ``out``; a directory with anything else raises UsageError, unless ``force``.
     ``progress`` is called after each piece with the number of its impressions. Runs in this process, on one thread.
     """
     out = Path(out)
@@ -81,7 +81,7 @@ def simulate(
 
 
 class _Outputs:
-    """The partitioned outputs, open until the stack closes."""
+    """Partitioned outputs, open until the stack closes."""
 
     def __init__(self, out: Path, files: ExitStack) -> None:
         self.lines = files.enter_context(PartitionedLines(out / "user_action"))
@@ -91,7 +91,7 @@ class _Outputs:
 
 
 class _Run:
-    """One simulation under way."""
+    """A simulation in progress."""
 
     def __init__(self, spec: SimulationSpec, world: World, outputs: _Outputs) -> None:
         self._spec, self._world, self._outputs = spec, world, outputs
@@ -103,7 +103,7 @@ class _Run:
         self._tally = Tally()
 
     def day_before(self) -> None:
-        """Known users get their first profile, at some full hour; articles get vectors for the first three hours."""
+        """Give known users their first profile, at some full hour, and articles vectors for the first three hours."""
         eve = wall_midnight(self._spec.start) - DAY
         known = np.flatnonzero(self._world.users.known)
         for block in range(0, len(known), USER_BLOCK):
@@ -114,7 +114,7 @@ class _Run:
         self._train_vectors(eve)
 
     def day(self, midnight: int, progress: Callable[[int], None] | None) -> None:
-        """A day with impressions: the pieces of each hour, then the hour's batch of profiles."""
+        """Simulate a day: the pieces of each hour, then the hour's batch of profiles."""
         self._train_vectors(midnight)
         pieces = pieces_of_day(midnight, self._spec.impressions, self._spec.chunk_impressions)
         for hour in range(24):
@@ -128,7 +128,7 @@ class _Run:
             self._update_profiles(together(actions), begin + HOUR)
 
     def day_after(self) -> None:
-        """The late actions of the last day, until nothing is pending."""
+        """Write the late actions of the last day, until nothing is pending."""
         end = wall_midnight(self._spec.start) + self._spec.days * DAY
         while len(self._pending):
             end += HOUR
@@ -138,7 +138,7 @@ class _Run:
             self._update_profiles(due, end)
 
     def summary(self) -> SimulationSummary:
-        """The counts so far."""
+        """Return the counts so far."""
         users, tally = self._world.users, self._tally
         own = {
             "days": self._spec.days,
@@ -151,7 +151,7 @@ class _Run:
         return SimulationSummary(**own, **{name: tally[name] for name in counted}, best_auc=self._auc.value())
 
     def _piece(self, piece: Piece, feed: Feed) -> Actions:
-        """Draw and write a piece; the actions that fall into it."""
+        """Draw and write a piece; return the actions that fall into it."""
         at = (piece.begin // DAY, piece.hour, piece.number)
         shown = feed.draw(generator(self._spec.seed, Stream.FEED, *at), piece, self._memory)
         rng = generator(self._spec.seed, Stream.ACTIONS, *at)
@@ -169,7 +169,7 @@ class _Run:
         return due
 
     def _exposures(self, rng: np.random.Generator, shown: Impressions) -> tuple[list[Lines], Impressions]:
-        """Lines of all lists and of those sent again; the repeated impressions."""
+        """Return the lines of all lists, repeats included, and the repeated impressions."""
         list_times = shown.time[shown.position == 0]
         repeats = draw_repeats(rng, self._spec.repeat_rate, list_times)
         repeated = repeated_impressions(shown, repeats)
@@ -183,7 +183,7 @@ class _Run:
     def _orphans(
         self, rng: np.random.Generator, piece: Piece, feed: Feed, shown: Impressions, clicks: Clicks
     ) -> Actions:
-        """Orphan clicks of a piece, once the feed remembers the clicks on its impressions."""
+        """Draw the orphan clicks of a piece, after recording the clicks on its impressions in memory."""
         rows = np.flatnonzero(clicks.clicked)
         slots = self._memory.slots(shown.user[rows], shown.article[rows])
         self._memory.occupy(slots, (shown.time + clicks.delay_s)[rows])
@@ -199,7 +199,7 @@ class _Run:
         self._outputs.lines.write(day_name(begin), by_time([*parts, *torn]).text)
 
     def _update_profiles(self, actions: Actions, now: int) -> None:
-        """The batch at the end of an hour: fold in the hour's actions, write the profiles that changed."""
+        """Run the batch at the end of an hour: fold in its actions, write the profiles that changed."""
         gains = gains_of(actions, self._world.articles, self._world.users.known)
         for block in gains.by_users(USER_BLOCK):
             users = self._profiles.fold(block)

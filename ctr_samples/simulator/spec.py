@@ -1,4 +1,4 @@
-"""What to simulate: every option of a run, validated on creation. Equal specs give byte-identical output."""
+"""Specification of a simulation: all options, validated on creation. Equal specs give byte-identical output."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from datetime import date
 from ctr_samples.errors import UsageError
 from ctr_samples.simulator.nights import check_way
 
-IMPRESSIONS_PER_USER = 10  # of a day, when ``users`` is left open
+IMPRESSIONS_PER_USER = 10  # per day, if ``users`` is 0
 MOST_DEFAULT_USERS = 1_000_000  # their profiles are the largest state in memory, about 400 bytes each
 
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationSpec:
-    """The knobs. Rates are shares between 0 and 1.
+    """Options of a simulation. Rates are shares between 0 and 1.
 
-    ``users`` and ``articles`` of 0 scale with ``impressions``: one user for 10 daily impressions (at most a million),
+    ``users`` and ``articles`` of 0 scale with ``impressions``: one user per 10 daily impressions (at most a million),
     and ``20 * sqrt(impressions)`` articles. ``articles`` exist before the first day; ``new_article_rate`` of them are
     added each day. ``chunk_impressions`` bounds the memory; it is part of the spec: changing it changes the draws.
     """
 
     start: date = date(2019, 6, 4)
     days: int = 3
-    impressions: int = 100_000  # first showings a day; repeated exposures come on top
+    impressions: int = 100_000  # first impressions per day; repeated exposures come on top
     users: int = 0
     articles: int = 0
     seed: int = 0
@@ -36,11 +36,11 @@ class SimulationSpec:
     hot_user_share: float = 0.01  # of all traffic, by a single user
     zipf_exponent: float = 1.0  # of the articles' popularity
     new_article_rate: float = 0.03
-    orphan_click_rate: float = 0.005  # clicks without an impression, relative to the clicks with one
+    orphan_click_rate: float = 0.005  # clicks without an impression, relative to attributed clicks
     empty_read_rate: float = 0.03  # reads whose readTime is empty
     malformed_rate: float = 0.0005  # broken lines, relative to the sound ones
     chunk_impressions: int = 250_000
-    broken: str = ""  # a way in which the logs are broken as they stand on the last day, of nights.WAYS
+    broken: str = ""  # fault in the logs of the last day, a key of nights.WAYS
 
     def __post_init__(self) -> None:
         _check_counts(self)

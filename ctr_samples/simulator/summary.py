@@ -1,4 +1,4 @@
-"""What a simulation did, counted while it ran."""
+"""Counts of a simulation, taken while it runs."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationSummary:
-    """Counts over all days; they equal what the files hold, exactly."""
+    """Counts over all days; they equal the contents of the files exactly."""
 
     days: int
     users: int
     cold_users: int  # without a profile
     hot_user_id: int
     articles: int
-    impressions: int  # first showings
+    impressions: int  # without repeats
     repeated_impressions: int  # sent again within 30 s
-    cold_user_impressions: int  # first showings to cold users
+    cold_user_impressions: int  # without repeats, to cold users
     clicks_in_window: int
     late_clicks: int  # after the label window
     orphan_clicks: int  # without an impression
     reads: int
-    empty_reads: int  # of the reads, those whose readTime is empty
+    empty_reads: int  # reads whose readTime is empty
     collects: int
     shares: int
     exposure_lines: int  # lists, repeated ones included
@@ -33,12 +33,12 @@ class SimulationSummary:
 
     @property
     def click_rate(self) -> float:
-        """Impressions clicked within the label window."""
+        """Share of impressions clicked within the label window."""
         return self.clicks_in_window / self.impressions if self.impressions else 0.0
 
 
 class Tally:
-    """The counts in the making, by the names of the summary."""
+    """Running counts, by the names of the summary."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}

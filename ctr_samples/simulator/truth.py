@@ -1,8 +1,8 @@
-"""The yardstick: the best AUC that any honest model can have on simulated impressions, and the table it comes from.
+"""Yardstick: the best AUC that an honest model can reach on simulated impressions, and the table it comes from.
 
-Impressions are clicked by chance, so even the true probabilities rank imperfectly. A model that scores above
-``best_auc`` has seen something of the clicks themselves. Filter the table by ``~repeat`` (a repeated exposure is the
-same impression sent again: ``p_click`` 0, never clicked) and label with ``clicked & (click_delay_s <= label window)``.
+Clicks are random, so even the true probabilities rank imperfectly. A model that scores above ``best_auc`` has seen
+something of the clicks themselves. Filter the table by ``~repeat`` (a repeated exposure is the same impression sent
+again: ``p_click`` 0, never clicked) and label with ``clicked & (click_delay_s <= label window)``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TRUTH_SCHEMA = pa.schema(
         ("impression_time", INSTANT),
         ("position", pa.int32()),  # 0.. within the list
         ("repeat", pa.bool_()),
-        ("p_click", pa.float64()),  # of a click within the label window
+        ("p_click", pa.float64()),  # click within the label window
         ("clicked", pa.bool_()),  # at any time, also after the label window
         ("click_delay_s", pa.int32()),  # null where not clicked
     ]
@@ -32,7 +32,7 @@ TRUTH_SCHEMA = pa.schema(
 
 
 def truth_table(shown: Impressions, p_click: Floats, clicks: Clicks, repeated: Impressions) -> pa.Table:
-    """The rows of a piece of time: its impressions and the repeated ones, by time."""
+    """Rows of a piece of time: its impressions and the repeated ones, by time."""
     first, again = len(shown), len(repeated)
     time = np.concatenate([shown.time, repeated.time])
     clicked = np.concatenate([clicks.clicked, np.zeros(again, np.bool_)])
@@ -51,10 +51,10 @@ def truth_table(shown: Impressions, p_click: Floats, clicks: Clicks, repeated: I
 
 
 def best_auc(p: npt.ArrayLike, clicked: npt.ArrayLike) -> float:
-    """Exact AUC of scores against labels: the chance that a clicked row outranks another, ties counting half.
+    """Exact AUC of scores against labels: the chance that a clicked row outranks an unclicked one, ties counting half.
 
-    Given the true probabilities it is the best possible one; given any score it is that score's AUC. Both arguments
-    have shape (n,). Raises UsageError for unequal lengths, a NaN, or labels of a single class.
+    With the true probabilities it is the best possible AUC; with any scores it is theirs. Both arguments have shape
+    (n,). Raises UsageError for unequal lengths, a NaN, or labels of a single class.
     """
     scores, labels = np.asarray(p, np.float64), np.asarray(clicked, np.bool_)
     if scores.shape != labels.shape or scores.ndim != 1:
@@ -72,7 +72,7 @@ def best_auc(p: npt.ArrayLike, clicked: npt.ArrayLike) -> float:
 
 
 class StreamingAuc:
-    """The AUC of probabilities that arrive in chunks, in constant memory: counts in 65,536 equal bins, good to 1e-4."""
+    """AUC of probabilities that arrive in chunks, in constant memory: counts in 65,536 equal bins, accurate to 1e-4."""
 
     BINS = 1 << 16
 
@@ -87,7 +87,7 @@ class StreamingAuc:
         self._negatives += np.bincount(bins[~clicked], minlength=self.BINS)
 
     def value(self) -> float | None:
-        """The AUC so far; None while only one class was seen."""
+        """AUC so far; None until both classes occur."""
         pairs = float(self._positives.sum()) * float(self._negatives.sum())
         if pairs == 0.0:
             return None

@@ -1,6 +1,6 @@
-"""Time: inside the simulator an int64 of *wall* seconds, which count from 1970-01-01 00:00:00 on Shanghai's clocks.
+"""Time in the simulator: int64 *wall* seconds since 1970-01-01 00:00:00 on Shanghai clocks.
 
-Logs carry wall clock text and tables carry UTC instants. Shanghai has kept UTC+8 all year since 1992, so one constant
+Logs carry wall clock text, tables carry UTC instants. Shanghai has kept UTC+8 all year since 1992, so a single constant
 converts between the two.
 """
 
@@ -32,15 +32,15 @@ def wall_midnight(day: date) -> int:
 
 
 def day_name(wall: int) -> str:
-    """The Shanghai day of a time, as ``YYYY-MM-DD``."""
+    """Shanghai day of a time, as ``YYYY-MM-DD``."""
     return (_EPOCH + timedelta(days=wall // DAY)).isoformat()
 
 
 def wall_texts(wall: Ints, day: str) -> pa.Array:
-    """``YYYY-MM-DD HH:MM:SS`` for times that all lie within ``day``."""
+    """Format times within ``day`` as ``YYYY-MM-DD HH:MM:SS``."""
     return pc.binary_join_element_wise(pa.scalar(day), _CLOCK_TEXTS.take(pa.array(wall % DAY)), "")
 
 
 def instants(wall: Ints) -> pa.Array:
-    """UTC timestamps in microseconds."""
+    """Convert to UTC timestamps in microseconds."""
     return pa.array((wall - UTC_OFFSET) * 1_000_000).view(INSTANT)

@@ -1,12 +1,12 @@
-"""The people and the articles: what is true of them, whether or not a published table tells it.
+"""Users and articles: their true properties, whether or not a published table shows them.
 
 25 channels have 40 topics each. A topic is a point among 32 latent factors, near the centre of its channel. An article
 mixes one to four topics of its channel; a user favours six topics in up to three channels. How much a user likes an
 article is the mean similarity of its topics to the user's favourites, so it is linear in the article's factors.
 
-Topics are that fine on purpose. A user acts on few articles a day, thus on few of the 120 topics of the favoured
-channels. The weight that a profile gives to the topics of an article shown therefore betrays the click on that article
-when the profile is younger than the click (the leak), and is an honest but weak hint of taste when it is older.
+Topics are that fine on purpose. A user acts on few articles a day, and so on few of the 120 topics of the favoured
+channels. The weight that a profile gives to the topics of a shown article therefore betrays the click on that article
+if the profile is younger than the click (the leak), and is an honest but weak hint of taste if it is older.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Topics:
     words: list[str]
     keys: list[str]  # "<channel>:<word>", unique
     factors: Floats  # (TOPIC_COUNT, FACTORS), rows of length one
-    similarity: npt.NDArray[np.float32]  # (TOPIC_COUNT, TOPIC_COUNT), the scalar products of the factors
+    similarity: npt.NDArray[np.float32]  # (TOPIC_COUNT, TOPIC_COUNT), dot products of the factors
     channel_shares: Floats  # (25,), sums to one; the most popular channel is 18
 
 
@@ -85,9 +85,9 @@ class Users:
 
 @dataclass(frozen=True)
 class Articles:
-    """All articles of the run, in order of publication; index i is article id ``FIRST_ARTICLE_ID + i``."""
+    """Articles of the run, in order of publication; index i is article id ``FIRST_ARTICLE_ID + i``."""
 
-    topics: npt.NDArray[np.int16]  # (n, MOST_TOPICS), distinct; those beyond topic_count have no part in the mix
+    topics: npt.NDArray[np.int16]  # (n, MOST_TOPICS), distinct; topics beyond topic_count have no share in the mix
     mix: npt.NDArray[np.float32]  # (n, MOST_TOPICS) shares of the topics, each row sums to one
     topic_count: npt.NDArray[np.int8]
     channel: npt.NDArray[np.int8]  # 1..25
@@ -106,7 +106,7 @@ class Articles:
 
 @dataclass(frozen=True)
 class World:
-    """Everything that stays the same from day to day."""
+    """Properties that stay the same from day to day."""
 
     topics: Topics
     users: Users
@@ -120,7 +120,7 @@ def build_world(spec: SimulationSpec) -> World:
 
 
 def pick(cumulative: Floats, uniform: Floats) -> Ints:
-    """Indices drawn by cumulative shares that end at one."""
+    """Draw indices by cumulative shares that end at one."""
     indices: Ints = np.searchsorted(cumulative, uniform, side="right")
     return np.minimum(indices, len(cumulative) - 1)
 
@@ -135,7 +135,7 @@ def _draw_topics(spec: SimulationSpec) -> Topics:
     shares = rng.permutation(1.0 / (np.arange(channels) + 3.0))
     top, python = int(shares.argmax()), CHANNELS.index("python")
     shares[[top, python]] = shares[[python, top]]
-    # einsum adds up in one order everywhere; a matrix library may choose another with the number of its threads.
+    # einsum always sums in the same order; that of a matrix library may depend on the number of threads.
     similarity = np.einsum("if,jf->ij", factors, factors).astype(np.float32)
     return Topics(words, keys, factors, similarity, shares / shares.sum())
 
@@ -183,7 +183,7 @@ def _draw_articles(spec: SimulationSpec, topics: Topics) -> Articles:
 
 
 def _publication_times(spec: SimulationSpec, rng: np.random.Generator) -> Ints:
-    """``articles`` over the thirty days before the first, then ``new_article_rate`` of them each day."""
+    """Draw ``articles`` over the thirty days before the first, then ``new_article_rate`` of them each day."""
     start = wall_midnight(spec.start)
     before = rng.integers(start - ARTICLE_AGE_AT_START, start, spec.articles)
     after = rng.integers(start, start + spec.days * DAY, round(spec.articles * spec.new_article_rate * spec.days))
@@ -191,7 +191,7 @@ def _publication_times(spec: SimulationSpec, rng: np.random.Generator) -> Ints:
 
 
 def _distinct_places(rng: np.random.Generator, count: int) -> Ints:
-    """``MOST_TOPICS`` different places of a channel for each article, by popularity (Gumbel's trick), in blocks."""
+    """Draw ``MOST_TOPICS`` distinct places in a channel per article, by popularity (Gumbel's trick), in blocks."""
     places = np.empty((count, MOST_TOPICS), np.int64)
     for first in range(0, count, 50_000):
         block = places[first : first + 50_000]

@@ -1,8 +1,8 @@
-"""Spark's classes as the JVM keeps them in memory, in a file: what a local command starts takes two thirds of the time.
+"""Archive of Spark's loaded classes: with it, a local command starts in two thirds of the time.
 
-The JVM writes the file itself when the first run ends (HotSpot's application class-data sharing). It takes no class from a file
-that another JVM made or that belongs to other jars; then it starts as it would without one. The file has some 190 MB. What is
-in it will be executed, so it lies where nobody else can write (``private_directory.py``).
+The JVM writes the file itself when the first run ends (HotSpot's application class-data sharing). It ignores a file
+made by a different JVM or for different jars, and then starts as without one. The file takes about 190 MB. Its contents
+will be executed, so it lies where nobody else can write (``private_directory.py``).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ import pyspark
 from ctr_samples.private_directory import NotPrivate, exposure, private_directory, user_cache
 
 SWITCH = "CTR_SAMPLES_CLASS_ARCHIVE"
-"""The environment variable that, set to ``off``, lets the JVM neither write nor read the file."""
+"""Environment variable; ``off`` keeps the JVM from writing or reading the file."""
 
 _WHOLE = (0xF00BABA8).to_bytes(4, "little")
-"""How a whole file begins: the JVM writes these bytes last. It dies of a file that lacks others."""
+"""First bytes of a complete file: the JVM writes them last. A file that is otherwise incomplete crashes it."""
 
 _FORGOTTEN_S = 30 * 86400
 _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -XX:+IgnoreUnrecognizedVMOptions"
 
 
 def java_options(java: str, *, record: bool) -> str:
-    """Options with which a JVM starts from the file, if there is one; otherwise, to ``record``, it writes one when it ends.
+    """JVM options to start from the archive, if it exists; else, with ``record``, to write one at exit.
 
-    ``java`` is the path of the program. Empty where there is no file and none can be kept.
+    ``java`` is the path of the program. Empty if there is no file and none can be kept.
     """
     place = user_cache()
     if os.environ.get(SWITCH) == "off" or '"' in str(place):
@@ -50,8 +50,8 @@ def java_options(java: str, *, record: bool) -> str:
 
 
 def _archive(place: Path, key: str) -> Path:
-    """The file of a key, once it is whole. One that was written since the last command gets its name, and old ones go."""
-    # A name has the size, as a file that was cut short must not be used.
+    """Return the file of a key, once complete. Renames a file written since the last command, and deletes old ones."""
+    # The name holds the size, since a truncated file must not be used.
     for file in _files(place, f"classes-{key}-*.jsa"):
         if file.name == f"classes-{key}-{file.stat().st_size}.jsa":
             return file
@@ -69,7 +69,7 @@ def _archive(place: Path, key: str) -> Path:
 
 
 def _files(place: Path, pattern: str) -> Iterator[Path]:
-    """Files that nobody else can have written; of a JVM beside this one some may vanish at any time."""
+    """Yield files that nobody else can have written; a concurrent JVM may remove files at any time."""
     for path in sorted(place.glob(pattern)):
         with contextlib.suppress(FileNotFoundError):
             status = path.lstat()
@@ -78,7 +78,7 @@ def _files(place: Path, pattern: str) -> Iterator[Path]:
 
 
 def _key(java: str) -> str:
-    """Differs whenever the JVM or Spark's jars do."""
+    """Key that changes whenever the JVM or Spark's jars do."""
     program = Path(os.path.realpath(java))
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     changed = [path.stat().st_mtime_ns for path in (program, home / "jars")]

@@ -1,4 +1,4 @@
-"""Columns of the configuration as typed Spark columns: times, keys and lists of keys, and stable hashes."""
+"""Expressions of the configuration as typed Spark columns: times, keys, lists of keys, and stable hashes."""
 
 from __future__ import annotations
 
@@ -38,36 +38,40 @@ INTEGERS = (ByteType, ShortType, IntegerType, LongType)
 
 
 def micros_of(span: timedelta) -> int:
-    """A duration as Spark's timestamps count it."""
+    """Convert a duration to microseconds, the unit of Spark's timestamps."""
     return span // timedelta(microseconds=1)
 
 
 def micros_at(instant: datetime) -> int:
-    """An instant as Spark's timestamps count it, in microseconds since 1970."""
+    """Convert an instant to microseconds since 1970, as in Spark's timestamps."""
     return micros_of(instant - _EPOCH)
 
 
 def quoted(name: str) -> str:
-    """A column's name as SQL writes it, whatever it is made of."""
+    """Quote any column name for SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def later(time: Column, span: timedelta) -> Column:
-    """The instant ``span`` of elapsed time after another; before it if ``span`` is negative.
+    """Return the instant ``span`` of elapsed time later; earlier if ``span`` is negative.
 
-    Spark's own sums and differences go by the calendar of the session's zone: there a day is 23 or 25 hours long when the
-    clocks change, and an hour that comes twice takes no time. So no plan adds an interval to a time, or subtracts two times.
+    Spark's own sums and differences follow the calendar of the session's zone: on clock changes a day lasts 23 or 25
+    hours, and a repeated hour takes no time. So no plan adds an interval to a time, or subtracts two times.
     """
     return F.timestamp_micros(F.unix_micros(time) + F.lit(micros_of(span)))
 
 
 def time_column(frame: DataFrame, text: str, where: str) -> Column:
-    """An instant (timestamp). Text is parsed in the session's time zone; text without a time becomes null and is counted."""
+    """Return an instant (timestamp). Text is parsed in the session's time zone; unreadable text becomes null and is
+    counted.
+
+    Raises InputError for other types.
+    """
     if (parsed := _parsed_time(text)) in frame.columns:
         return F.col(quoted(parsed))
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, StringType):
-        # Without a date Spark would take today's, and a run would depend on when it runs.
+        # Without a date Spark would assume today, and the result would depend on when the job runs.
         return F.when(column.rlike(r"^\s*\d{4}-\d{1,2}-\d{1,2}"), F.try_to_timestamp(column))
     if isinstance(kind, TimestampType | TimestampNTZType | DateType):
         return as_type(column, kind, TimestampType())
@@ -83,9 +87,11 @@ def time_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def unreadable_time(frame: DataFrame, text: str, where: str) -> str:
-    """What a time was to be read from where it cannot be, and what to write instead, as the end of a sentence; empty for none.
+    """Describe an example of unreadable time text, and what to write instead, as the end of a sentence; empty if there
+    is none.
 
-    Of equal logs it is the same value. Runs a Spark job that reads the log, so only a run that is refused anyway asks.
+    Equal logs give the same example. Runs a Spark job that reads the log, so only a run that is refused anyway calls
+    it.
     """
     names = referenced_columns(frame.sparkSession, text, where)
     raw, of = F.to_json(F.struct(*map(quoted, names))), text
@@ -105,9 +111,9 @@ def unreadable_time(frame: DataFrame, text: str, where: str) -> str:
 
 
 def with_parsed_times(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
-    """The frame with a column for each time that is text there, so that :func:`time_column` need not parse it at each place.
+    """Add a column for each time that is text, so that :func:`time_column` need not parse it repeatedly.
 
-    ``texts`` are expressions, each with its key in the configuration.
+    ``texts`` maps expressions to their keys in the configuration.
     """
     parsed = {}
     for text, where in texts.items():
@@ -117,7 +123,7 @@ def with_parsed_times(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
 
 
 def without_parsed_times(frame: DataFrame) -> DataFrame:
-    """The frame without the columns of :func:`with_parsed_times`."""
+    """Drop the columns of :func:`with_parsed_times`."""
     return frame.drop(*[name for name in frame.columns if name.startswith(PARSED_TIME)])
 
 
@@ -126,7 +132,7 @@ def _parsed_time(text: str) -> str:
 
 
 def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
-    """A condition; null counts as false where it is used."""
+    """Return a condition; null counts as false where it is used. Raise InputError for other types."""
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, BooleanType):
         return column
@@ -134,7 +140,7 @@ def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def number_column(frame: DataFrame, text: str, where: str) -> Column:
-    """A number as double, -0.0 as 0.0; text that is not a number becomes null."""
+    """Return a number as double, -0.0 as 0.0; non-numeric text becomes null. Raise InputError for other types."""
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, BooleanType, StringType)):
         return column.try_cast("double") + F.lit(0.0)
@@ -142,7 +148,7 @@ def number_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def order_column(frame: DataFrame, text: str, where: str) -> Column:
-    """A column that orders rows: a number, text or a time."""
+    """Return a column that orders rows: a number, text or a time. Raise InputError for other types."""
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, StringType, DateType, TimestampType)):
         return column
@@ -150,15 +156,15 @@ def order_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def key_column(frame: DataFrame, text: str, where: str) -> Column:
-    """A join key: text, or any integer as bigint, so that keys of two tables compare."""
+    """Return a join key: text, or any integer as bigint, so that keys of two tables compare."""
     column, kind = typed_expression(frame, text, where)
     return _as_key(column, kind, text, where)
 
 
 def key_list_column(frame: DataFrame, text: str, where: str) -> Column:
-    """A list of keys: an array, or text that holds one, such as ``[18577, 14299]``, or a bare key.
+    """Return a list of keys: an array, or text such as ``[18577, 14299]``, or a bare key.
 
-    Text that is neither becomes null, which the caller counts.
+    Text of any other form becomes null, which the caller counts.
     """
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, ArrayType):
@@ -169,7 +175,7 @@ def key_list_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def same_key_type(left: DataFrame, left_key: str, right: DataFrame, right_key: str) -> tuple[Column, Column]:
-    """Two keys ready to compare: as they are when both have one type, else both as text."""
+    """Return two comparable keys: unchanged if their types are equal, else both as text."""
     left_type, right_type = (f.select(k).schema[0].dataType for f, k in ((left, left_key), (right, right_key)))
     if left_type == right_type:
         return F.col(left_key), F.col(right_key)
@@ -177,16 +183,18 @@ def same_key_type(left: DataFrame, left_key: str, right: DataFrame, right_key: s
 
 
 def stable_hash(salt: str, parts: Sequence[Column]) -> Column:
-    """A 64-bit hash of several values, the same on every run and cluster.
+    """Return a 64-bit hash of several values, the same on every run and cluster.
 
-    The parts are joined with a separator and nulls have their own mark, so that ("1", "23") is not ("12", "3").
+    The parts are joined with a separator and null has its own mark, so that ("1", "23") differs from ("12", "3").
     """
     texts = [F.coalesce(part.cast("string"), F.lit("\x00")) for part in parts]
     return F.xxhash64(F.concat_ws("\x1f", F.lit(salt), *texts))
 
 
 def joint_key(keys: Sequence[Column]) -> Column:
-    """One key of several, null if any is; a single one is itself. Lengths keep ("1", "23") apart from ("12", "3")."""
+    """Join several keys into one, null if any is; a single key stays unchanged. Lengths keep ("1", "23") apart from
+    ("12", "3").
+    """
     if len(keys) == 1:
         return keys[0]
     *others, last = [key.cast("string") for key in keys]
@@ -194,16 +202,16 @@ def joint_key(keys: Sequence[Column]) -> Column:
 
 
 def content_hash(rows: DataFrame) -> Column:
-    """A hash of a whole row, the last resort that makes an order total: see :func:`hash_of_fields`."""
+    """Hash a whole row, as the last resort to make an order total: see :func:`hash_of_fields`."""
     return hash_of_fields(
         [F.col(quoted(field.name)) for field in rows.schema], [field.dataType for field in rows.schema]
     )
 
 
 def hash_of_fields(columns: Sequence[Column], kinds: Sequence[DataType]) -> Column:
-    """A hash of columns of any type, in order. Whatever a sample could tell apart has another hash.
+    """Hash columns of any type, in order. All differences visible to a sample change the hash.
 
-    Spark's own ``xxhash64`` skips nulls at any depth, takes 0.0 and -0.0 for equal, and text that a collation takes for equal,
+    Spark's own ``xxhash64`` skips nulls at any depth, treats 0.0 and -0.0 as equal, and texts that a collation equates,
     and refuses maps and variants.
     """
     parts = [
@@ -213,20 +221,20 @@ def hash_of_fields(columns: Sequence[Column], kinds: Sequence[DataType]) -> Colu
 
 
 def _exact(column: Column, kind: DataType) -> list[Column]:
-    """What ``xxhash64`` has to see of a value that is not null, so that no other value of its type looks the same."""
+    """Return what ``xxhash64`` must see of a non-null value to distinguish it from all other values of its type."""
     match kind:
         case FloatType() | DoubleType():
             return [column, F.when(column == 0, column.cast("string"))]
         case StringType() if kind != StringType():
-            return [column.cast("binary")]  # its collation takes different texts for equal
+            return [column.cast("binary")]  # its collation equates different texts
         case ArrayType(elementType=FloatType() | DoubleType()):
-            # Vectors are long, and this is compiled, unlike a lambda. A list with nulls contains 0, or null is the answer.
+            # Vectors are long, and this is compiled, unlike a lambda. For a list with nulls the result is true or null.
             has_zero_or_null = F.coalesce(F.array_contains(column, F.lit(0).cast(kind.elementType)), F.lit(True))
             return [column, F.when(has_zero_or_null, column.cast("string"))]
         case ArrayType():
             return [F.transform(column, lambda item: hash_of_fields([item], [kind.elementType]))]
         case MapType():
-            # In the order of the entries, since functions such as map_keys show it.
+            # Keep the order of entries, since functions such as map_keys show it.
             entry = StructType().add("key", kind.keyType).add("value", kind.valueType)
             return _exact(F.map_entries(column), ArrayType(entry))
         case StructType():
@@ -249,11 +257,11 @@ def _as_key(column: Column, kind: DataType, text: str, where: str) -> Column:
 
 
 def _parse_list(text: Column) -> Column:
-    # What may follow is never what may be repeated, so nothing is tried twice, and Java need not remember where to go back to.
+    # A repeated character can never be the next one, so nothing is tried twice and Java keeps no backtracking state.
     item = r"\s*+(?:\"[^\",\[\]]++\"|[^\s\",\[\]]++)\s*+"
     bare = F.trim(text)
     inside = F.replace(F.btrim(bare, F.lit("[]")), F.lit('"'), F.lit(""))
-    # F.trim itself would be given the place of the item as the characters to trim.
+    # F.trim itself would receive the item's index as the characters to trim.
     items = F.transform(F.split(inside, ","), lambda one: F.trim(one))  # noqa: PLW0108
     return (
         F.when(bare.rlike(rf"^(?:\[{item}(?:,{item})*+\]|{item})$"), items)
@@ -263,7 +271,7 @@ def _parse_list(text: Column) -> Column:
 
 
 def bytes_of(column: Column, kind: DataType) -> Column:
-    """About how many bytes a value takes in memory; a null takes none."""
+    """Estimate the bytes of a value in memory; null takes none."""
     match kind:
         case StructType():
             size = reduce(Column.__add__, [bytes_of(column[f.name], f.dataType) for f in kind.fields], F.lit(0))

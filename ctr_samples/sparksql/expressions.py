@@ -1,7 +1,7 @@
 """SQL expressions from the configuration: parsed by Spark, checked against an allow-list, resolved against a source.
 
-An expression is code: ``reflect`` calls any Java method and a sub-query reads any file. So only the node kinds and functions
-below pass; all of them are deterministic functions of the row.
+An expression is code: ``reflect`` calls any Java method and a sub-query reads any file. So only the node kinds and
+functions below are allowed; all of them are deterministic functions of the row.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ctr_samples.sparksql.moments import check_literal, jvm_class, without_today
 from ctr_samples.sparksql.session import need_classic
 
 MALFORMED = "_malformed_line"
-"""Column of json and csv sources: the text of a line that does not fit the schema, else null."""
+"""Column of JSON and CSV sources: the text of a line that does not fit the schema, else null."""
 CONFIGURATION = "the configuration"
-"""Stands in Spark's errors for the place in the program that called an operation."""
+"""Replaces the call site of an operation in Spark's errors."""
 _ORIGIN = "org.apache.spark.sql.catalyst.trees.PySparkCurrentOrigin"
 PARSED_TIME = "_time of "
-"""How the name of a column begins that has the instants of a text, which follows."""
+"""Name prefix of columns with parsed times; the expression follows."""
 
 _NODES = frozenset(
     "Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat CreateNamedStruct Divide EqualNullSafe "
@@ -62,20 +62,21 @@ _FUNCTIONS = frozenset(
 
 
 def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
-    """The column of :func:`typed_expression`, where its type does not matter."""
+    """Return only the column of :func:`typed_expression`."""
     return typed_expression(frame, text, where)[0]
 
 
 def _columns_of_data(frame: DataFrame) -> list[str]:
-    """The names of the columns that do not come from this package."""
+    """Names of the columns that this package did not add."""
     return [name for name in frame.columns if name != MALFORMED and not name.startswith(PARSED_TIME)]
 
 
 def typed_expression(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:
-    """The expression as a column of ``frame``, and its type. ``where`` is its key in the configuration, for errors.
+    """Return the expression as a column of ``frame``, and its type. ``where`` is its key in the configuration, for
+    errors.
 
-    Runs on the driver; nothing is executed. Raises ExpressionError for what is not SQL or not allowed, and InputError for a
-    column that the frame does not have or an operation that its types do not allow.
+    Runs on the driver; nothing is executed. Raises ExpressionError for invalid or disallowed SQL, and InputError for a
+    missing column or an operation that the types do not support.
     """
     with _told_as_written(text, where):
         return _typed(frame, text, where)
@@ -97,10 +98,10 @@ def _typed(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:
 
 
 def _named(spark: SparkSession, column: Column, kind: DataType, where: str) -> Column:
-    """The same column, whose errors on values name ``where``.
+    """Return the same column, with errors on values that name ``where``.
 
-    A cast remembers who called it, and so do the expressions below it that were parsed from text, unless another cast to the
-    same type follows. Spark's optimizer drops a cast to the type that a column has.
+    A cast records its call site, and so do the expressions below it that were parsed from text, unless another cast to
+    the same type follows. Spark's optimizer drops a cast to the type that a column already has.
     """
     origin = jvm_class(spark, _ORIGIN)
     origin.set(where, CONFIGURATION)
@@ -111,12 +112,12 @@ def _named(spark: SparkSession, column: Column, kind: DataType, where: str) -> C
 
 
 def as_type(column: Column, kind: DataType, wanted: DataType) -> Column:
-    """A column of the type ``kind`` as one of the type ``wanted``."""
+    """Cast a column of type ``kind`` to ``wanted``, unless they are equal."""
     return column if kind == wanted else column.cast(wanted)
 
 
 def _type_at(schema: StructType, path: Sequence[str]) -> DataType | None:
-    """The type of a column, or of a field of a struct; None where only Spark can tell, as in a list of structs."""
+    """Return the type of a column or struct field; None if only Spark can tell, as in a list of structs."""
     kind: DataType = schema
     for part in path:
         fields = [f for f in kind.fields if f.name.lower() == part.lower()] if isinstance(kind, StructType) else []
@@ -127,7 +128,9 @@ def _type_at(schema: StructType, path: Sequence[str]) -> DataType | None:
 
 
 def _selected(frame: DataFrame, column: Column, where: str) -> DataFrame:
-    """The expression as the only column, ``value``; InputError when types do not fit. Analysis only, nothing runs."""
+    """Select the expression as the only column, ``value``; raise InputError for a type mismatch. Analysis only, nothing
+    runs.
+    """
     try:
         selected = frame.select(column.alias("value"))
         selected.schema  # noqa: B018  a type may be unknown to PySpark
@@ -139,25 +142,25 @@ def _selected(frame: DataFrame, column: Column, where: str) -> DataFrame:
 
 
 def _not_enabled(error: Py4JJavaError, where: str) -> Exception:
-    """What to raise instead of an error of Spark that PySpark does not know: for a feature that is off, one sentence."""
+    """Convert a Spark error unknown to PySpark: ExpressionError if a feature is off, else the error itself."""
     off = re.search(r"\[FEATURE_NOT_ENABLED\] (.+?) SQLSTATE", str(error))
     return ExpressionError(f"{where}: {off[1]}") if off else error
 
 
 def referenced_columns(spark: SparkSession, text: str, where: str) -> list[str]:
-    """The top-level columns that an expression names, in order; raises ExpressionError if it is not allowed."""
+    """Return the top-level columns that an expression names, in order; raise ExpressionError if it is not allowed."""
     return list(dict.fromkeys(parts[0] for parts in referenced_paths(spark, text, where)))
 
 
 def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[str, ...]]:
-    """Each name as its parts: ``log1p(item.clicks)`` -> ``[("item", "clicks")]``."""
+    """Return each name as its parts: ``log1p(item.clicks)`` -> ``[("item", "clicks")]``."""
     with _told_as_written(text, where):
         return list(_parsed(spark, text, where).paths)
 
 
 @contextmanager
 def _told_as_written(text: str, where: str) -> Iterator[None]:
-    """What is wrong with an expression that has ``${NAME}``, without what Spark says of it: that may be made of a value."""
+    """Hide Spark's message for expressions with ``${NAME}``: it may contain the value."""
     try:
         yield
     except (ExpressionError, InputError) as error:
@@ -169,26 +172,28 @@ def _told_as_written(text: str, where: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """An expression that is allowed: the names in it, and whether it is nothing but a name."""
+    """Allowed expression: the names in it, and whether it is only a name."""
 
     paths: tuple[tuple[str, ...], ...]
     is_column: bool
 
 
 _PARSED: dict[str, _Parsed] = {}
-"""What was parsed in this process, by text: a run asks for most expressions several times, and a later day for all again."""
+"""Parsed expressions of this process, by text: a run needs most of them repeatedly, and later days need them again."""
 _PLACES: dict[str, str] = {}
-"""Where each text stands in the configuration; the last place, if there are several."""
+"""Key of each text in the configuration; the last one, if there are several."""
 
 
 def left_out_of(where: str | None) -> str | None:
-    """What to say instead of an error on a value, at a place or at any, if an expression there has ``${NAME}``; else None."""
+    """Return the text that replaces an error on a value if the expression at ``where``, or any for None, has
+    ``${NAME}``; else None.
+    """
     hidden = any(written(text) is not None for text, place in _PLACES.items() if where in (None, place))
     return LEFT_OUT if hidden else None
 
 
 def place_of_expression(text: str) -> str | None:
-    """The key of an expression of this process by its text, which is what some of Spark's errors tell of it."""
+    """Return the key of an expression by its text, which some of Spark's errors contain."""
     return _PLACES.get(text)
 
 
@@ -200,7 +205,7 @@ def _parsed(spark: SparkSession, text: str, where: str) -> _Parsed:
 
 
 def _checked(root: Any, text: str, where: str) -> _Parsed:
-    """The names in a parsed expression; ExpressionError unless each of its nodes is allowed."""
+    """Return the names in a parsed expression; raise ExpressionError unless all nodes are allowed."""
     paths, kinds = [], []
     sizes = Sizes(where)
     for node, parameters in _walk(root, where):
@@ -219,7 +224,7 @@ def _checked(root: Any, text: str, where: str) -> _Parsed:
                 raise ExpressionError(
                     f"{where}: unix_timestamp() without an argument is the current time, which is not allowed."
                 )
-        # Spark's parser takes every name in the body of a lambda for one of its parameters.
+        # Spark's parser treats every name in a lambda body as a parameter.
         if (
             kind in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable")
             and _parts(node)[0].lower() not in parameters
@@ -237,7 +242,7 @@ def _parse(spark: SparkSession, text: str, where: str) -> Any:
     check_text(text, where)
     need_classic(spark, "A join or an expression of ctr-samples")
     try:
-        # Spark's own parser, of the session: the only way to see what Spark would run.
+        # The session's own parser: the only way to see what Spark would run.
         return cast(Any, spark)._jsparkSession.sessionState().sqlParser().parseExpression(text)
     except ParseException as error:
         if error.getCondition() == "FAILED_TO_PARSE_TOO_COMPLEX":
@@ -254,7 +259,7 @@ def _parse(spark: SparkSession, text: str, where: str) -> Any:
 def _walk(
     node: Any, where: str, parameters: frozenset[str] = frozenset(), depth: int = 1
 ) -> Iterator[tuple[Any, frozenset[str]]]:
-    """A node and all below it, each with the parameters of the lambdas around it."""
+    """Yield a node and all its descendants, each with the parameters of the enclosing lambdas."""
     if depth > DEEPEST:
         raise too_deep(where)
     if node.getClass().getSimpleName() == "LambdaFunction":
@@ -272,7 +277,7 @@ def _parts(node: Any) -> list[str]:
 
 
 def first_sentence(error: PySparkException) -> str:
-    """Spark's message without error class, SQL state and plan."""
+    """Return Spark's message without error class, SQL state and plan."""
     line = str(error).strip().splitlines()[0]
     line = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", line)
     return re.sub(r"\s*SQLSTATE: \w+.*$", "", line).rstrip(";. ") + "."

@@ -1,4 +1,6 @@
-"""Turns Spark's exceptions into one sentence: the error that a Python worker raised, or the file that could not be read."""
+"""Translate Spark's exceptions into one sentence: the error raised by a Python worker, or the file that could not be
+read.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ _OTHER_TYPE = re.compile(
 _VALUE = re.compile(
     r"\[[A-Z0-9_.]+\]\s*(?P<what>[^\n]+)(?=[^\[]*SQLSTATE: 2[23]\w{3})|(?P<range>Illegal sequence boundaries[^\n]+)"
 )
-"""Spark's errors about values in the data: classes 22 and 23 of SQL, such as a cast, a division by zero or an index."""
+"""Spark's errors on values in the data: SQL classes 22 and 23, such as casts, divisions by zero or indexes."""
 _CALLED = re.compile(rf'"(?P<key>[^"\n]+)" was called from\n{CONFIGURATION}$', re.MULTILINE)
 _QUOTED = re.compile(r"^== SQL \(line 1, position \d+\) ==\n(?P<text>.+)\n\s*\^", re.MULTILINE)
 _ADVICE = re.compile(r"\s*(?:If necessary|To return NULL|Use |SQLSTATE)[^\n]*$")
@@ -61,7 +63,7 @@ _OUTSIDE = (
         "many megabytes, or give Spark more memory (`spark.executor.memory`, locally SPARK_DRIVER_MEMORY).",
     ),
 )
-"""Failures with a cause outside the configuration, by the message of Java or Python."""
+"""Failures with a cause outside the configuration, by Java or Python message."""
 _FILE = re.compile(r"(?:file|hdfs|s3a?|gs|abfss?):/+[^\s,;)]+|/[^\s,;)]+\.\w+")
 
 
@@ -71,15 +73,14 @@ _MICROSECONDS = (
 )
 
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
-"""What a failed action raises: PySpark translates some Java exceptions and passes on the others."""
+"""Exceptions of a failed action: PySpark translates some Java exceptions and passes on the rest."""
 
 
 @contextmanager
 def expected_errors(secretly: Callable[[Exception], CtrSamplesError | None] | None = None) -> Iterator[None]:
-    """Translate Spark's exceptions in the block into the expected errors behind them, where there are any.
+    """Translate Spark's exceptions in the block into the expected errors behind them, if any.
 
-    ``secretly`` is tried first, and may translate an exception whose text holds secrets: its error is raised alone, without
-    that cause.
+    ``secretly`` is tried first, for exceptions whose text holds secrets: its error is raised without the cause.
     """
     try:
         yield
@@ -95,7 +96,7 @@ def expected_errors(secretly: Callable[[Exception], CtrSamplesError | None] | No
 
 @contextmanager
 def input_errors(what: str) -> Iterator[None]:
-    """Turn exceptions of Hadoop and Spark into an InputError of one sentence that begins with ``what``."""
+    """Convert exceptions of Hadoop and Spark into an InputError of one sentence that begins with ``what``."""
     try:
         yield
     except SPARK_FAILURES as error:
@@ -103,7 +104,7 @@ def input_errors(what: str) -> Iterator[None]:
 
 
 def as_expected_error(error: Exception) -> CtrSamplesError | None:
-    """The expected error behind a failed Spark job, or None if there is none.
+    """Return the expected error behind a failed Spark job, or None.
 
     A worker's exception arrives as text with its traceback; the last line that names one of our errors is the cause.
     """
@@ -145,7 +146,7 @@ def as_expected_error(error: Exception) -> CtrSamplesError | None:
 
 
 def _place_of(text: str) -> str | None:
-    """The key of the expression that an error is about, if it tells who called it or what it says."""
+    """Return the key of the expression behind an error, if the error has its call site or text."""
     called = _CALLED.search(text)
     if called:
         return called["key"]
@@ -154,14 +155,14 @@ def _place_of(text: str) -> str | None:
 
 
 def _reason(error: PySparkException | Py4JJavaError) -> str:
-    """The first sentence of a message, without error class, Java package and SQL state."""
+    """First sentence of a message, without error class, Java package and SQL state."""
     text = str(error)
     if isinstance(error, Py4JJavaError):
         message = str(error.java_exception.getMessage())
         text = message if message.startswith("[") else error.java_exception.toString()
     if "(TIMESTAMP(NANOS," in text:
         return f"its times are in nanoseconds, which Spark does not read; {_MICROSECONDS}"
-    # A footer that a task could not read is told far below the failure of its job, before Spark 4.2.
+    # Before Spark 4.2, an unreadable footer appears far below the failure of its job.
     footer = re.search(r"\[[A-Z_.]*CANNOT_READ_FILE_FOOTER\][^\n]+", str(error))
     line = footer[0] if footer else (text.strip().splitlines() or [""])[0]
     line = re.sub(r"^.*Job aborted due to stage failure: .*\(TID \d+\) \([^)]*\): ", "", line)

@@ -1,9 +1,9 @@
-"""The stderr of the JVM that a command starts, without the warning with which it boots.
+"""Filter the stderr of a command's JVM: drop its boot warning.
 
-Spark's launcher adds an incubator module, and the JVM says so before it reads any setting of ours. A filter passes on all else,
-byte for byte and at once. It is a process of its own: the JVM lives longer than the command, whose death may be sudden, and
-must never wait for it. Nobody waits for the filter, which ends with the last process that writes to it. This file is also its
-program, and imports nothing else of the project.
+Spark's launcher adds an incubator module, and the JVM warns before it reads any of our settings. A filter passes on
+everything else, byte for byte and at once. It is a separate process: the JVM outlives the command, which may die
+suddenly, and must never block on it. Nobody waits for the filter, which ends with the last process that writes to it.
+This file is also its program, and imports nothing else of the project.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _CHUNK = 1 << 16
 
 @contextmanager
 def jvm_stderr() -> Iterator[int | None]:
-    """The descriptor that a JVM takes as its stderr. None where it inherits ours: there is none, or no filter can start."""
+    """Yield a descriptor for the JVM's stderr, or None to inherit ours: there is none, or no filter can start."""
     inlet = _start_filter()
     try:
         yield inlet
     finally:
         if inlet is not None:
-            os.close(inlet)  # the filter ends when the last writer does, which must not be this process
+            os.close(inlet)  # the filter ends with the last writer, which must not be this process
 
 
 def _start_filter() -> int | None:
-    """The end of a pipe to a new filter, which writes to our stderr."""
+    """Start a filter that writes to our stderr, and return the writing end of its pipe; None if that fails."""
     if not hasattr(os, "posix_spawn"):
         return None
     try:
@@ -47,7 +47,7 @@ def _start_filter() -> int | None:
             [sys.executable, "-S", "-P", __file__],
             os.environ,
             file_actions=[(os.POSIX_SPAWN_DUP2, outlet, 0), (os.POSIX_SPAWN_DUP2, 2, 1)],
-            # What ends a whole process group, as Ctrl-C does, lets the JVM say its last words.
+            # Block signals to the process group, such as Ctrl-C, so that the JVM's last words get through.
             setsigmask=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT],
         )
     except OSError:
@@ -59,7 +59,9 @@ def _start_filter() -> int | None:
 
 
 def without_warning(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes without each line that is the warning. Only the beginning of a line that may become it is held back."""
+    """Yield the same bytes without lines that are the warning. Only a line start that may become the warning is held
+    back.
+    """
     held, within_line = b"", False
     for chunk in chunks:
         passed = []
@@ -80,9 +82,9 @@ def _write(data: bytes) -> None:
     while data:
         try:
             data = data[os.write(1, data) :]
-        except BlockingIOError:  # a terminal that another program has set so
+        except BlockingIOError:  # a terminal set to non-blocking by another program
             select.select([], [1], [])
-        except OSError:  # nobody reads any more; whoever writes to us need not know
+        except OSError:  # nobody reads any more; the writer need not know
             return
 
 

@@ -1,8 +1,8 @@
-"""Finds expressions that would depend on when the job runs, in what Spark makes of them and not in their text.
+"""Find expressions that depend on when the job runs, in Spark's plan and not in their text.
 
-Spark's parser turns ``timestamp 'now'`` into the moment of the run, its optimizer does so with text that is cast
-(``cast(concat('to', 'day') as date)``). A time of day, as text (``12:30``), in JSON, in a VARIANT or as a TIME, becomes a
-timestamp of the day of the run. Of these only text in a column of its own is a matter of data.
+Spark's parser turns ``timestamp 'now'`` into the current time, and its optimizer does the same with text that is cast
+(``cast(concat('to', 'day') as date)``). A time of day, as text (``12:30``), in JSON, in a VARIANT or as a TIME, becomes
+a timestamp of the current day. Among these, only text in a column of its own is a matter of data.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from pyspark.sql import functions as F
 from ctr_samples.errors import ExpressionError
 
 _DATED = re.compile(r"\s*[+-]?\d{4,7}(?:-.*)?\s*", re.DOTALL)
-"""Text with a date: Spark takes any other text for a time of today, for a special moment, or for no time."""
+"""Text with a date: Spark reads other text as a time of today, as a special value, or not as a time."""
 _PLAIN_LITERAL = re.compile(r"\w+\s*(?:'([^'\\]*)'|\"([^\"\\]*)\")")
 TIME_FORMAT = "yyyy-M-d[['T'][' ']H:m[:s][.SSSSSSSSS][[' ']VV][XXX][XX][X]]"
-"""For timestamps in the schema of a text source: what Spark reads without a format, but for text that does not say its day."""
+"""Timestamp format for text sources: what Spark reads without a format, except text without a date."""
 _WITH_DATE = r"^[\x00-\x20\x7f]*[+-]?\d{4,7}(?:-|[\x00-\x20\x7f]*$)"
-"""How text begins that says its day; Spark passes over these characters around it."""
+"""Beginning of text with a date; Spark ignores these characters around it."""
 _DEPENDS = "depends on when the job runs, which is not allowed"
 _REPLACE = "org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions"
 _PATTERNS = "org.apache.spark.sql.catalyst.trees.TreePattern"
 
 
 def check_literal(literal: Any, where: str) -> None:
-    """ExpressionError for a literal of the parsed expression that is a time or date, but does not say which one."""
+    """Raise ExpressionError for a time or date literal of the parsed expression that does not state a date."""
     if not _is_dated(literal.dataType().simpleString()):
         return
     text = _written(literal)
@@ -41,10 +41,12 @@ def check_literal(literal: Any, where: str) -> None:
 
 
 def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: str) -> Column:
-    """A column of ``frame``, null where it would read text without a date as a time of the day of the run.
+    """Return a column of ``frame`` that is null where Spark would read text without a date as a time of the current
+    day.
 
-    ``selected`` is the frame with that column alone, analysed already. Planning only. ExpressionError for constant text that
-    says no date, for a time of day that becomes a date, and for text in lists, JSON or a VARIANT, which cannot be looked at.
+    ``selected`` is the analysed frame with only that column. Planning only. Raises ExpressionError for constant text
+    without a date, for a time of day that becomes a date, and for text in lists, JSON or a VARIANT, which cannot be
+    inspected.
     """
     spark = frame.sparkSession
     plan = cast(Any, selected)._jdf.queryExecution().analyzed()
@@ -72,7 +74,7 @@ def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: 
 
 
 def _check_cast(of: set[str], to: set[str], where: str) -> None:
-    """ExpressionError for a cast that would take the day of the run; the types are given by the plain ones in them."""
+    """Raise ExpressionError for a cast that would use the current day; types are given by the plain types in them."""
     dated = sorted(filter(_is_dated, to))
     if dated and any(kind.startswith("time(") for kind in of):
         raise ExpressionError(
@@ -84,7 +86,7 @@ def _check_cast(of: set[str], to: set[str], where: str) -> None:
 
 
 def _check_json(node: Any, where: str) -> None:
-    """ExpressionError for ``from_json`` that reads timestamps without a format, or also those that do not fit the format."""
+    """Raise ExpressionError for ``from_json`` that reads timestamps without a format, or may ignore the format."""
     if not any(map(_is_timestamp, _plain_kinds(node.schema()))):
         return
     options = {entry._1().lower(): entry._2() for entry in _all(node.options())}
@@ -94,7 +96,7 @@ def _check_json(node: Any, where: str) -> None:
 
 
 def _is_timestamp(kind: str) -> bool:
-    """Whether a type is one of timestamps: with a zone or without, of microseconds or, as ``timestamp_ltz(9)``, of others."""
+    """Return whether a type is a timestamp, with or without a zone, of any precision, such as ``timestamp_ltz(9)``."""
     return kind.startswith("timestamp")
 
 
@@ -103,7 +105,7 @@ def _is_dated(kind: str) -> bool:
 
 
 def _plain_kinds(kind: Any) -> set[str]:
-    """The names of the types in a type, such as ``{"string", "bigint"}`` for a map of one to the other."""
+    """Return the names of the plain types in a type, such as ``{"string", "bigint"}`` for a map between them."""
     return set(_plain_kinds_of(json.loads(kind.json())))
 
 
@@ -119,7 +121,7 @@ def _plain_kinds_of(document: Any) -> Iterator[str]:
 
 
 def jvm_class(spark: SparkSession, name: str) -> Any:
-    """A class of the JVM; by its whole name, as py4j asks the JVM for each part of a dotted one."""
+    """Return a JVM class by its full name in a single call: for a dotted chain, py4j asks the JVM about each part."""
     return getattr(cast(Any, spark)._jvm, name)
 
 
@@ -132,7 +134,7 @@ def _check_constant(constant: Any, kind: str, where: str) -> None:
 
 
 def _text_of_row(frame: DataFrame, text: Any, where: str) -> Column:
-    """A text that is read as a time, by the names of its columns: other frames have them too."""
+    """Return the text that is read as a time, by plain column names, which other frames have too."""
     written = text.sql()
     for node in _nodes(text):
         if node.getClass().getSimpleName() == "AttributeReference" and not node.qualifier().isEmpty():
@@ -153,9 +155,9 @@ def _needs_format(where: str, example: str = "to_timestamp(x, 'yyyy-MM-dd HH:mm:
 
 
 def example_of(value: str, text: str) -> str:
-    """An expression that may read ``value`` as a time, for a person to look at: ``to_timestamp(t, 'dd/MM/yyyy HH:mm')``.
+    """Suggest an expression that may read ``value`` as a time: ``to_timestamp(t, 'dd/MM/yyyy HH:mm')``.
 
-    A day of two digits is taken to come before its month, unless only one of them can be a month.
+    A two-digit day is assumed to precede the month, unless only one of them can be a month.
     """
     if re.fullmatch(r"\d{9,17}", value):
         unit = "seconds" if len(value) < 12 else "millis" if len(value) < 15 else "micros"
@@ -164,7 +166,7 @@ def example_of(value: str, text: str) -> str:
 
 
 def _form_of(value: str) -> str | None:
-    """The form of a text of a day and a time of day in digits, in Spark's letters; None for any other text."""
+    """Return the Spark format of a numeric date with optional time; None for any other text."""
     match = re.fullmatch(
         r"(\d+)([-/. ])(\d+)\2(\d+)(?:([ T])(\d+):\d\d(?::(\d\d)([.,]\d+)?)?( ?)([AaPp][Mm])?)?", value
     )
@@ -185,7 +187,7 @@ def _form_of(value: str) -> str | None:
 
 
 def _written(node: Any) -> str:
-    """The part of the expression that the parser made a node of."""
+    """Return the part of the expression text behind a parsed node."""
     origin = node.origin()
     text: str = origin.sqlText().get()
     return text[origin.startIndex().get() : origin.stopIndex().get() + 1]

@@ -1,7 +1,7 @@
-"""Counts that Spark takes on the side while the one action of a run passes over the rows.
+"""Counts that Spark takes on the side while a run's single action processes the rows.
 
-An observation is exact under task failure and retry. One whose part of the plan never ran, because Spark saw that it was
-empty, has no values and counts zero.
+An observation is exact under task failure and retry. If its part of the plan never ran, because Spark saw that it was
+empty, it has no values and counts zero.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _NUMBERS = count()
 
 
 class Observations:
-    """What one watch observes, perhaps at several places of a plan. Lives on the driver.
+    """Observations of one watch, possibly at several places of a plan. Lives on the driver.
 
-    One that is not ``active`` leaves frames as they are and has counted nothing: for plans that run only in part, since
-    Spark waits forever for an observation that nothing completes.
+    If not ``active``, it leaves frames unchanged and counts nothing: for plans that run only in part, since Spark waits
+    forever for an observation that never completes.
     """
 
     def __init__(self, *, active: bool = True) -> None:
@@ -30,16 +30,16 @@ class Observations:
         self._observations: list[Observation] = []
 
     def on(self, frame: DataFrame, aggregates: Mapping[str, Column]) -> DataFrame:
-        """The frame, with aggregates taken as its rows pass."""
+        """Return the frame with aggregates taken as its rows pass."""
         if not self._active:
             return frame
-        # Spark knows an observation by its name and the frame that it was put on, and forgets the second of two.
+        # Spark identifies an observation by its name and its frame, and forgets the second of two equal ones.
         observation = Observation(f"observation {next(_NUMBERS)}")
         self._observations.append(observation)
         return frame.observe(observation, *[column.alias(key) for key, column in aggregates.items()])
 
     def counts(self) -> dict[str, int]:
-        """What was counted; call it after the action. Of a count that was taken at several places, the greatest."""
+        """Return the counts, after the action; for a count taken at several places, the largest."""
         counts: dict[str, int] = {}
         for observation in self._observations:
             for key, value in observed(observation).items():
@@ -48,7 +48,7 @@ class Observations:
         return counts
 
     def tallies(self) -> dict[str, dict[int, int]]:
-        """What was counted by a :func:`tally`; call it after the action. Of a number at several places, the greatest count."""
+        """Return the counts of each :func:`tally`, after the action; for a number at several places, the largest."""
         tallies: dict[str, dict[int, int]] = {}
         for observation in self._observations:
             for key, value in observed(observation).items():
@@ -59,6 +59,6 @@ class Observations:
         return tallies
 
     def lists(self) -> dict[str, list[Any]]:
-        """What was gathered by aggregates that give arrays; call it after the action."""
+        """Return the results of array aggregates, after the action."""
         gathered = [observed(observation) for observation in self._observations]
         return {key: value for values in gathered for key, value in values.items() if isinstance(value, list)}

@@ -1,4 +1,4 @@
-"""What differs between the releases of Spark that the product runs on, 4.0 to 4.3: all of it is here."""
+"""Differences between the supported Spark releases, 4.0 to 4.3, all in one place."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from pyspark.sql.types import StructType
 _MAX_BY_TAKES_K = "k" in inspect.signature(F.max_by).parameters  # since Spark 4.2
 
 MOST_SAMPLED = 1_000_000 if _MAX_BY_TAKES_K else 16
-"""Rows that a sample can have; before Spark 4.2 one of each of so many groups."""
+"""Limit of rows in a sample; before Spark 4.2, one row from each of this many groups."""
 
 
 COUNTS_WITHOUT_COLUMNS = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 1)
-"""Spark 4.0 takes batches without columns for batches without rows."""
+"""False for Spark 4.0, which treats batches without columns as batches without rows."""
 
 _CALL_SITES = "_enable_debugging_cache"  # since Spark 4.1: whether call sites are remembered; None: not yet asked
 _SWITCH = threading.Lock()
 _BEFORE: list[Any] = []
-"""What that was before each block that is open now, in any thread; the last one to end restores what the first one found."""
+"""Previous value for each open block, in any thread; the last block to end restores the original."""
 
 
 def all_by(values: Column, number: Column, most: int) -> Column:
-    """Aggregate: the values of a group of at most ``most`` rows, those with the greatest numbers first; numbers are unique."""
+    """Aggregate: values of a group of at most ``most`` rows, by descending number; numbers are unique."""
     if _MAX_BY_TAKES_K:
         return F.max_by(values, number, most)
     in_order = F.sort_array(F.collect_list(F.struct(number.alias("number"), values.alias("value"))), asc=False)
@@ -42,9 +42,9 @@ def all_by(values: Column, number: Column, most: int) -> Column:
 
 
 def sample_by(row: Column, rank: Column, most: int) -> Column:
-    """Aggregate: the rows with the greatest ranks, which are hashes, at most ``most``. Null rows and ranks do not count.
+    """Aggregate: at most ``most`` rows with the greatest ranks, which are hashes. Null rows and ranks do not count.
 
-    Before Spark 4.2 it has at most ``MOST_SAMPLED`` rows, of each group of ranks the one with the greatest.
+    Before Spark 4.2 it has at most ``MOST_SAMPLED`` rows: the greatest of each group of ranks.
     """
     if _MAX_BY_TAKES_K:
         return F.max_by(row, rank, most)
@@ -56,9 +56,9 @@ def sample_by(row: Column, rank: Column, most: int) -> Column:
 def without_call_sites() -> Iterator[None]:
     """Plan without asking Spark for its settings at each column operation.
 
-    Since Spark 4.0, PySpark remembers for each operation the line of Python that called it, for the messages of errors. Half of
-    all calls to the JVM that a plan makes are for that, and the messages of a run name keys of the configuration instead. The
-    memory is that of the process: it stays off until the last thread has left its block.
+    Since Spark 4.0, PySpark records the calling line of Python for each operation, for error messages. This makes half
+    of all JVM calls of a plan, and a run's messages name configuration keys instead. The setting is process-wide: it
+    stays off until the last thread has left its block.
     """
     if not hasattr(pyspark.errors.utils, _CALL_SITES):
         yield
@@ -74,14 +74,14 @@ def without_call_sites() -> Iterator[None]:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema of a Spark schema, with timestamps in UTC. Runs anywhere."""
+    """Convert a Spark schema to Arrow, with timestamps in UTC. Runs anywhere."""
     if "timezone" in inspect.signature(to_arrow_schema).parameters:  # since Spark 4.1
         return to_arrow_schema(schema, timezone="UTC")
     return to_arrow_schema(schema)
 
 
 def observed(observation: Observation) -> dict[str, Any]:
-    """The values of an observation, after the action; arrays are lists. None if Spark optimised away what was observed."""
+    """Return the values of an observation, after the action; arrays are lists. Empty if Spark optimised it away."""
     try:
         values = observation.get
     except Py4JJavaError:
@@ -90,7 +90,7 @@ def observed(observation: Observation) -> dict[str, Any]:
 
 
 def _in_python(value: Any) -> Any:
-    """Spark 4.0 hands over arrays and structs as objects of the JVM."""
+    """Convert arrays and structs, which Spark 4.0 returns as JVM objects."""
     if not isinstance(value, JavaObject):
         return value
     if hasattr(value, "schema") and "Row" in value.getClass().getSimpleName():

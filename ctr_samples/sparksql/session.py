@@ -1,4 +1,4 @@
-"""Spark sessions: the one that a command starts, and the isolated one that has a run's own settings."""
+"""Spark sessions: the session of a command, and the isolated session with a run's own settings."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from ctr_samples.sparksql.jvm_stderr import jvm_stderr
 _SETTINGS = {
     # A value that cannot be cast is an error or an explicit try_cast, never a silent null.
     "spark.sql.ansi.enabled": "true",
-    # Text that only old parsers read must not become another time.
+    # Text that only old parsers read must not become a different time.
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
-    # Two names that differ only in case would be one feature here and two in the record.
+    # Names that differ only in case would be one feature here and two in the record.
     "spark.sql.caseSensitive": "false",
-    # The values of key=value directories are text, whatever those of the days that are read look like.
+    # Values of key=value directories are text, whatever they look like on the days read.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     # A damaged or vanished input file must fail the run, not shrink it.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.legacy.sizeOfNull": "false",
-    # Replacing an empty stage by an empty relation drops the counts that were observed in it.
+    # Replacing an empty stage by an empty relation drops the counts observed in it.
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
     # Samples are sorted before small tables are joined to them by broadcast, which keeps their order; Spark drops such sorts.
@@ -53,18 +53,19 @@ _TINY = {
 
 _LEAST_TASKS = ("spark.sql.files.minPartitionNum", "spark.sql.adaptive.coalescePartitions.minPartitionNum")
 _SLICES_OF_A_CORE = 4
-"""How many tasks for each core read files, or what was shuffled, at least, as long as each has a megabyte or more."""
+"""Minimum number of tasks per core that read files or shuffled data, as long as each has a megabyte or more."""
 
 _CHATTY = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""Loggers with which pyspark prints a Java stack trace for each exception, also for those that become one sentence."""
+"""Loggers that print a Java stack trace for each exception, even for those reduced to one sentence."""
 
 
 @contextmanager
 def session_of_command(name: str, *, hive: bool = False, whole_run: bool = False) -> Iterator[SparkSession]:
-    """The session of a command: that of spark-submit, or a local one on all cores. Stopped at the end, if it began here.
+    """Yield the session of a command: spark-submit's, or a local one on all cores. Stopped at the end, if it began
+    here.
 
-    With ``hive`` it knows the tables of the Hive metastore that the cluster's hive-site.xml names. A ``whole_run`` loads nearly
-    all classes that any command does, and keeps them for later ones.
+    With ``hive`` it knows the tables of the Hive metastore in the cluster's hive-site.xml. A ``whole_run`` loads nearly
+    all classes that any command does, and archives them for later ones. Raises UsageError if SPARK_REMOTE is set.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -77,7 +78,7 @@ def session_of_command(name: str, *, hive: bool = False, whole_run: bool = False
     builder = SparkSession.builder.appName(name)
     if hive:
         builder = builder.enableHiveSupport()
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit, which brings settings of its own
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit, which has its own settings
         options = java_options(_find_java(), record=whole_run)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a laptop need not know its own name
         settings = _local_settings(options)
@@ -92,7 +93,7 @@ def session_of_command(name: str, *, hive: bool = False, whole_run: bool = False
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:
-    """Start the JVM that the next session takes, as that would do it, but with a quiet beginning; once in a process."""
+    """Start the JVM for the next session, as Spark would, but without the boot warning; once per process."""
     if SparkContext._gateway is None:
         conf = SparkConf().setAll(list(settings.items()))
         with jvm_stderr() as stderr:
@@ -110,10 +111,10 @@ def _find_java() -> str:
 
 
 def _local_settings(options: str) -> dict[str, str]:
-    """Settings for a quiet run on a laptop; conf/spark-local.conf gives spark-submit the same ones, but no JVM ``options``."""
+    """Settings for a quiet local run; conf/spark-local.conf has the same for spark-submit, without JVM ``options``."""
     quiet = Path(__file__).with_name("log4j2.properties")
     return {
-        "spark.master": "local[*,4]",  # a task whose Python worker dies is tried again, as on a cluster
+        "spark.master": "local[*,4]",  # a task whose Python worker dies is retried, as on a cluster
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -125,7 +126,7 @@ def _local_settings(options: str) -> dict[str, str]:
 
 
 def smallest_memory(spark: SparkSession) -> int:
-    """The bytes of memory of the driver, or of an executor if that has less."""
+    """Return the memory of the driver in bytes, or of an executor if that has less."""
     keys = ["spark.driver.memory"]
     if not str(spark.conf.get("spark.master", "")).startswith("local"):
         keys.append("spark.executor.memory")
@@ -133,7 +134,7 @@ def smallest_memory(spark: SparkSession) -> int:
 
 
 def _bytes_of(text: str) -> int:
-    """A size of memory as Spark writes it: ``512m``, ``4g``, ``8gb``; a bare number counts mebibytes."""
+    """Parse a memory size of Spark: ``512m``, ``4g``, ``8gb``; a bare number is in mebibytes."""
     written = re.fullmatch(r"(\d+)\s*([kmgtp]?)(b?)", text.strip().lower())
     assert written is not None, f"Spark has started with {text}"
     number, unit, byte = written.groups()
@@ -142,12 +143,12 @@ def _bytes_of(text: str) -> int:
 
 
 def make_active(spark: SparkSession) -> None:
-    """Make a session the one of this thread, in which Spark looks up formats; a run has used one of its own."""
-    spark.createDataFrame([], "x int")  # the one public call that does it
+    """Make a session active in this thread, where Spark looks up formats; a run has used its own."""
+    spark.createDataFrame([], "x int")  # the only public call that does it
 
 
 def need_classic(spark: SparkSession, what: str) -> None:
-    """UsageError for a session of Spark Connect: ``what`` observes its own plans, which only the driver's JVM lets it do."""
+    """Raise UsageError for Spark Connect: ``what`` observes its own plans, which requires the driver's JVM."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise UsageError(
             f"{what} cannot run through Spark Connect: it needs Spark's JVM beside it. Take a session of "
@@ -157,11 +158,13 @@ def need_classic(spark: SparkSession, what: str) -> None:
 
 
 def run_session(spark: SparkSession, timezone: str) -> SparkSession:
-    """A session on the same cluster with its own SQL settings; the caller's stay as they are. UsageError with Spark Connect."""
+    """Return a session on the same cluster with its own SQL settings; the caller's stay unchanged. UsageError with
+    Spark Connect.
+    """
     need_classic(spark, "The job")
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    # Three files on two cores, or what three tasks could take, are three tasks by default, of which the last runs alone.
+    # By default, three files on two cores, or data for three tasks, are three tasks, and the last one runs alone.
     slices = str(_SLICES_OF_A_CORE * spark.sparkContext.defaultParallelism)
     own = {"spark.sql.session.timeZone": timezone, **dict.fromkeys(_LEAST_TASKS, slices)}
     return _with_settings(spark, {**_SETTINGS, **own})
@@ -169,7 +172,7 @@ def run_session(spark: SparkSession, timezone: str) -> SparkSession:
 
 @contextmanager
 def tiny_session(spark: SparkSession, timezone: str) -> Iterator[SparkSession]:
-    """As :func:`run_session`, for a job over a few hundred rows: one task per stage, planned once.
+    """Like :func:`run_session`, for a job over a few hundred rows: one task per stage, planned once.
 
     Afterwards ``spark`` is the active session.
     """

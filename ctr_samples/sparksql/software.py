@@ -1,4 +1,4 @@
-"""The releases that made some samples, as manifests name them."""
+"""Software releases behind the samples, as listed in manifests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ctr_samples import __version__
 
 
 def versions() -> dict[str, str]:
-    """By name: this package, Python, and the libraries that handled the rows."""
+    """Return the releases, by name, of this package, Python, and the libraries that handled the rows."""
     return {
         "ctr_samples": __version__,
         "python": platform.python_version(),

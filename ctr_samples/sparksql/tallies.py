@@ -1,4 +1,4 @@
-"""An exact histogram of small numbers by one aggregate, which adds up to the same however rows are spread over tasks."""
+"""Exact histogram of small integers by one aggregate, the same however rows are spread over tasks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 _SEED = 1_003_792_688
-"""Java's generator draws 1 first from it, so that Spark's sketch hashes a number to itself."""
+"""Seed for which Java's generator draws 1 first, so that Spark's sketch hashes a number to itself."""
 _HEADER = struct.Struct(">iqiiq")
-"""Version, total, rows, width and the multiplier of the row, as Spark writes a count-min sketch."""
+"""Header of Spark's count-min sketch: version, total, rows, width and the multiplier of the row."""
 
 
 def tally(number: Column, most: int) -> Column:
-    """Aggregate: how often each of the integers from 0 to ``most - 1`` occurs, for :func:`counted`; nulls do not count.
+    """Aggregate: count each integer from 0 to ``most - 1``, for :func:`counted`; nulls do not count.
 
     It is a count-min sketch with a single row that has room for each number, so that no two share a counter.
     """
@@ -24,7 +24,7 @@ def tally(number: Column, most: int) -> Column:
 
 
 def counted(sketch: bytes) -> dict[int, int]:
-    """The numbers that occur, each with how often."""
+    """Return the numbers that occur, with their counts."""
     _, _, rows, width, multiplier = _HEADER.unpack_from(sketch)
     assert (rows, multiplier) == (1, 1), "a sketch of tally() has a counter for each number"
     counters = np.frombuffer(sketch, ">i8", width, _HEADER.size)

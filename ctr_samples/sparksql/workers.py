@@ -10,9 +10,9 @@ import pyarrow as pa
 
 
 def freeze_imports() -> None:
-    """Leave what is imported now out of garbage collections, if this is a worker that Spark's daemon forked; else do nothing.
+    """Exclude current imports from garbage collection in workers forked by Spark's daemon; elsewhere do nothing.
 
-    Such a worker collects after each task and each step of a plan. Looking through all modules takes 20 ms, as long as reading
+    Such a worker collects after each task and each step of a plan. Scanning all modules takes 20 ms, as long as reading
     a hundred small files.
     """
     started = getattr(sys.modules["__main__"], "__spec__", None)
@@ -22,6 +22,6 @@ def freeze_imports() -> None:
 
 
 def python_values(column: pa.Array) -> list[Any]:
-    """The values of a column as Python objects, text as bytes: Spark's text need not be UTF-8."""
+    """Return the values of a column as Python objects, text as bytes: Spark's text need not be UTF-8."""
     values: list[Any] = (column.cast(pa.binary()) if pa.types.is_string(column.type) else column).to_pylist()
     return values

@@ -1,4 +1,4 @@
-"""What the tasks of an action have written so far."""
+"""Progress of the tasks that write."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What tasks have written so far, known as each one ends. For display only: a task that is retried counts twice."""
+    """Progress of tasks, updated as each one ends. For display only: a retried task counts twice."""
 
     samples: Accumulator[int]
     shards: Accumulator[int]
 
     @classmethod
     def of(cls, spark: SparkSession) -> Self:
-        """Both at zero."""
+        """Start both at zero."""
         return cls(spark.sparkContext.accumulator(0), spark.sparkContext.accumulator(0))

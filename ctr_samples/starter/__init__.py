@@ -1,22 +1,22 @@
-"""A first configuration for some inputs: looks at samples of them, guesses, and writes each guess with its reason.
+"""Draft a first configuration: sample the inputs, guess, and write each guess with its reason.
 
 ::
 
-    look.py                 what a person names, as tables
-    places.py               files, directories, paths that name the day
-    text.py  columnar.py    samples of JSON lines and CSV; of Parquet, ORC and tables of the catalog
-    tables.py  times.py     a sample as columns, and how they are read as times
-    words.py                what names say
-    links.py                which columns share keys, by their values
-    followers.py            logs of what followed
-    flags.py                labels of the row
-    roles.py                which input is the log, and what its columns are
-    outcomes.py             which columns are known only after the impression
-    zones.py                in which zone days begin and times without one lie
-    features.py             what a column may become
-    draft.py                the configuration as entries with reasons; drafting.py has what its sections share
-    impressions.py  labels.py  around.py  counted.py    sections: what is shown, labels, tables around, counts and histories
-    entries.py              entries as commented YAML
+    look.py                 named inputs, as tables
+    places.py               files, directories, dated paths
+    text.py  columnar.py    samples of JSON lines and CSV; of Parquet, ORC and catalog tables
+    tables.py  times.py     columns of a sample, and how to read them as times
+    words.py                meaning of names
+    links.py                columns that share keys, by their values
+    followers.py            logs of later actions
+    flags.py                labels in the row
+    roles.py                choice of the log, and roles of its columns
+    outcomes.py             columns known only after the impression
+    zones.py                time zone of days and of local times
+    features.py             features from columns
+    draft.py                configuration as entries with reasons; drafting.py has the shared state of its sections
+    impressions.py  labels.py  around.py  counted.py    sections: impressions, labels, joined tables, counts, histories
+    entries.py              entries to commented YAML
 """
 
 from ctr_samples.starter.draft import Draft, draft

@@ -1,4 +1,4 @@
-"""From the roles of the inputs to the entries of a configuration, each with its reason."""
+"""Turn the roles of the inputs into entries of a configuration, each with its reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ctr_samples.starter.zones import Zone, in_zone, late_actions, zone_of
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A configuration as entries, what its inputs were taken for, what was left out, and a day that the log has."""
+    """Configuration as entries, with the roles of its inputs, notes on what was left out, and a day of the log."""
 
     entries: Sequence[Entry]
     tables: Sequence[Table]
@@ -30,22 +30,23 @@ class Draft:
     dated: bool
     day: date | None
     missing: str = ""
-    """What it lacks to be a configuration, in a sentence."""
+    """Sentence about what the configuration lacks; empty if complete."""
 
     @property
     def todos(self) -> list[str]:
-        """What a person must decide, with the keys that it concerns."""
+        """Decisions left to a person, each with its key."""
         return [f"{key}: {what}" for key, what in todos_of(self.entries)]
 
 
 def draft(tables: Sequence[Table], told: Told = Told()) -> Draft:  # noqa: B008
-    """The configuration for some inputs. UsageError where a person names an input or a column that is not there.
+    """Draft the configuration for some inputs. Raise UsageError if ``told`` names an input or column that does not
+    exist.
 
-    Where nothing can be a label or a feature, ``missing`` says so, and the sections that lack it are left out.
+    If nothing can be a label or a feature, ``missing`` says so, and the incomplete sections are left out.
     """
     log = find_log(tables, told)
     if log.explodes:
-        log = replace(log, request=None)  # a list's items share it
+        log = replace(log, request=None)  # shared by all items of a list
     zone = zone_of(log, tables)
     log = in_zone(log, zone)
     dated = log.table.dated or "date_column" in log.table.options
@@ -58,7 +59,7 @@ def draft(tables: Sequence[Table], told: Told = Told()) -> Draft:  # noqa: B008
 
 
 def _missing(d: Drafting, others: Sequence[Table]) -> str:
-    """What a draft lacks to be a configuration, with what to do; empty where it lacks nothing."""
+    """Describe what the draft lacks, with advice; empty if complete."""
     log = d.log
     if d.labels and (d.carried or d.features or log.user or log.item_expr or d.of_views):
         return ""
@@ -117,7 +118,7 @@ def _entries(d: Drafting, zone: Zone, others: Sequence[Table]) -> list[Entry]:
 
 
 def _day_of(log: Log, *, acting: bool) -> date | None:
-    """A day of the log that a run can make: with a day behind it for late actions, if there are several."""
+    """Pick a day of the log for a run: if there are several, one with a day after it for late actions."""
     days = sorted(log.table.days)
     if not days and log.when is not None:
         days = sorted(log.when.days)
@@ -172,7 +173,7 @@ def _features_of_log(d: Drafting) -> Iterator[Entry]:
         hour = {"from": "impression.impression_time", "date_part": "hour", "dtype": "int64"}
         yield Entry("hour", hour, "of the impression")
     if not d.dated and log.when is not None and len(log.when.days) > 1:
-        # In a set of one day it would have one value, and on Mondays the one that stands for none.
+        # Within a single day it would be constant, and on Mondays equal to the default.
         weekday = {"from": "impression.impression_time", "date_part": "weekday", "dtype": "int64"}
         yield Entry("weekday", weekday, "0 is Monday")
     for one in d.carried:
@@ -186,7 +187,7 @@ def _left_out(d: Drafting) -> Iterator[Entry]:
 
 
 def _to_forget(d: Drafting) -> Iterator[Entry]:
-    """The line by which samples can be found that `forget` takes out."""
+    """Yield the commented key by which `forget` finds samples."""
     if d.log.user is None:
         return
     d.notes.append(

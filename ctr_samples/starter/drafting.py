@@ -1,4 +1,4 @@
-"""What the sections of a configuration share while it is drafted: the log, the names that are given, the days that are read."""
+"""Shared state of the sections while a configuration is drafted: the log, names in use, days to read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ctr_samples.starter.tables import Column, Table, plain_name
 OWN = frozenset(
     "impression_id impression_time request position impression time user article item clicks_of_item recent".split()
 )
-"""Names that mean something, or that each configuration gives."""
+"""Names with a meaning of their own, or present in every configuration."""
 
 _FEATURES = ("user_id", "item_id", "place", "hour", "weekday", "recent_items")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A table around the log: on which key it is joined, its entries, and the columns that these use."""
+    """Table around the log: its join key, its entries, and the columns they use."""
 
     name: str
     match: Match
@@ -33,7 +33,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A column of the impressions, as its expression, and the feature that is made of it."""
+    """Column of the impressions, as an expression, and its feature."""
 
     name: str
     expr: str
@@ -42,7 +42,7 @@ class Carried:
 
 @dataclass
 class Drafting:
-    """A configuration in the making. Later sections use the names that earlier ones gave."""
+    """Configuration in the making. Later sections use the names chosen by earlier ones."""
 
     log: Log
     tables: Sequence[Table]
@@ -51,24 +51,24 @@ class Drafting:
     labels: list[Entry] = field(default_factory=list)
     carried: list[Carried] = field(default_factory=list)
     features: list[Entry] = field(default_factory=list)
-    """Those that are made beside their view or history."""
+    """Features made together with their view or history."""
     positive: str | None = None
-    """Which rows of the log are clicks."""
+    """Condition for rows of the log that are clicks."""
     reach: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """How many days before and after its own a run reads, by source."""
+    """Extra days that a run reads before and after its own, by source."""
     filling: list[str] = field(default_factory=list)
-    """Features of windows that begin with the log and are full only some days later."""
+    """Features of windows that begin with the log and take some days to fill."""
     of_views: dict[str, list[tuple[Column, Feature]]] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
-    """What each input is taken for."""
+    """Role of each input."""
     notes: list[str] = field(default_factory=list)
-    """What was left out, and why."""
+    """Notes on what was left out, and why."""
     left_out: list[tuple[Table, Column, str]] = field(default_factory=list)
-    """The columns that become no feature."""
+    """Columns that become no feature."""
     given: set[str] = field(default_factory=lambda: set(_FEATURES))
 
     def reaches(self, table: Table, before: int = 0, after: int = 0) -> None:
-        """Have some days around a run's own read of a table."""
+        """Make runs read some extra days of a table before and after their own."""
         old = self.reach.get(table.name, (0, 0))
         self.reach[table.name] = (max(old[0], before), max(old[1], after))
 
@@ -78,7 +78,7 @@ class Drafting:
         self.left_out.append((table, column, why))
 
     def free(self, name: str) -> str:
-        """A name for a feature or column that nothing else has."""
+        """Return an unused name for a feature or column."""
         name = _as_name(name, "column")[:56]
         taken = {*OWN, *(entry.key for entry in self.labels), *self.log.others, *self.given}
         taken = {one.lower() for one in taken | {view.name for view in self.views}}
@@ -90,7 +90,7 @@ class Drafting:
         return free
 
     def label_name(self, name: str) -> str:
-        """A name for a label that nothing else has."""
+        """Return an unused name for a label."""
         name = _as_name(name, "label")[:50]
         taken = {*OWN, *(entry.key for entry in self.labels), *(view.name for view in self.views)}
         return f"{name}_label" if name.lower() in {one.lower() for one in taken} else name

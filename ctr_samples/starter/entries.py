@@ -1,4 +1,4 @@
-"""A configuration as entries with reasons, and as commented YAML."""
+"""Configuration entries with reasons, and their commented YAML."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _WORDS = {"true", "false", "null"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key with its value, the reason for it, and what a person must still decide about it.
+    """Key with its value, the reason for it, and what is left for a person to decide.
 
-    A value is a single one, a mapping or list that is written on one line, or a tuple of further entries.
+    A value is a scalar, a mapping or list written on one line, or a tuple of nested entries.
     """
 
     key: str
@@ -26,11 +26,11 @@ class Entry:
     why: str = ""
     todo: str = ""
     off: bool = False
-    """Whether it stands there as a comment only. Without a key its reason alone does."""
+    """True if it is only a comment; without a key, only its reason is."""
 
 
 def as_yaml(entries: Sequence[Entry], indent: int = 0) -> str:
-    """The entries as lines, each with its reason as a comment."""
+    """Write the entries as lines, each with its reason as a comment."""
     return "".join(f"{line}\n" for entry in entries for line in (_off if entry.off else _lines)(entry, indent))
 
 
@@ -45,7 +45,7 @@ def _off(entry: Entry, indent: int) -> Iterator[str]:
 
 
 def todos_of(entries: Sequence[Entry], path: str = "") -> Iterator[tuple[str, str]]:
-    """What a person must decide, with the keys that it concerns."""
+    """Yield the decisions left to a person, each with its key."""
     for entry in entries:
         here = f"{path}.{entry.key}" if path else entry.key
         if entry.todo:
@@ -101,5 +101,5 @@ def _flow(value: Any) -> str:
 
 def _text(text: str) -> str:
     bare = _BARE.fullmatch(text) and text.lower() not in _WORDS and text == text.strip()
-    # JSON writes a subset of YAML.
+    # JSON is a subset of YAML.
     return text if bare and "  " not in text else json.dumps(text, ensure_ascii=False)

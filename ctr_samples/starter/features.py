@@ -1,4 +1,4 @@
-"""What a column may become in a sample, with the reason; or why nothing is made of it."""
+"""Turn a column into a feature with its reason, or explain why not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ctr_samples.starter.tables import Column
 from ctr_samples.starter.text import is_decimal_comma
 
 _FEW = 32
-"""Up to this many whole numbers are taken for categories."""
+"""Up to this many distinct integers count as categories."""
 
 _MOST_BUCKETS = 1 << 20
 _BETWEEN = ("|", ";", ",", " ")
@@ -24,16 +24,16 @@ _BETWEEN = ("|", ";", ",", " ")
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """How a column becomes a feature: its expression, in which ``{}`` stands for the column, and the keys besides."""
+    """Feature made of a column: an expression with ``{}`` for the column, and further keys."""
 
     expr: str
     keys: dict[str, Any]
     why: str
     values: frozenset[str] = frozenset()
-    """Those of the sample that become hashed ids, as text."""
+    """Sampled values that become hashed ids, as text."""
 
     def entry(self, name: str, source: str, of: str) -> Entry:
-        """The feature under a name; ``source`` is the key that says what it is made of."""
+        """Return the feature as an entry; ``source`` is the key that names its origin."""
         if not self.values:
             return Entry(name, {source: of, **self.keys}, self.why)
         buckets, shared = _buckets_for(name, self.values)
@@ -42,7 +42,7 @@ class Feature:
 
 
 def feature_of(column: Column, *, is_key: bool = False, known: Collection[str] = ()) -> Feature | str:
-    """The feature, or the reason why there is none. ``known`` are ids of the things that are shown, of which a list may be."""
+    """Return the feature, or the reason for none. ``known`` holds ids of shown items, to recognise lists of them."""
     if not column.present:
         return "it has no value in the sample"
     if len(column.distinct) == 1 and not is_key:
@@ -72,23 +72,25 @@ def _is_category(column: Column) -> bool:
 
 
 def _are_codes(numbers: Sequence[int]) -> bool:
-    """Whether different numbers in order are codes: far from 0 and close together, and no multiples as prices are."""
+    """Return whether sorted distinct numbers are codes: far from 0, close together, and not multiples as prices are."""
     low, high = numbers[0], numbers[-1]
     return len(numbers) >= 8 and low >= 1000 and high < 2 * low and gcd(*[one - low for one in numbers[1:]]) % 5 != 0
 
 
 def ids_of(values: Collection[str], expr: str = "{}", what: str = "different values", **keys: Any) -> Feature:
-    """Hashed ids for values such as these."""
+    """Feature of hashed ids for such values."""
     return Feature(expr, {"dtype": "int64", **keys}, f"{len(values):,} {what} in the sample", frozenset(values))
 
 
 def _buckets_for(name: str, values: Collection[str]) -> tuple[int, int]:
-    """A power of two by which at most two of a hundred values share an id, if a small one does; and how many share one."""
+    """Return a power of two so that at most 2 % of the values share an id, if a small one suffices, and how many do
+    share one.
+    """
     hashes = [bucket_of(prefix_of(name), [value.encode()], 1 << 64) for value in values]
     signed = [one - (one >> 63 << 64) for one in hashes]
     buckets = max(16, 1 << (4 * len(signed) - 1).bit_length())
     while True:
-        shared = _sharing(signed, buckets - 1)  # 0 is kept for a missing value, and for padding
+        shared = _sharing(signed, buckets - 1)  # 0 is reserved for missing values and padding
         if 50 * shared <= len(signed) or buckets >= min(_MOST_BUCKETS, 256 * max(64, len(signed))):
             return buckets, shared
         buckets *= 2
@@ -117,14 +119,14 @@ def _text(column: Column, known: Collection[str]) -> Feature | str:
 
 
 def _separator(texts: Sequence[str], known: Collection[str]) -> tuple[str | None, set[str]]:
-    """What separates the items of a list, and the different ones; ``known`` are ids of the things that are shown."""
+    """Return the separator of list items, and the distinct items; ``known`` holds ids of shown items."""
     whole = len(set(texts))
     for separator in _BETWEEN:
         lists = [text.split(separator) for text in texts if separator in text]
         tokens = {token for text in texts for token in text.split(separator) if token}
         if len(lists) < 0.3 * len(texts) or not all(re.fullmatch(r"[\w.&-]+", token) for token in tokens):
             continue
-        # In a list, items come back in other company; in a sentence, words are many. Codes and known ids are no words.
+        # Items of lists recur in other combinations; sentences have many words. Codes and known ids are not words.
         coded = all(any(c.isdigit() for c in token) for token in tokens) and separator != "-"
         if len(tokens) < 0.7 * whole or coded or len(tokens & set(known)) > 0.5 * len(tokens):
             return separator, tokens
@@ -148,7 +150,9 @@ def _list(column: Column) -> Feature | str:
 
 
 def numbered(columns: Sequence[Column]) -> dict[str, list[Column]]:
-    """Columns of numbers that are called alike but for a number, such as ``affinity_0`` to ``affinity_79``: a vector each."""
+    """Group numeric columns whose names differ only by number, such as ``affinity_0`` to ``affinity_79``: a vector
+    each.
+    """
     groups: dict[str, list[tuple[int, Column]]] = {}
     for column in columns:
         match = re.fullmatch(r"(.*?)[_-]?(\d+)", column.name)

@@ -1,4 +1,4 @@
-"""Logs of what followed: their rows have keys of the log's rows, and later times."""
+"""Logs of later actions: their rows have keys of the log's rows, and later times."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from ctr_samples.starter.tables import Column, Table
 
 _LATE = timedelta(days=30)
 _WHOLE = 9 << 20
-"""Up to this many bytes of an input all rows are looked at."""
+"""Inputs up to this many bytes are sampled completely."""
 _EARLY = timedelta(hours=15)
-"""Times of two zones lie this far apart."""
+"""Largest difference that time zones can make."""
 
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """A log of what followed: which of its columns hold keys of the log, and how long after the impression its rows are."""
+    """Log of later actions: its columns that hold keys of the log, and the delays after the impression."""
 
     table: Table
     time: Column
     matches: tuple[Match, ...]
     delays: tuple[timedelta, ...]
-    """In order."""
+    """Sorted."""
 
     @property
     def middle(self) -> timedelta:
-        """The delay that half of the rows have at most."""
+        """Median delay."""
         return self.delays[len(self.delays) // 2]
 
     def of(self, column: Column | None) -> Match | None:
-        """The match of a column of the log."""
+        """Return the match of a column of the log."""
         return next((match for match in self.matches if match.own is column), None)
 
     def followed(self) -> list[bool]:
-        """Which rows of the log it has the keys of."""
+        """Return, per row of the log, whether its keys occur here."""
         acted = set(rows_of([match.column for match in self.matches]))
         return [row in acted for row in rows_of([match.own for match in self.matches])]
 
 
 def time_column(table: Table) -> Column | None:
-    """The column that says when: one with a clock, rather than days, and the one with most different values."""
+    """Find the time column: preferably with a clock, then the one with most distinct values."""
     times = [
         c
         for c in table.columns
@@ -56,7 +56,7 @@ def time_column(table: Table) -> Column | None:
 def followers_of(
     table: Table, time: Column | None, others: Iterable[Table], named: Collection[str]
 ) -> Iterator[Follower]:
-    """The logs whose rows have keys of this log's rows, and later times; of those that a person ``named``, if any."""
+    """Yield logs whose rows have keys of this log's rows, and later times; only ``named`` ones, if any are named."""
     own = [column for column in table.columns if column.may_be_key and len(column.keys) > 2]
     for other in others:
         its = time_column(other)
@@ -78,7 +78,7 @@ def followers_of(
 
 
 def _that_hold(shared: list[Match], table: Table) -> list[Match]:
-    """Without those that hold only by chance: a row of the other log is the row of one impression, so pairs are shared too."""
+    """Drop accidental matches: a row of the other log belongs to one impression, so key pairs must be shared too."""
     while len(shared) > 1 and table.bytes <= _WHOLE:
         pairs, theirs = set(rows_of([match.own for match in shared])), rows_of([match.column for match in shared])
         if sum(row in pairs for row in theirs) >= 0.3 * len(theirs):
@@ -88,7 +88,7 @@ def _that_hold(shared: list[Match], table: Table) -> list[Match]:
 
 
 def _delays(shared: Sequence[Match], time: Column | None, its: Column) -> list[timedelta]:
-    """How long after the last impression of their keys the rows of another log are; less than nothing if all come later."""
+    """Return the delay of each row after the last impression of its keys; negative if all impressions are later."""
     if time is None:
         return []
     moments: dict[tuple[str | None, ...], list[Any]] = {}

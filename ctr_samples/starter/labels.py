@@ -1,4 +1,4 @@
-"""Labels: actions in the log or in logs of their own, flags and ratings of the row, clicks in lists."""
+"""Labels: actions in the log or in separate logs, flags and ratings in the row, clicks in lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WINDOW = "2h"
 
 
 def labels_of(d: Drafting) -> Iterator[Entry]:
-    """The labels, and in ``d.positive`` which rows of the log are clicks. Takes names that ``d.labels`` lacks."""
+    """Yield the labels, and set ``d.positive`` to the condition for clicks. Label names are not yet in ``d.labels``."""
     log = d.log
     if log.action is not None:
         yield from _of_actions(d)
@@ -55,7 +55,7 @@ def _of_actions(d: Drafting) -> Iterator[Entry]:
 
 
 def _measures(d: Drafting, column: Column, rows: list[int]) -> bool:
-    """Whether a column has numbers in the rows of an action, and none in those of what was shown."""
+    """Return whether a column has numbers in the rows of an action, and hardly any in impression rows."""
     there, shown = column.of(rows).present, column.of(d.log.impressions).present
     if (
         any(column is one for one in d.log.taken)
@@ -113,7 +113,7 @@ def _of_tables(d: Drafting) -> Iterator[Entry]:
 
 
 def _window_of(delays: Sequence[timedelta]) -> str:
-    """A window that holds nearly all of the sample's delays, of two hours at least."""
+    """Return a window that covers nearly all sampled delays, at least two hours."""
     late = delays[int(0.99 * len(delays)) - 1] if delays else timedelta(0)
     for days in (1, 3, 7, 30):
         if late > timedelta(hours=2) and late <= timedelta(days=days):

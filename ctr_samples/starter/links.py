@@ -1,4 +1,4 @@
-"""What columns say of each other by their values: shared keys, and which column follows from which."""
+"""Relations between columns, by their values: shared keys, and which column determines which."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ctr_samples.starter.times import words_of
 
 CLICKED_LIST = re.compile(r"\S+-[01](?: \S+-[01])*")
 _SURE = 0.3
-"""From this share on, above what chance would give, values are shared because they are the same keys."""
+"""Overlap, beyond chance, from which two columns hold the same keys."""
 _FEW = 20
-"""So few small numbers are in many columns."""
+"""Fewer small numbers than this occur in many columns."""
 _BRIEF = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A column of a table that holds the values of a log's or another table's column."""
+    """Column of a table that holds the values of a column of the log or of another table."""
 
     own: Column
     table: Table
@@ -33,15 +33,15 @@ class Match:
 
 
 def best_match(own: Sequence[Column], table: Table) -> Match | None:
-    """The column of a table that holds the values of one of some columns."""
+    """Find the column of a table that best matches any of the given columns."""
     found = [match for one in own for column in table.columns if (match := _match(one, table, column))]
     return max(found, key=lambda match: match.points, default=None)
 
 
 def matches(own: Sequence[Column], table: Table) -> Iterator[Match]:
-    """The pairs of columns that share values, the best of each first: no column is in two of them.
+    """Yield pairs of columns that share values, best first: no column occurs twice.
 
-    The table may hold a few of the keys only, as a log of clicks does.
+    The table may hold only a few of the keys, as a log of clicks does.
     """
     found = [match for one in own for column in table.columns if (match := _match(one, table, column, part=True))]
     taken: set[int] = set()
@@ -52,7 +52,7 @@ def matches(own: Sequence[Column], table: Table) -> Iterator[Match]:
 
 
 def values_of(column: Column) -> frozenset[str]:
-    """The keys of a column; those in lists where it holds lists."""
+    """Return the keys of a column, including those inside lists."""
     some = [str(value) for value in column.present[:100]]
     if column.is_list:
         return frozenset(str(item) for value in column.present for item in value)
@@ -92,7 +92,7 @@ def _above(share: float, chance: float) -> float:
 
 
 def _by_chance(mine: frozenset[str], theirs: frozenset[str]) -> float:
-    """The share of some numbers that would be among others if they had nothing to do with them: small ones are everywhere."""
+    """Expected share of numbers found in the other set by chance: small numbers are everywhere."""
     numbers, others = ({int(one) for one in group if one.isdecimal()} for group in (mine, theirs))
     if 2 * len(numbers) < len(mine) or 2 * len(others) < len(theirs):
         return 0.0
@@ -101,19 +101,19 @@ def _by_chance(mine: frozenset[str], theirs: frozenset[str]) -> float:
 
 
 def is_unique(column: Column, days: Sequence[date | None] = ()) -> bool:
-    """Whether each row has a key of its own; where ``days`` of the rows are given, each row of a day."""
+    """Return whether each row has its own key, or, given the ``days`` of the rows, its own key within a day."""
     if column.may_be_key and days and len(column.keys) > 1:
         return len(set(zip(days, column.texts, strict=True))) == len(column.values)
     return column.may_be_key and len(column.keys) == len(column.values) > 1
 
 
 def rows_of(columns: Sequence[Column]) -> list[tuple[str | None, ...]]:
-    """The keys of some columns, row by row."""
+    """Return the keys of some columns, row by row."""
     return list(zip(*[column.texts for column in columns], strict=True))
 
 
 def determines(column: Column, other: Column) -> bool:
-    """Whether each value of a column that comes back has one value of another: a request has one user."""
+    """Return whether each repeated value of a column has one value of ``other``, as a request has one user."""
     groups: dict[str, Counter[str | None]] = {}
     for one, what in zip(column.texts, other.texts, strict=True):
         if one is not None:
@@ -124,7 +124,7 @@ def determines(column: Column, other: Column) -> bool:
 
 
 def is_brief(column: Column, time: Column) -> bool:
-    """Whether the rows of each value lie within an hour, as those of one request do."""
+    """Return whether the rows of each value lie within an hour, as for a request."""
     spans: dict[str, tuple[datetime, datetime]] = {}
     for text, at in zip(column.texts, time.instants, strict=True):
         if text is not None and at is not None:
@@ -135,7 +135,7 @@ def is_brief(column: Column, time: Column) -> bool:
 
 
 def grows(column: Column, time: Column) -> bool:
-    """Whether a number hardly ever gets smaller in the course of time, as that of a row or a visit does."""
+    """Return whether a number hardly ever decreases over time, as a row or visit id does."""
     numbers = zip(time.instants, column.values, strict=True)
     values = [
         value for _, value in sorted((at, value) for at, value in numbers if at is not None and value is not None)

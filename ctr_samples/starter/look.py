@@ -1,4 +1,4 @@
-"""Looks at what a person names: files, directories, dated paths, and tables of the catalog."""
+"""Sample the named inputs: files, directories, dated paths, and catalog tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _TABLE = re.compile(r"\w+(\.\w+){1,2}", re.ASCII)
 
 
 def look_at(inputs: Sequence[str], read_table: Callable[[str], pa.Table]) -> list[Table]:
-    """A sample of each input. ``read_table`` gives some rows of a table of the catalog, as an Arrow table."""
+    """Sample each input. ``read_table`` returns some rows of a catalog table, as an Arrow table. Raise InputError
+    without data.
+    """
     tables = [table for one in inputs for table in _look(one, read_table)]
     if not tables:
         raise InputError(f"There is no data under {', '.join(inputs)}; expected JSON lines, CSV, Parquet or ORC.")

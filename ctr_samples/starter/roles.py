@@ -1,7 +1,7 @@
-"""What the inputs are to each other: which is the log, what its keys and labels are, and which logs follow it.
+"""Roles of the inputs: which one is the log, which columns are its keys and labels, and which logs follow it.
 
-Values decide, and names where these say nothing: keys are what inputs share, a request has one user and one moment, an
-attribute of an item follows from the item.
+Values decide, and names where values say nothing: keys are shared by inputs, a request has one user and one moment, an
+attribute of an item is determined by the item.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_ACTIONS = 40
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a person says of the inputs: names of inputs, and of columns of the log."""
+    """Roles named by a person: inputs, and columns of the log."""
 
     log: str | None = None
     actions: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Log:
-    """The input of the impressions, and what its columns are."""
+    """Input of the impressions, with the roles of its columns."""
 
     table: Table
     action: Column | None = None
@@ -61,25 +61,25 @@ class Log:
     flags: tuple[Flag, ...] = ()
     followers: tuple[Follower, ...] = ()
     todo: str = ""
-    """What must be asked about its keys."""
+    """Open question about its keys."""
     others: dict[str, Column] = field(default_factory=dict)
-    """More keys by name, on which tables are joined."""
+    """Further join keys, by name."""
 
     @property
     def when(self) -> Time | None:
-        """Its time."""
+        """Time of the log, if any."""
         return self.time.time if self.time is not None else None
 
     @cached_property
     def impressions(self) -> list[int]:
-        """The rows of the sample that show something."""
+        """Sampled rows that are impressions."""
         if self.action is None:
             return list(range(self.table.rows))
         return [row for row, value in enumerate(self.action.values) if value == self.shown]
 
     @cached_property
     def explodes(self) -> bool:
-        """Whether a row shows a list."""
+        """True if a row shows a list."""
         if self.item is None or self.clicked_list is not None:
             return False
         shown = self.item.of(self.impressions).present
@@ -87,39 +87,39 @@ class Log:
 
     @property
     def item_name(self) -> str:
-        """What the key of what was shown is called: lists need the name that their key of the configuration has."""
+        """Name of the item key: lists need ``article``, as the configuration explodes only that."""
         return "article" if self.explodes else "item"
 
     @property
     def item_expr(self) -> str | None:
-        """The key of what was shown."""
+        """Expression of the item key."""
         if self.clicked_list is not None:
             return "regexp_replace(shown, '-[01]$', '')"
         return None if self.item is None else self.item.expr if self.explodes else w.key_expr(self.item)
 
     @cached_property
     def items(self) -> frozenset[str]:
-        """What the sample shows."""
+        """Items shown in the sample."""
         column = self.clicked_list or self.item
         return values_of(column) if column is not None else frozenset()
 
     @property
     def tells_rows_apart(self) -> bool:
-        """Whether each row has a request of its own, or is the only one of its request with what it shows."""
+        """True if each row has its own request, or its request and item together are unique."""
         if self.request is None:
             return False
         return is_unique(self.request) or (self.item is not None and _is_told_apart(self, self.request, self.item))
 
     @property
     def taken(self) -> list[Column]:
-        """The columns that have a role."""
+        """Columns that have a role."""
         columns = [self.action, self.clicked_list, self.time, self.user, self.item, self.request, self.position]
         more = [self.ratings, *(flag.column for flag in self.flags), *self.others.values()]
         return [column for column in [*columns, *more] if column is not None]
 
     @cached_property
     def least_liked(self) -> Any:
-        """The rating from which on about half of the ratings are."""
+        """Rating that about half of the ratings reach."""
         if self.ratings is None:
             return None
         present = self.ratings.present
@@ -128,7 +128,7 @@ class Log:
 
     @cached_property
     def outcomes(self) -> list[list[bool]]:
-        """For each label of the row, which rows are positive."""
+        """Positive rows of each label in the row."""
         found = [is_positive(flag.column) for flag in self.flags]
         if self.ratings is not None:
             found.append([is_there(value) and value >= self.least_liked for value in self.ratings.values])
@@ -137,7 +137,7 @@ class Log:
 
     @property
     def prior(self) -> float:
-        """How often the first label is positive in the sample, for what was never shown before."""
+        """Positive rate of the first label in the sample, for items never shown before."""
         if self.clicked_list is not None:
             marks = [item[-1] for value in self.clicked_list.present for item in str(value).split(" ")]
             return float(f"{marks.count('1') / len(marks):.2g}")
@@ -146,7 +146,7 @@ class Log:
 
     @property
     def actions(self) -> dict[str, int]:
-        """The other values of the column of actions, and how often the sample has them."""
+        """Values of the action column other than the shown one, with their counts in the sample."""
         if self.action is None:
             return {}
         found = [str(value) for value in self.action.present if value != self.shown]
@@ -158,7 +158,7 @@ def _holds_list(value: object) -> bool:
 
 
 def _acted_on(log: Log) -> list[list[bool]]:
-    """Which impressions show what the same user acts on in another row, in a log that holds both."""
+    """Return which impressions the same user acts on in another row, for a log that holds both."""
     if log.action is None or log.item is None or log.user is None or log.explodes:
         return []
     pairs, shown = rows_of([log.user, log.item]), set(log.impressions)
@@ -166,11 +166,13 @@ def _acted_on(log: Log) -> list[list[bool]]:
     return [[pairs[row] in acted for row in log.impressions]]
 
 
-# --- which input is the log
+# --- choice of the log
 
 
 def find_log(tables: Sequence[Table], told: Told = Told()) -> Log:
-    """The log of impressions among the inputs, with its roles. UsageError where a person names what is not there."""
+    """Find the log of impressions among the inputs, with its roles. Raise UsageError if ``told`` names something
+    missing.
+    """
     names = [table.name for table in tables]
     for name in (*told.actions, *([told.log] if told.log else [])):
         if name not in names:
@@ -201,12 +203,12 @@ def _points(log: Log, tables: Sequence[Table]) -> float:
 
 
 def _refers(one: Table, other: Table) -> bool:
-    """Whether rows of a table name the rows of another."""
+    """Return whether rows of a table refer to rows of ``other``."""
     repeated = [column for column in one.columns if column.may_be_key and not is_unique(column)]
     return best_match(repeated, _of_keys(other)) is not None
 
 
-# --- what the columns of a log are
+# --- roles of the columns of a log
 
 
 def _log_of(table: Table, others: Sequence[Table], told: Told) -> Log:
@@ -242,12 +244,12 @@ def _log_of(table: Table, others: Sequence[Table], told: Told) -> Log:
 
 
 def _find(table: Table, name: str | None) -> Column | None:
-    """The column that a person names."""
+    """Return the column with a name given by a person."""
     return None if name is None else table.find(lambda c: name in (c.name, c.expr, c.title))
 
 
 def _actions(table: Table) -> tuple[Column | None, str | None]:
-    """The column that says what a row is, and its value for what was shown."""
+    """Find the column with the kind of each row, and its value for impressions."""
     for column in table.columns:
         if not column.is_text or not 2 <= len(column.distinct) <= _MOST_ACTIONS:
             continue
@@ -258,7 +260,7 @@ def _actions(table: Table) -> tuple[Column | None, str | None]:
 
 
 def _actions_by_values(log: Log) -> tuple[Column | None, str | None]:
-    """A column of a few texts, of which the rarer ones nearly always follow the usual one with the same keys."""
+    """Find a column of a few texts whose rarer values nearly always follow the usual one with the same keys."""
     keys = [column for column in (log.user, log.item) if column is not None]
     if len(keys) < 2 or log.time is None:
         return None, None
@@ -283,7 +285,7 @@ def _actions_by_values(log: Log) -> tuple[Column | None, str | None]:
 
 
 def _with_keys(log: Log, around: Sequence[Table], told: Told) -> Log:
-    """The log with its user, what it shows, and its request; and what to ask where values and names leave a doubt."""
+    """Return the log with its user, item and request, and a question where values and names leave a doubt."""
     table, roles = log.table, (log.action, log.clicked_list, log.time)
     own = [c for c in table.columns if c.may_be_key and len(c.keys) > 2 and not any(c is one for one in roles)]
     shared = {id(match.own) for follower in log.followers for match in follower.matches}
@@ -327,18 +329,18 @@ def _doubt(user: Column | None, item: Column | None, told: Told, points: float, 
 
 
 def _of_keys(table: Table) -> Table:
-    """A table with those of its columns that name its rows, or those of each day that is written whole."""
+    """Keep only the columns of a table that identify its rows, or the rows of each day of a snapshot."""
     return replace(table, columns=[column for column in table.columns if is_unique(column, table.row_days)])
 
 
 _LEAST = 0.5
-"""Points from which a column is taken for a key."""
+"""Points needed to take a column for a key."""
 
 
 def _key_points(
     log: Log, column: Column, keyed: Table | None, *, shared: bool, lists: Column | None
 ) -> tuple[float, float]:
-    """How much speaks for a column as the user, and as what was shown."""
+    """Score a column as the user, and as the item."""
     user = item = 2.0 * shared - 5.0 * is_unique(column)
     if w.names_key(column, w.USER):
         user, item = user + 4, item - 4
@@ -355,15 +357,15 @@ def _key_points(
         user += 2 * (not varies and len(column.keys) >= _MANY)
         item += varies * (item > 0 or _looks_coded(column)) - 2 * (not varies)
     if w.names_key(column, w.REQUEST) and not is_unique(column):
-        item += 1  # what comes back at other times is no request
+        item += 1  # a value that recurs at other times is no request
     if log.time is not None and not (user or item) and _looks_coded(column) and not _is_outcome(log, column):
         return 0.6, 0.65
-    # What the rows share with one other table only is rather a thing than a person.
+    # A key shared with only one other table is more likely an item than a user.
     return user, item + 0.1 * (item > 0)
 
 
 def _looks_coded(column: Column) -> bool:
-    """Whether values without a telling name may name something: codes that come back, or whole numbers without a name."""
+    """Return whether values may be ids although the name does not tell: recurring codes, or unnamed integers."""
     some = [str(value) for value in column.present[:500]]
     counted = column.is_text and all(_COUNTED_ID.fullmatch(value) for value in some)
     if not (5 if counted else _MANY) <= len(column.keys) <= 0.9 * len(column.present) or w.words(column) & _KINDS:
@@ -374,13 +376,15 @@ def _looks_coded(column: Column) -> bool:
 
 
 def _is_outcome(log: Log, column: Column) -> bool:
-    """Whether a column without a telling name follows a flag, as the time spent does a click."""
+    """Return whether a column follows from a flag, as time spent follows from a click."""
     flags = [one for one in log.table.columns if len(one.distinct) == 2 and flag_of(one) is not None]
     return any(follows(column, is_positive(flag)) for flag in flags)
 
 
 def _count_attributes(own: Sequence[Column], points: dict[int, tuple[float, float]]) -> None:
-    """What follows from another key, as a brand does from an item, is neither; what has one user is not what was shown."""
+    """Lower the score of attributes, determined by another key as a brand is by an item, and of item keys with one user
+    each.
+    """
     likely = sorted((c for c in own if max(points[id(c)]) > _LEAST), key=lambda c: -max(points[id(c)]))[:_MOST_KEYS]
     for one, other in permutations(likely, 2):
         if len(one.keys) > len(other.keys) and not is_unique(one) and determines(one, other):
@@ -392,7 +396,7 @@ def _count_attributes(own: Sequence[Column], points: dict[int, tuple[float, floa
 
 
 def _is_told_apart(log: Log, request: Column, item: Column | None) -> bool:
-    """Whether a request shows a thing once, so that the two tell impressions apart."""
+    """Return whether a request shows each item once, so that the two identify impressions."""
     if item is None or log.action is not None:
         return True
     pairs = rows_of([request, item])
@@ -400,7 +404,7 @@ def _is_told_apart(log: Log, request: Column, item: Column | None) -> bool:
 
 
 def _list_of(log: Log, repeated: Sequence[Column], shared: set[int]) -> Column | None:
-    """The key of what was shown together: it comes back, but only within a short time."""
+    """Find the key of items shown together: it recurs, but only within a short time."""
     for column in sorted(repeated, key=lambda c: (id(c) not in shared, not w.names_key(c, w.REQUEST))):
         likely = (w.names_key(column, w.REQUEST) or id(column) in shared) and not w.names_key(column, w.USER | w.ITEM)
         if likely and len(column.keys) >= 10 and (log.time is None or is_brief(column, log.time)):
@@ -409,7 +413,7 @@ def _list_of(log: Log, repeated: Sequence[Column], shared: set[int]) -> Column |
 
 
 def _row_number(log: Log, own: Sequence[Column], shared: set[int]) -> Column | None:
-    """A key that each row has of its own: shared with another log, named so, or a number of the row."""
+    """Find a unique key per row: shared with another log, named so, or a row number."""
     for column in sorted(own, key=lambda c: id(c) not in shared):
         named = w.names_key(column, w.REQUEST) or column.name.lower() in ("id", "row")
         counted = column.kind == "BIGINT" and not column.named
@@ -419,7 +423,7 @@ def _row_number(log: Log, own: Sequence[Column], shared: set[int]) -> Column | N
 
 
 def _list_column(table: Table, around: Sequence[Table]) -> Column | None:
-    """The column that holds the list of what was shown: named so, or with the keys of a table in it."""
+    """Find the column with the list of shown items: named so, or containing keys of a table."""
     named = table.find(lambda c: _holds_lists(c) and bool(w.words(c) & w.ITEM) and w.words(c) <= w.ITEM | w.ID)
     if named is not None or any(w.names_key(column, w.ITEM) for column in table.columns):
         return named
@@ -434,7 +438,7 @@ def _holds_lists(column: Column) -> bool:
 
 
 def _position(log: Log) -> Column | None:
-    """The place in a list: named so, or a small number that a request has once."""
+    """Find the position in a list: named so, or a small number that occurs once per request."""
     rest = [c for c in log.table.columns if c.kind == "BIGINT" and not any(c is one for one in log.taken)]
     named = next((c for c in rest if w.words(c) & w.POSITION), None)
     if named is not None or log.request is None or is_unique(log.request) or log.action is not None:

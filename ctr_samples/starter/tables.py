@@ -1,4 +1,4 @@
-"""A sample of an input as named columns: JSON lines, CSV, Parquet, ORC, or a table of the catalog."""
+"""Sample of an input as named columns: JSON lines, CSV, Parquet, ORC, or a catalog table."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ctr_samples.starter.times import Time, time_of
 
 
 def is_there(value: Any) -> bool:
-    """Whether a value is one: no null, no empty text, no NaN."""
+    """Return whether a value is present: not null, empty text or NaN."""
     return not (value is None or value == "" or (isinstance(value, float) and math.isnan(value)))
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column, or a field of a struct, with the values of the sample; None where a row has none.
+    """Column, or field of a struct, with its sampled values; None for missing ones.
 
-    ``expr`` is how SQL names it, ``kind`` its type as in ``CREATE TABLE``. ``named`` is False where the name was made up.
+    ``expr`` is its SQL name, ``kind`` its type as in ``CREATE TABLE``. ``named`` is False for a made-up name.
     """
 
     name: str
@@ -32,31 +32,31 @@ class Column:
     values: list[Any] = field(repr=False)
     named: bool = True
     title: str = ""
-    """What the first line of a file calls it, where that is no name for SQL."""
+    """Name in the first line of a file, if that is not an SQL name."""
 
     @property
     def called(self) -> str:
-        """What a person knows it by."""
+        """Name that a person knows it by."""
         return self.title or self.name
 
     @cached_property
     def present(self) -> list[Any]:
-        """The values that are there."""
+        """Values that are present."""
         return [value for value in self.values if is_there(value)]
 
     @cached_property
     def distinct(self) -> set[Any]:
-        """The different values, as text where they are no single values."""
+        """Distinct values; lists and maps as text."""
         return {value if isinstance(value, str | int | float | bool) else str(value) for value in self.present}
 
     @cached_property
     def time(self) -> Time | None:
-        """How it is read as a time, if it is one."""
+        """How to read the column as a time; None if it is not one."""
         return time_of(self.name, self.expr, self.kind, self.present, named=self.named or bool(self.title))
 
     @cached_property
     def instants(self) -> list[datetime | None]:
-        """Each value as a time, in UTC or as it is written; None where it is none."""
+        """Values as times, in UTC or as written; None for values that are not times."""
         time = self.time
         if time is None:
             return [None] * len(self.values)
@@ -65,59 +65,59 @@ class Column:
 
     @cached_property
     def is_whole(self) -> bool:
-        """Whether it holds whole numbers, if also written as 1.0."""
+        """True if it holds integers, even if written as 1.0."""
         return self.kind in ("BIGINT", "DECIMAL(20,0)") or (
             self.kind == "DOUBLE" and bool(self.present) and all(value == int(value) for value in self.distinct)
         )
 
     @cached_property
     def texts(self) -> list[str | None]:
-        """Each value as the text of a key, so that those of two inputs compare; None where there is none."""
+        """Values as key texts, comparable between inputs; None for missing ones."""
         whole = self.kind == "DOUBLE" and self.is_whole
         return [None if not is_there(v) else str(int(v)) if whole else str(v) for v in self.values]
 
     @cached_property
     def keys(self) -> frozenset[str]:
-        """The different values as texts of keys."""
+        """Distinct key texts."""
         return frozenset(text for text in self.texts if text is not None)
 
     @property
     def may_be_key(self) -> bool:
-        """Whether it may name things: text that is short, or whole numbers, and no times."""
+        """True if it may hold ids: short text or integers, but not times."""
         if not self.present or self.time is not None:
             return False
         return self.is_whole or (self.is_text and max(len(str(one)) for one in self.present[:500]) <= 64)
 
     @property
     def is_number(self) -> bool:
-        """Whether Spark sees numbers in it."""
+        """True if its Spark type is numeric."""
         return self.kind in ("BIGINT", "INT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT") or self.kind.startswith(
             "DECIMAL"
         )
 
     @property
     def is_text(self) -> bool:
-        """Whether Spark sees text in it."""
+        """True if its Spark type is text."""
         return self.kind == "STRING"
 
     @property
     def is_list(self) -> bool:
-        """Whether Spark sees lists in it."""
+        """True if its Spark type is an array."""
         return self.kind.startswith("ARRAY")
 
     def of(self, rows: list[int]) -> Column:
-        """The same column of some rows only."""
+        """Return the column with only some rows."""
         return Column(self.name, self.expr, self.kind, [self.values[row] for row in rows], self.named, self.title)
 
 
 def name_of(path: Sequence[str]) -> str:
-    """What a field is called: ``user_id`` for the ``id`` of a struct ``user``, else the field's own name."""
+    """Name of a field: ``user_id`` for the ``id`` of a struct ``user``, else its own name."""
     own = path[-1]
     return f"{path[-2]}_{own}" if len(path) > 1 and own.lower() in ("id", "key", "name", "code") else own
 
 
 def plain_name(name: str) -> str:
-    """A name in the letters of SQL, without a type as in ``user:token``; empty where too little of it is left."""
+    """Reduce a name to SQL letters, without a type as in ``user:token``; empty if too little is left."""
     if re.fullmatch(r"[A-Za-z_]([\w -]*\w)?", name, re.ASCII):
         return name
     said = re.sub(r":(token|float)(_seq)?$", "", name)
@@ -129,22 +129,22 @@ def plain_name(name: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A column's name as SQL writes it."""
+    """Quote a column name for SQL."""
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else "`" + name.replace("`", "``") + "`"
 
 
 def sql_text(text: str) -> str:
-    """A text as SQL writes it."""
+    """Quote a text for SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 @dataclass(frozen=True)
 class Table:
-    """An input as the configuration names it, with a sample of its rows."""
+    """Input under its name in the configuration, with a sample of its rows."""
 
     name: str
     options: Mapping[str, tuple[Any, str]]
-    """The keys under ``sources.<name>``, each with its reason."""
+    """Keys under ``sources.<name>``, each with its reason."""
     columns: list[Column]
     rows: int
     bytes: int
@@ -152,12 +152,12 @@ class Table:
     dated: bool = False
     day_column: str | None = None
     todo: tuple[str, ...] = ()
-    """What could not be known of it."""
+    """Open questions about it."""
     row_days: tuple[date | None, ...] = ()
-    """Of each row: the day that the path of its file names."""
+    """Day of each row, from the path of its file."""
     where: str = ""
-    """Which lines are rows, where others lie between them."""
+    """Filter for the rows, if there are other lines between them."""
 
     def find(self, test: Callable[[Column], bool]) -> Column | None:
-        """The first column that passes a test."""
+        """Return the first column that passes a test."""
         return next((column for column in self.columns if test(column)), None)

@@ -1,4 +1,4 @@
-"""Samples of text files: their bytes, the dialect of CSV, and the types of what the lines hold."""
+"""Samples of text files: their bytes, the CSV dialect, and the types of values."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ctr_samples.starter.places import Place, some_of
 from ctr_samples.starter.tables import Column, Table, name_of, plain_name, quoted
 
 _BYTES = 9 << 20
-"""About how much of an input is read."""
+"""Approximate number of bytes read per input."""
 
 _PACKED: Mapping[str, tuple[bytes, str, Callable[[Path], Any]]] = {
     "gzip": (b"\x1f\x8b", ".gz", gzip.open),
     "bzip2": (b"BZh", ".bz2", bz2.open),
     "Zstandard": (b"\x28\xb5\x2f\xfd", ".zst", lambda file: pa.input_stream(file, compression="zstd")),
 }
-"""How a file begins, how its name ends, and what opens it."""
+"""First bytes, suffix and opener of each compression."""
 _MOST_ROWS = 60_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|NaN")
 _INTEGER = re.compile(r"[+-]?(0|[1-9]\d*)")
@@ -36,24 +36,24 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _DIGITS = re.compile(r"[+-]?\d+")
 _TIMELIKE = re.compile(r"\d{1,4}[-/.]\d")
 _MOST_BAD = 0.05
-"""Greatest share of bad lines that a draft allows for."""
+"""Largest share of bad lines that a draft allows."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_FIELDS = 60
-"""An object with more different names is a map."""
+"""An object with more distinct names is a map."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some text of a file, in whole lines, and whether the file begins with it."""
+    """Text of a file, in whole lines, and whether the file begins with it."""
 
     text: str
     is_start: bool
     day: date | None = None
-    """The day that the path of the file names."""
+    """Day in the path of the file."""
 
 
 def chunks_of(place: Place) -> list[Chunk]:
-    """The beginning, the middle and the end of an input, or all of a small one."""
+    """Read the beginning and the end of a few files of an input, or all of a small one."""
     files = some_of(place.files)
     whole = sum(file.stat().st_size for file in place.files) <= _BYTES
     files = list(place.files) if whole and len(place.files) <= 50 else files
@@ -80,7 +80,7 @@ def _chunks_of(file: Path, most: int) -> list[Chunk]:
 
 
 def _unpacked(file: Path) -> IO[bytes] | None:
-    """What is inside a compressed file; None for a plain one. InputError for what the job could not read."""
+    """Open a compressed file; None for a plain one. Raise InputError for files that the job could not read."""
     with file.open("rb") as raw:
         magic = raw.read(4)
     if magic[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -101,7 +101,7 @@ def _lines(data: bytes, *, cut_end: bool) -> str:
 
 
 def text_table(place: Place, name: str) -> Table:
-    """A sample of JSON lines or of CSV. InputError for what the job could not read either."""
+    """Sample JSON lines or CSV. Raise InputError for input that the job could not read either."""
     chunks = chunks_of(place)
     first = next((char for chunk in chunks for char in chunk.text if not char.isspace()), "")
     if not first:
@@ -116,7 +116,7 @@ def text_table(place: Place, name: str) -> Table:
 
 
 def _ends(rows: Sequence[Any]) -> list[Any]:
-    """The first rows and the last ones, if there are too many to look at."""
+    """Return all rows, or the first and last ones if there are too many."""
     half = _MOST_ROWS // 2
     return list(rows) if len(rows) <= _MOST_ROWS else [*rows[:half], *rows[-half:]]
 
@@ -144,18 +144,18 @@ def _table(place: Place, name: str, options: dict[str, tuple[Any, str]], columns
 
 @dataclass
 class _Lines:
-    """What the sampled lines of an input were, beside their values."""
+    """Facts about the sampled lines of an input, besides their values."""
 
     good: int = 0
     bad: int = 0
     example: str = ""
     days: list[date | None] = field(default_factory=list)
-    """Of each row that is looked at: the day that its file names."""
+    """Day of each sampled row, from its file."""
     where: str = ""
     todo: list[str] = field(default_factory=list)
 
     def note_bad(self, line: str) -> None:
-        """Count a line that is none."""
+        """Count a line that is not a row."""
         self.bad += 1
         self.example = self.example or line[:40]
 
@@ -212,7 +212,7 @@ def _object(line: str) -> dict[str, Any] | None:
 
 
 def _is_command(row: Mapping[str, Any]) -> bool:
-    """Whether an object is a line between the documents of a bulk upload, such as ``{"index": {"_id": 7}}``."""
+    """Return whether an object is a command line of a bulk upload, such as ``{"index": {"_id": 7}}``."""
     inner = (
         next(iter(row.values())) if len(row) == 1 and row.keys() <= {"index", "create", "update", "delete"} else None
     )
@@ -221,7 +221,7 @@ def _is_command(row: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """A type as the values of a JSON field show it."""
+    """Type inferred from the values of a JSON field."""
 
     name: str
     fields: dict[str, _Kind]
@@ -329,7 +329,9 @@ def _csv(place: Place, name: str, chunks: Sequence[Chunk]) -> Table:
 
 
 def _delimiter(text: str) -> str:
-    """What splits the first lines alike. The sniffer of the library takes the blanks and colons within texts for one."""
+    """Find the delimiter that splits the first lines evenly. The standard library's sniffer falls for blanks and colons
+    in texts.
+    """
     lines = text[: 1 << 18].split("\n")[:200]
     best, most = ",", 1
     for delimiter in ("\t", ";", "|", ","):
@@ -342,13 +344,13 @@ def _delimiter(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Quotes:
-    """How values that hold the delimiter are written; ``quote`` is empty where quotes mean nothing."""
+    """How values with the delimiter are quoted; ``quote`` is empty if quotes have no meaning."""
 
     quote: str = '"'
     escape: str = '"'
 
     def rows(self, lines: Any, delimiter: str) -> Any:
-        """The values of lines."""
+        """Parse lines into values."""
         if not self.quote:
             return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
         doubled = self.quote == self.escape
@@ -360,7 +362,7 @@ _DIALECTS = (_Quotes(), _Quotes('"', "\\"), _Quotes("'", "'"), _Quotes(""))
 
 
 def _quotes_of(text: str, delimiter: str) -> _Quotes:
-    """How values are quoted: the first way by which the most lines have the usual number of values, each on its line."""
+    """Find the first quoting with which most lines, each parsed alone, have the usual number of values."""
     lines = text[: 1 << 18].split("\n")[:2000]
 
     def fitting(quotes: _Quotes) -> int:
@@ -391,7 +393,7 @@ def _records(place: Place, text: str, delimiter: str, quotes: _Quotes) -> Any:
 
 
 def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]], width: int) -> bool:
-    """Whether a first line holds names: short texts in any language, none of which comes back or looks like what lies below."""
+    """Return whether a first line holds names: short texts in any language, unlike the values below them."""
     if len(first) != width or sum(not cell for cell in first) > (len(first) > 1):
         return False
     if any(_NUMBER.fullmatch(cell) or len(cell) > 64 or _TIMELIKE.match(cell) for cell in first):
@@ -409,7 +411,7 @@ def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]], width: int) 
 
 
 def _shape(cell: str) -> str:
-    """``A9`` for ``U123``: what a code looks like; the cell itself where no digit is in it."""
+    """Shape of a code, ``A9`` for ``U123``; the cell itself if it has no digits."""
     return re.sub(r"[^\W\d_]+", "A", re.sub(r"\d+", "9", cell)) if any(c.isdigit() for c in cell) else cell
 
 
@@ -418,7 +420,7 @@ def _says_something(name: str) -> bool:
 
 
 def _names(first: Sequence[str], width: int) -> tuple[list[str], dict[str, tuple[Any, str]]]:
-    """The names of columns, and the keys of the source that say how they are found."""
+    """Return the column names, and the source keys that describe how to find them."""
     if not first:
         return [f"c{n}" for n in range(1, width + 1)], {}
     options: dict[str, tuple[Any, str]] = {"header": (True, "the first line holds names")}
@@ -457,7 +459,9 @@ def _is_true(cell: str) -> bool:
 def _kind_of_cells(values: set[str]) -> str:
     if not values:
         return "STRING"
-    if all(_DIGITS.fullmatch(value) for value in values):  # ids that no number holds, or with zeros in front, stay text
+    if all(
+        _DIGITS.fullmatch(value) for value in values
+    ):  # ids too large for a number, or with leading zeros, stay text
         whole = all(_INTEGER.fullmatch(value) and -(2**63) <= int(value) < 2**63 for value in values)
         return "BIGINT" if whole else "STRING"
     if all(_NUMBER.fullmatch(value) and not re.match(r"[+-]?0\d", value) for value in values):
@@ -468,7 +472,7 @@ def _kind_of_cells(values: set[str]) -> str:
 
 
 def is_decimal_comma(column: Column) -> bool:
-    """Whether a column of text holds numbers such as ``1,5``."""
+    """Return whether a text column holds numbers such as ``1,5``."""
     values = [str(value) for value in column.distinct]
     matching = all(_DECIMAL_COMMA.fullmatch(value) or _INTEGER.fullmatch(value) for value in values)
     return column.is_text and bool(values) and matching and any("," in value for value in values)

@@ -1,4 +1,4 @@
-"""Times: in what unit or form a column writes them, and in which zone."""
+"""Times: the unit or format of a column, and its zone."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _ISO = re.compile(
     r"\d{4}-\d{1,2}-\d{1,2}(?:[T ]\d{1,2}(?::\d{1,2}(?::\d{1,2}(?:[.,]\d+)?)?)?\s*(Z|UTC|[+-]\d\d:?\d\d)?)?"
 )
 _MOST = 2000
-"""Distinct values that are parsed: enough to know a form."""
+"""Number of distinct values parsed: enough to recognise a format."""
 _FEWEST = 5
 _SHORTEST = timedelta(minutes=1)
 _LONGEST = timedelta(days=3650)
 
-# How Python parses a form, and how Spark does.
+# Formats in Python, and in Spark.
 _FORMS = {
     "%Y/%m/%d %H:%M:%S": "yyyy/M/d H:mm:ss",
     "%Y/%m/%d %H:%M": "yyyy/M/d H:mm",
@@ -55,38 +55,38 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """A column as a time: its expression, why, and the days of the sample in UTC or as they are written."""
+    """Column as a time: its expression, the reason, and sampled times in UTC or as written."""
 
     expr: str
     why: str
     moments: tuple[datetime, ...]
     zoned: bool
     read: Callable[[Any], datetime | None]
-    """A value of the column as such a time."""
+    """Parses a value of the column as such a time."""
     todo: str = ""
     has_clock: bool = True
     """False for days."""
     offset: timedelta | None = None
-    """By which all texts of the sample differ from UTC, where they say so."""
+    """Offset from UTC that all sampled texts state, if they do."""
 
     @property
     def days(self) -> Counter[date]:
-        """How many different times a day has."""
+        """Number of distinct times per day."""
         return Counter(moment.date() for moment in self.moments)
 
     @property
     def span(self) -> timedelta:
-        """From the first time to the last."""
+        """Duration from the first time to the last."""
         return max(self.moments) - min(self.moments)
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name in lower case: ``itemId``, ``item_id`` and ``ITEM-ID`` are item and id."""
+    """Split a name into lower-case words: ``itemId``, ``item_id`` and ``ITEM-ID`` give item and id."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+", name)]
 
 
 def time_of(name: str, expr: str, kind: str, present: Sequence[Any], *, named: bool) -> Time | None:
-    """How a column is read as a time; None if it is none."""
+    """Return how to read a column as a time; None if it is not one."""
     if not present:
         return None
     if kind in ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE"):
@@ -110,7 +110,7 @@ def time_of(name: str, expr: str, kind: str, present: Sequence[Any], *, named: b
 
 
 def _is_plausible(time: Time, count: int, *, named: bool) -> bool:
-    """Whether numbers whose name is of no help are times by their values: some years of our time, and more than a few."""
+    """Return whether numbers without a telling name look like times: recent years, and more than a few values."""
     first = 2005 if named else 1995  # an id may well begin at 1,000,000,000
     low, high = min(time.moments), max(time.moments)
     return first <= low.year and high.year <= 2040 and _SHORTEST <= high - low <= _LONGEST and count >= _FEWEST
@@ -185,7 +185,7 @@ def _moment(text: str) -> datetime | None:
 
 
 def _form(expr: str, some: Sequence[str]) -> Time | None:
-    """The form of which each value is one; where there are several, that by which the values lie closest together."""
+    """Find the format that fits every value; of several, the one with the smallest time span."""
     fitting = [(form, moments) for form in _FORMS if (moments := _parsed(form, some)) is not None]
     if not fitting:
         return None
@@ -214,7 +214,7 @@ def _parsed(form: str, some: Sequence[str]) -> tuple[datetime, ...] | None:
 
 
 def _parsed_one(form: str, text: str) -> datetime | None:
-    digits = re.fullmatch(r"(%[A-Za-z])+", form)  # Python takes fewer digits than a form of digits has
+    digits = re.fullmatch(r"(%[A-Za-z])+", form)  # Python accepts fewer digits than the format has
     if digits and not (text.isdecimal() and len(text) == len(datetime(2019, 10, 10).strftime(form))):
         return None
     try:
@@ -227,7 +227,7 @@ def _parsed_one(form: str, text: str) -> datetime | None:
 
 
 def in_words(delay: timedelta) -> str:
-    """A delay to the minute, as ``7h 2m``; with a minus sign where it is less than nothing."""
+    """Format a delay to the minute, as ``7h 2m``, with a minus sign if negative."""
     minutes = round(abs(delay).total_seconds() / 60)
     days, hours, rest = minutes // 1440, minutes // 60 % 24, minutes % 60
     parts = [f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (rest, "m")) if n]

@@ -1,4 +1,4 @@
-"""In which zone the days of a log begin, and its times without a zone lie: by the days of its paths, and by what follows."""
+"""Time zone of the log's days and of local times, from the days in its paths and from the delays of actions."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _HOUR = timedelta(hours=1)
 _QUARTER = timedelta(minutes=15)
 _NONE = timedelta(0)
 _ENOUGH = 20
-"""So many actions, of which none is prompt, are no chance."""
+"""Number of actions from which their delays are significant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A zone of the IANA database, why, and what is left to ask."""
+    """IANA time zone, the reason, and an open question."""
 
     name: str
     offset: timedelta
-    """Ahead of UTC."""
+    """Offset ahead of UTC."""
     why: str
     todo: str = ""
 
 
 def zone_of(log: Log, tables: Sequence[Table]) -> Zone:
-    """The zone of a configuration: that of the directories' days, else that in which actions follow at once, else UTC."""
+    """Return the zone of a configuration: from the days of directories, else from prompt actions, else UTC."""
     days, gap = _by_days(log), _by_actions(log)
     said = log.when.offset if log.when is not None else None
     ask = "in which zone are times without one, and where does a day begin?"
@@ -64,7 +64,7 @@ def zone_of(log: Log, tables: Sequence[Table]) -> Zone:
 
 
 def in_zone(log: Log, zone: Zone) -> Log:
-    """The log with the delays of what follows it, now that the zone of plain times is known."""
+    """Return the log with corrected delays of its followers, now that the zone of local times is known."""
 
     def corrected(follower: Follower) -> Follower:
         time_, shown = follower.time.time, log.when
@@ -77,7 +77,7 @@ def in_zone(log: Log, zone: Zone) -> Log:
 
 
 def late_actions(log: Log) -> Iterator[str]:
-    """What is odd about the delays of actions in the zone of the configuration."""
+    """Yield notes on odd delays of actions, given the configured zone."""
     for follower in log.followers:
         time_ = follower.time.time
         if time_ is None or len(follower.delays) < _ENOUGH:
@@ -92,7 +92,7 @@ def late_actions(log: Log) -> Iterator[str]:
 
 
 def _by_days(log: Log) -> tuple[timedelta, timedelta] | None:
-    """From which offset and below which one the times of the log lie in the days that its paths name."""
+    """Return the range of offsets, upper end excluded, that puts the times of the log into the days of its paths."""
     if log.time is None or log.when is None or not log.when.zoned or not log.when.has_clock:
         return None
     least = sorted(
@@ -108,7 +108,7 @@ def _by_days(log: Log) -> tuple[timedelta, timedelta] | None:
 
 
 def _by_actions(log: Log) -> tuple[timedelta, str] | None:
-    """The offset at which the first actions follow at once, where one of the two logs writes times without a zone."""
+    """Return the offset at which actions follow promptly, if one of the two logs has local times."""
     for follower in log.followers:
         time_, shown = follower.time.time, log.when
         if time_ is None or shown is None or len(follower.delays) < _ENOUGH or time_.zoned == shown.zoned:
@@ -131,7 +131,7 @@ def _written(offset: timedelta) -> str:
 
 
 def _named(offset: timedelta, log: Log) -> str:
-    """A zone with an offset; `Etc/GMT-8` is 8 hours ahead of UTC."""
+    """Find a zone with an offset; `Etc/GMT-8` is 8 hours ahead of UTC."""
     hours, rest = divmod(abs(offset), _HOUR)
     if not rest:
         return f"Etc/GMT{'-' if offset > _NONE else '+'}{hours}" if hours else "UTC"

@@ -1,18 +1,18 @@
-"""The trainer: models over published samples, in Keras. The only package besides ``readers`` that imports TensorFlow.
+"""Trainer: Keras models over published samples. Only this package and ``readers`` import TensorFlow.
 
-fitting.py         one training, from options to a report
+fitting.py         one training, from options to report
 fit_options.py     the options of a training
-training_set.py    the days to train on and those to evaluate on
-preparation.py     what is computed from the training samples before the first step
-train_batches.py   the batches of training, and where to resume
-click_model.py     a model with its preparation and its recipe
+training_set.py    days to train on, and days to evaluate on
+preparation.py     statistics of the training samples, computed before the first step
+train_batches.py   batches of training, and where to resume
+click_model.py     model with its preparation and recipe
 models/            logistic regression, FM, Wide & Deep, DeepFM over shared terms
-model_steps.py     preprocessing that samples leave to the model
+model_steps.py     preprocessing left to the model
 loop.py            epochs, on one machine or several
-checkpoints.py     what a training resumes from
+checkpoints.py     checkpoints to resume from
 evaluation.py      AUC, log loss and calibration, with slices
-scoring.py         a model over the samples of a split
-exporting.py       a model that serves serialized examples
-fit_report.py      the outcome, for people and programs
-quiet.py           TensorFlow without its chatter
+scoring.py         predictions for the samples of a split
+exporting.py       SavedModel for serialized examples
+fit_report.py      outcome, for people and programs
+quiet.py           TensorFlow without its log noise
 """

@@ -1,4 +1,4 @@
-"""Checkpoints of a training: the newest whole one is found again, and only by the training that it belongs to."""
+"""Checkpoints of a training: resume from the newest complete one, and only by the same training."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SETTINGS = "training.json"
 
 
 class Checkpoints:
-    """The checkpoints in a directory, which all workers see and the chief writes.
+    """Checkpoints in a directory that all workers see and the chief writes.
 
-    A checkpoint appears when the file ``checkpoint``, which is replaced in one step, names it. A process may be killed at any
-    moment: the next one finds the checkpoint before.
+    A checkpoint appears when the file ``checkpoint``, replaced atomically, names it. If a process is killed, the next
+    one finds the previous checkpoint.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Checkpoints:
         )
 
     def restore(self) -> int:
-        """Restore the newest checkpoint, if any; returns the number of steps taken until then."""
+        """Restore the newest checkpoint, if any; return the number of steps taken so far, or raise DamagedFile."""
         import tensorflow as tf
 
         newest = tf.train.latest_checkpoint(self._directory)
@@ -54,13 +54,13 @@ class Checkpoints:
         return int(self._steps.numpy())
 
     def save(self, steps: int) -> None:
-        """Write a checkpoint, and remove the oldest if there are more than three. Does nothing on workers but the chief."""
+        """Write a checkpoint, and remove the oldest beyond three. Does nothing on workers except the chief."""
         if self._manager is not None:
             self._steps.assign(steps)
             self._manager.save(checkpoint_number=steps)
 
     def _check(self, settings: Mapping[str, Any]) -> None:
-        """Refuse the checkpoints of another training: its weights would fit, and mean something else."""
+        """Refuse the checkpoints of a different training: its weights would fit, but mean something else."""
         current = json.loads(json.dumps(settings))
         path = Path(self._directory, SETTINGS)
         try:

@@ -1,4 +1,4 @@
-"""A model with its surroundings: the preparation of features before it, and the correction of its log-odds after it."""
+"""Model with its surroundings: feature preparation before it, and correction of its log-odds after it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from ctr_samples.training.preparation import Preparation, Tensors
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """What a model is built from. Equal recipes build models whose variables have equal shapes, in one order.
+    """Everything a model is built from. Equal recipes build models whose variables have equal shapes, in the same
+    order.
 
-    ``base_rate`` is where it starts, the click rate of what it is trained on. ``kept`` is the share of negatives that samples
-    kept, where the model has to correct for it: 1 if it was trained with weights, which do so already.
+    ``base_rate`` is the click rate of the training samples, where the model starts. ``kept`` is the share of negatives
+    that samples kept, if the model has to correct for it; 1 if it was trained with weights, which correct for it
+    already.
     """
 
     model: str
@@ -31,7 +33,7 @@ class Recipe:
 
 
 class ClickModel:
-    """From the features of a contract to probabilities."""
+    """Map the features of a contract to probabilities."""
 
     def __init__(self, recipe: Recipe) -> None:
         import keras
@@ -42,33 +44,33 @@ class ClickModel:
         self.preparation = Preparation(recipe.contract, recipe.tokens)
         self.network = MODELS[recipe.model].build(recipe.contract, recipe.base_rate)
         self.predict = tf.function(lambda features: self.probability(self.preparation.prepare(features)))
-        """Probabilities from the features of the contract, as load_dataset gives them."""
+        """Probabilities from the features of the contract, as load_dataset returns them."""
 
     @property
     def variables(self) -> list[Any]:
-        """Everything learned or measured, as variables of TensorFlow."""
+        """Learned and measured values, as TensorFlow variables."""
         return [*_of_tensorflow(self.network.variables), self.preparation.mean, self.preparation.deviation]
 
     def log_odds(self, prepared: Tensors) -> Any:
-        """What is trained, ``[batch]``: of a click in the samples, from features that are prepared and not yet scaled."""
+        """Log-odds of a click in the samples, ``[batch]``, from prepared, unscaled features; training fits these."""
         return self.network(self.preparation.scale(prepared))[:, 0]
 
     def probability(self, prepared: Tensors) -> Any:
-        """Of a click on an impression, ``[batch]``.
+        """Probability of a click on an impression, ``[batch]``.
 
-        With p from samples that kept a share of the negatives, p / (p + (1 - p) / kept) is that of all impressions (He et al.
-        2014, *Practical lessons from predicting clicks on ads at Facebook*). In log-odds that is an addition.
+        With p from samples that kept a share of the negatives, p / (p + (1 - p) / kept) is that of all impressions (He
+        et al. 2014, *Practical lessons from predicting clicks on ads at Facebook*). In log-odds that is an addition.
         """
         import tensorflow as tf
 
         return tf.sigmoid(self.log_odds(prepared) + np.float32(np.log(self.recipe.kept)))
 
     def values(self) -> list[npt.NDArray[Any]]:
-        """The values of the variables."""
+        """Return the values of the variables."""
         return [variable.numpy() for variable in self.variables]
 
     def copy(self) -> ClickModel:
-        """The same model with variables of its own, which belong to no strategy."""
+        """Copy the model with variables of its own, which belong to no strategy."""
         made = ClickModel(self.recipe)
         for variable, value in zip(made.variables, self.values(), strict=True):
             variable.assign(value)

@@ -1,4 +1,4 @@
-"""How good predictions are: ranking (AUC), probability (log loss) and calibration, compared with a constant prediction."""
+"""Quality of predictions: ranking (AUC), probability (log loss) and calibration, against a constant prediction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BINS = 10
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """A tenth of the samples, by predicted probability: the mean prediction, and the share of positives."""
+    """Tenth of the samples, by predicted probability: mean prediction, and share of positives."""
 
     samples: int
     predicted: float
@@ -24,9 +24,9 @@ class Bin:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Scores of one model on some samples. ``auc`` is None unless both classes are there.
+    """Scores of a model on samples. ``auc`` is None unless both classes occur.
 
-    ``calibration`` is the sum of the predicted probabilities over the number of positives, None where there are none.
+    ``calibration`` is the sum of predicted probabilities over the number of positives, None without positives.
     """
 
     samples: int
@@ -39,14 +39,14 @@ class Evaluation:
 
     @property
     def beats_constant(self) -> bool:
-        """Whether the model loses less than always saying the base rate."""
+        """True if the model has a lower loss than always predicting the base rate."""
         return self.log_loss < self.constant_log_loss
 
 
 def evaluate(labels: Floats, predicted: Floats, base_rate: float, weights: Floats | None = None) -> Evaluation:
     """Score ``predicted`` probabilities, shape ``[n]``, against 0/1 ``labels``, beside always predicting ``base_rate``.
 
-    ``weights`` say for how many impressions each sample stands; they count in every score, and in none of the counts.
+    ``weights`` are the impressions each sample stands for; they affect every score and no count.
     """
     labels, predicted = np.asarray(labels, np.float64), np.asarray(predicted, np.float64)
     constant = np.full(len(labels), base_rate)
@@ -66,7 +66,7 @@ def evaluate(labels: Floats, predicted: Floats, base_rate: float, weights: Float
 def evaluate_slices(
     by: npt.ArrayLike, labels: Floats, predicted: Floats, base_rate: float, weights: Floats | None = None
 ) -> dict[Any, Evaluation]:
-    """:func:`evaluate` for the samples of each value of ``by``, the most frequent value first."""
+    """Run :func:`evaluate` on the samples of each value of ``by``, most frequent value first."""
     kinds, group, counts = np.unique(np.asarray(by), return_inverse=True, return_counts=True)
     values, slices = kinds.tolist(), {}
     for number in np.argsort(-counts, kind="stable"):
@@ -77,15 +77,16 @@ def evaluate_slices(
 
 
 def log_loss(labels: Floats, predicted: Floats, weights: Floats | None = None) -> float:
-    """Mean negative log likelihood, in nats; probabilities are kept 1e-7 away from 0 and 1."""
+    """Mean negative log likelihood, in nats; probabilities are clipped to 1e-7 from 0 and 1."""
     p = np.clip(np.asarray(predicted, np.float64), 1e-7, 1 - 1e-7)
     return float(-np.average(labels * np.log(p) + (1 - labels) * np.log(1 - p), weights=weights))
 
 
 def auc(labels: Floats, scores: Floats, weights: Floats | None = None) -> float | None:
-    """Area under the ROC curve: the chance that a positive scores above a negative, ties counting half (Mann-Whitney U).
+    """Area under the ROC curve: probability that a positive scores above a negative, ties counting half (Mann-Whitney
+    U).
 
-    With weights a pair counts for the product of theirs.
+    With weights, a pair counts as the product of its weights. None unless both classes occur.
     """
     counts = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
     _, group = np.unique(scores, return_inverse=True)
@@ -99,7 +100,7 @@ def auc(labels: Floats, scores: Floats, weights: Floats | None = None) -> float 
 
 
 def bins_of(labels: Floats, predicted: Floats, counts: Floats) -> list[Bin]:
-    """Ten bins of equally many samples, from the least predicted to the most; fewer where there are fewer samples."""
+    """Ten bins of equal size, by ascending prediction; fewer if there are fewer samples."""
     order = np.argsort(predicted, kind="stable")
     parts = [part for part in np.array_split(order, BINS) if len(part)]
     return [

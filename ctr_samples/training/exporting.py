@@ -1,4 +1,4 @@
-"""A trained model as a SavedModel that takes what a server has: serialized examples, or features."""
+"""Export a trained model as a SavedModel for servers: it takes serialized examples, or features."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ ABOUT = "assets.extra/training.json"
 
 
 def export(model: ClickModel, directory: str, about: Mapping[str, Any]) -> str:
-    """Write the next version of a model, ``<directory>/1`` and so on, as servers look for them; the path of it.
+    """Write the next version of a model, ``<directory>/1`` and so on, where servers look for it; return its path.
 
-    The version appears in one step. Its signatures: ``serving_default`` takes ``examples``, a vector of serialized records;
-    ``features`` takes the features that the model uses, as :func:`load_dataset` gives them, but that lists of any length are
-    given by ``<name>.values`` and ``<name>.row_splits``. Both give ``probability``, a vector. ``about`` is put beside them, as
-    ``assets.extra/training.json``.
+    The version appears atomically. The signature ``serving_default`` takes ``examples``, a vector of serialized
+    records; ``features`` takes the features that the model uses, as :func:`load_dataset` returns them, except that
+    lists of any length are split into ``<name>.values`` and ``<name>.row_splits``. Both return ``probability``, a
+    vector. ``about`` is written to ``assets.extra/training.json``. Raise UsageError if the directory cannot be written.
     """
     import tensorflow as tf
 
@@ -82,7 +82,7 @@ def _of_features(model: ClickModel) -> Any:
 
 
 def _given(spec: FeatureSpec) -> dict[str, Any]:
-    """The tensors by which a feature is given."""
+    """Input tensors of a feature."""
     import tensorflow as tf
 
     dtype = tf.string if spec.dtype == "bytes" else tf.as_dtype(spec.dtype)
@@ -107,8 +107,8 @@ def _is_ragged(spec: FeatureSpec) -> bool:
 def evaluate_export(path: str, samples: str, *, date: str, split: str, batch_size: int = 4096) -> Evaluation:
     """Score an exported model as a server would run it, on the serialized records of a split of a day.
 
-    ``path`` is a version, such as ``export/1``. Nothing of this package reads or decodes the records but the names of the
-    shards: TensorFlow does, so they must stand where it can open them.
+    ``path`` is a version, such as ``export/1``. This package only looks up the names of the shards: TensorFlow reads
+    and decodes the records, so it must be able to open them.
     """
     import tensorflow as tf
 

@@ -1,4 +1,4 @@
-"""The options of a training, as of `ctr-samples train`, checked."""
+"""Options of a training, as for `ctr-samples train`, validated."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ctr_samples.training.models import MODELS
 class FitOptions:
     """What to train, on what, and how. All workers of a training get the same options.
 
-    ``batch_size`` is that of all workers together. ``calibrate`` trains without the weights of samples and corrects the
-    probabilities instead. ``epochs`` and ``learning_rate`` are those of the model where they are None. ``threads`` bounds those
-    that read; None is one for each processor.
+    ``batch_size`` is the total over all workers. ``calibrate`` trains without sample weights and corrects the
+    probabilities instead. ``epochs`` and ``learning_rate`` default to those of the model. ``threads`` limits the
+    reading threads; None means one per processor.
     """
 
     samples: str
@@ -53,10 +53,10 @@ class FitOptions:
 
     @property
     def passes(self) -> int:
-        """How often the train split is read."""
+        """Number of passes over the train split."""
         return self.epochs or MODELS[self.model].epochs
 
 
 def days_between(first: str, last: str) -> tuple[str, ...]:
-    """All days from the first to the last, or all hours; in UTC, since the samples say what hours there are."""
+    """All days, or all hours, from first to last; in UTC, since the samples determine which hours exist."""
     return tuple(map(str, periods_between(parse_period(first), parse_period(last), "UTC")))

@@ -1,4 +1,4 @@
-"""The outcome of a training, for people: a table, and a warning where the numbers mean little or nothing."""
+"""Outcome of a training, for people: tables, and warnings if the numbers mean little or nothing."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ctr_samples.training.evaluation import Evaluation
 _FEW_POSITIVES = 100
 _MOST_SLICES = 20
 _STILL = 0.998
-"""A loss that falls by more than two thousandths in an epoch is not at its end."""
+"""A loss that falls by more than 0.2 % in an epoch has not converged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitReport:
-    """The scores of a fit, by split and by slice. ``losses`` are the mean losses of the last epochs, in order.
+    """Scores of a fit, by split and by slice. ``losses`` are the mean losses of the last epochs, in order.
 
-    ``names`` are what people call the values that make the slices, where that is not the value itself.
+    ``names`` maps the values of slices to readable names, where these differ.
     """
 
     title: str
@@ -42,7 +42,7 @@ class FitReport:
     losses: tuple[float, ...] = ()
 
     def render(self) -> RenderableType:
-        """Tables, and warnings."""
+        """Return tables, notes and warnings."""
         when = f"{self.days[0]} to {self.days[-1]}" if len(self.days) > 1 else self.days[0]
         when = "the whole log" if when == str(WHOLE) else when
         headline = Text.assemble(
@@ -61,7 +61,7 @@ class FitReport:
         return Group(*parts, *(Text(line) for line in self.notes()), *(Text(w, "bold yellow") for w in self.warnings()))
 
     def notes(self) -> Iterator[str]:
-        """Further remarks."""
+        """Yield remarks about the export, unused features, convergence and rare positives."""
         if self.exported:
             yield f"The model is exported to {self.exported}"
         if self.left_out:
@@ -79,7 +79,7 @@ class FitReport:
             )
 
     def warnings(self) -> Iterator[str]:
-        """A sentence for each split on which the model is no better than a constant."""
+        """Yield a sentence for each split on which the model does not beat a constant."""
         for name, scores in self.splits.items():
             if not scores.beats_constant:
                 yield (
@@ -99,7 +99,7 @@ class FitReport:
 
 
 def _tenths(name: str, scores: Evaluation) -> RenderableType:
-    """Tenths of the samples by predicted probability, with the observed rates."""
+    """Table of tenths of the samples by predicted probability, with the observed rates."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in (f"tenths of {name}", "samples", "predicted", "observed"):
         table.add_column(heading, justify="left" if heading.startswith("tenths") else "right")

@@ -1,4 +1,4 @@
-"""Trains a click model on published days and scores it: what `ctr-samples train` does, from options to a report."""
+"""Train a click model on published days and score it: `ctr-samples train`, from options to report."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ctr_samples.training.training_set import TrainingSet, open_training_set
 
 
 def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda done, of: None) -> FitReport | None:
-    """Train, and on the chief score and export; None on the other workers.
+    """Train; the chief also scores and exports, other workers return None.
 
     Resumes from the newest checkpoint, if any: with one thread the result is identical to an uninterrupted run. Raises
     InputError, ContractError, UsageError and DamagedFile as :func:`load_dataset`.
@@ -48,7 +48,7 @@ def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda don
 def _report(
     options: FitOptions, training_set: TrainingSet, model: ClickModel, parts: Sequence[Part], steps: int, started: float
 ) -> FitReport:
-    """Score the model on each part, the last of them by slice, and export it."""
+    """Score the model on each part, the last one also by slice, and export it."""
     splits: dict[str, Evaluation] = {}
     slices: Mapping[Any, Evaluation] = {}
     for part in parts:
@@ -76,8 +76,9 @@ def _report(
 def _train(
     options: FitOptions, training_set: TrainingSet, strategy: Any, on_step: Callable[[int, int], None]
 ) -> tuple[Loop, int, tuple[float, ...]]:
-    """The trained model in its loop, how many steps it has been trained for, those before a stop included, and the mean loss
-    of the last two epochs, where both were trained here."""
+    """Return the loop with the trained model, the number of steps including steps before a stop, and the mean losses of
+    the last two epochs if both were trained here.
+    """
     kind = MODELS[options.model]
     recipe = Recipe(
         options.model,
@@ -120,7 +121,7 @@ def _train(
 
 
 def settings_of(options: FitOptions, training_set: TrainingSet) -> dict[str, Any]:
-    """What must be equal to resume a training; the number of epochs may grow."""
+    """Settings that must be equal to resume a training; the number of epochs may grow."""
     return {
         "samples": options.samples,
         "runs": {manifest.run_date: manifest.made_by for manifest in training_set.manifests},
@@ -135,7 +136,7 @@ def settings_of(options: FitOptions, training_set: TrainingSet) -> dict[str, Any
 
 @contextmanager
 def damage_in_words() -> Any:
-    """TensorFlow wraps the reader's error about a damaged record in its own; raise the original sentence instead."""
+    """Unwrap DamagedFile from TensorFlow's error: the reader's error about a damaged record arrives wrapped."""
     import tensorflow as tf
 
     try:

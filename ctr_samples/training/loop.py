@@ -1,4 +1,4 @@
-"""The training loop: one step of gradients, on one device, on several, or on several machines."""
+"""Training loop: gradient steps on one device, several devices, or several machines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ctr_samples.training.click_model import ClickModel
 
 
 def use_threads(threads: int | None) -> None:
-    """Set the number of TensorFlow threads; call it before anything that uses TensorFlow. None keeps the default."""
+    """Set the number of TensorFlow threads, before anything else uses TensorFlow. None keeps the default."""
     import tensorflow as tf
 
     if threads is not None:
@@ -21,9 +21,10 @@ def use_threads(threads: int | None) -> None:
 
 
 def strategy_here() -> Any:
-    """How to train in this process: with the other workers that TF_CONFIG names, on all its GPUs, or on one device.
+    """Choose the strategy for this process: the workers that TF_CONFIG names, all its GPUs, or one device.
 
-    Must come before anything else that uses TensorFlow where there are several workers; it waits for them.
+    With several workers, call it before anything else uses TensorFlow; it waits for them. Raises UsageError for a
+    malformed TF_CONFIG.
     """
     import tensorflow as tf
 
@@ -36,7 +37,7 @@ def strategy_here() -> Any:
 
 
 def is_chief(strategy: Any) -> bool:
-    """Whether this process writes checkpoints and the export: the only one, or the first of several workers."""
+    """Return whether this process writes checkpoints and the export: the only worker, or the first of several."""
     resolver = strategy.cluster_resolver
     if resolver is None or resolver.task_type is None:
         return True
@@ -56,7 +57,7 @@ def _workers_named() -> int:
 
 
 class Loop:
-    """A model in training, under a strategy. The same program runs on each worker, with the same arguments."""
+    """Model in training, under a strategy. Each worker runs the same program with the same arguments."""
 
     def __init__(self, strategy: Any, make_model: Callable[[], ClickModel], make_optimizer: Callable[[], Any]) -> None:
         import tensorflow as tf
@@ -71,14 +72,14 @@ class Loop:
 
     @property
     def variables(self) -> list[Any]:
-        """The whole state of training: what a checkpoint keeps besides the number of steps."""
+        """Complete state of training: what a checkpoint keeps besides the number of steps."""
         return [*self.model.variables, *(variable.value for variable in self.optimizer.variables)]
 
     def run(self, batches: Callable[[int, int, int], Any], steps: int, on_step: Callable[[], None]) -> None:
         """Take ``steps`` steps, and call ``on_step`` after each.
 
-        ``batches(worker, workers, replicas)`` gives an endless dataset of prepared batches, of which each step takes one
-        for each replica of this worker.
+        ``batches(worker, workers, replicas)`` returns an endless dataset of prepared batches; each step takes one batch
+        per replica of this worker.
         """
         if steps <= 0:
             return
@@ -93,7 +94,7 @@ class Loop:
             on_step()
 
     def take_loss(self) -> float | None:
-        """The sum of the losses of all steps since it was last asked for; None where several replicas share the steps."""
+        """Sum of the losses since the last call; None if several replicas share the steps."""
         if self._lost is None:
             return None
         lost = float(self._lost.numpy())
@@ -101,7 +102,7 @@ class Loop:
         return lost
 
     def wait_for_all(self) -> None:
-        """Return when every worker has come here, so that none leaves while another still needs it."""
+        """Wait until every worker has called this, so that none leaves while needed."""
         import tensorflow as tf
 
         if self.strategy.num_replicas_in_sync > 1:
@@ -113,7 +114,7 @@ class Loop:
 
         with tf.GradientTape() as tape:
             losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, self.model.log_odds(prepared))
-            # Gradients of the replicas are added up, and all have batches of one size.
+            # Gradients of the replicas are summed, and their batches have equal size.
             loss = tf.reduce_mean(losses * weights) / self.strategy.num_replicas_in_sync
         if self._lost is not None:
             self._lost.assign_add(loss)

@@ -1,4 +1,4 @@
-"""What a contract leaves to the model, as TensorFlow operations: clip, logarithm, scale, buckets, vocabulary."""
+"""Preprocessing left to the model by a contract, in TensorFlow operations: clip, log, scale, buckets, vocabulary."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ Tensors = dict[str, Any]
 
 
 def model_steps(contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) -> Callable[[Tensors], Tensors]:
-    """A function that applies the steps of each feature with ``computed: model`` and leaves the others as they are.
+    """Return a function that applies the steps of each feature with ``computed: model`` and leaves other features
+    alone.
 
-    ``tokens`` has the lines of ``vocabularies/<name>.txt`` for each vocabulary that a model looks up. A dense feature keeps its
-    shape and becomes float32, or int64 ids where it has boundaries; a RaggedTensor of tokens becomes one of int64 ids. The
-    result gives what the job would have written with ``computed: sample``, but for the bits that a float32 does not hold and
-    for missing numbers without boundaries: those are their default in the record, which goes through the steps like any number.
+    ``tokens`` holds the lines of ``vocabularies/<name>.txt`` for each vocabulary that a model looks up. Dense features
+    keep their shape and become float32, or int64 ids if they have boundaries; a RaggedTensor of tokens becomes one of
+    int64 ids. The result equals what the job writes with ``computed: sample``, except for float32 rounding and for
+    missing numbers without boundaries: the record holds their default, which goes through the steps like any number.
+    Raises InputError for missing tokens.
     """
     steps = {spec.name: _step(spec, tokens) for spec in contract.features if spec.model is not None}
 
@@ -49,7 +51,7 @@ def _on_values(value: Any, change: Callable[[Any], Any]) -> Any:
 def _number(value: Any, steps: ModelSteps) -> Any:
     import tensorflow as tf
 
-    # As the job: in double precision, and rounded once at the end.
+    # Like the job: in double precision, rounded once at the end.
     value = tf.cast(value, tf.float64)
     if steps.clip is not None:
         low, high = steps.clip
@@ -60,7 +62,7 @@ def _number(value: Any, steps: ModelSteps) -> Any:
         value = (value - tf.constant(steps.shift, tf.float64)) / tf.constant(steps.scale, tf.float64)
     if not steps.boundaries:
         return tf.cast(value, tf.float32)
-    # The record has 32 bits of a number, so the boundary that the number was equal to has no more than those either.
+    # The record holds float32, so round the boundaries too: a number may be equal to one.
     boundaries = tf.constant(steps.boundaries, tf.float32)
     above = tf.reduce_sum(tf.cast(tf.cast(value, tf.float32)[..., None] >= boundaries, tf.int64), -1)
     return tf.where(tf.math.is_nan(value), tf.zeros_like(above), above + 1)
@@ -69,7 +71,7 @@ def _number(value: Any, steps: ModelSteps) -> Any:
 def _table(tokens: Sequence[str]) -> Any:
     import tensorflow as tf
 
-    keys = tf.constant(["", *tokens])  # an empty text is a missing value, with the id 1
+    keys = tf.constant(["", *tokens])  # empty text is a missing value, with id 1
     ids = tf.constant([1, *range(3, 3 + len(tokens))], tf.int64)
     return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, ids), default_value=2)
 

@@ -1,4 +1,4 @@
-"""From the tensors that a contract describes to those that a model takes: steps left to the model, padding, scale."""
+"""Prepare the tensors of a contract for a model: steps left to the model, padding, scaling."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ctr_samples.training.models.fields import NUMBERS, fields_of, used_by
 Tensors = dict[str, Any]
 
 ENOUGH_RECORDS = 262_144
-"""Samples from which the scale of numbers is computed: they are shuffled, so these represent all."""
+"""Samples that the scale of numbers is computed from: they are shuffled, so they represent all."""
 
 
 class Preparation:
-    """The preprocessing of features, the same in training, evaluation and serving.
+    """Feature preprocessing, the same in training, evaluation and serving.
 
-    :meth:`prepare` may run in tf.data. :meth:`scale` reads the variables ``mean`` and ``deviation``, which :meth:`fit` sets and
-    a checkpoint keeps; it runs where the model runs. A number that is not finite counts as an average one.
+    :meth:`prepare` may run in tf.data. :meth:`scale` runs where the model runs; it reads the variables ``mean`` and
+    ``deviation``, which :meth:`fit` sets and a checkpoint keeps. Non-finite numbers count as average ones.
     """
 
     def __init__(self, contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) -> None:
@@ -38,7 +38,7 @@ class Preparation:
         self.deviation = tf.Variable(np.ones(self.fields.width, np.float32), trainable=False, name="deviation")
 
     def prepare(self, features: Tensors) -> Tensors:
-        """Ids as int64 ``[batch, length]`` by name, and all numbers as float32 ``[batch, width]``."""
+        """Return ids as int64 ``[batch, length]`` by name, and all numbers as float32 ``[batch, width]``."""
         import tensorflow as tf
 
         stepped = self._steps({name: features[name] for name in self.contract.names()})
@@ -49,7 +49,7 @@ class Preparation:
         return made
 
     def scale(self, prepared: Tensors) -> Tensors:
-        """Numbers of mean 0 and deviation 1 over what :meth:`fit` saw."""
+        """Scale numbers to mean 0 and deviation 1 over the samples of :meth:`fit`."""
         import tensorflow as tf
 
         if NUMBERS not in prepared:
@@ -58,7 +58,7 @@ class Preparation:
         return {**prepared, NUMBERS: tf.where(tf.math.is_finite(scaled), scaled, tf.zeros_like(scaled))}
 
     def fit(self, dataset: Any) -> None:
-        """Set the scale from a dataset of prepared features."""
+        """Compute the scale from a dataset of prepared features."""
         if self.fields.numbers:
             mean, deviation = moments(batch[NUMBERS] for batch in dataset.as_numpy_iterator())
             self.mean.assign(mean)
@@ -66,7 +66,9 @@ class Preparation:
 
 
 def moments(batches: Any) -> tuple[Any, Any]:
-    """Mean and standard deviation of each column, of its finite values; 0 and 1 where it has none, 1 where all are equal."""
+    """Mean and standard deviation of the finite values of each column; 0 and 1 without any, deviation 1 if all are
+    equal.
+    """
     count: Any = 0.0
     mean: Any = 0.0
     squares: Any = 0.0
@@ -76,7 +78,7 @@ def moments(batches: Any) -> tuple[Any, Any]:
         new = there.sum(axis=0)
         own = np.where(there, numbers, 0).sum(axis=0) / np.maximum(new, 1)
         spread = np.where(there, numbers - own, 0)
-        # Chan, Golub and LeVeque (1979): two groups' moments as those of both together.
+        # Chan, Golub and LeVeque (1979): merge the moments of two groups.
         total = np.maximum(count + new, 1)
         squares = squares + (spread**2).sum(axis=0) + (own - mean) ** 2 * count * new / total
         mean, count = mean + (own - mean) * new / total, count + new
@@ -85,13 +87,17 @@ def moments(batches: Any) -> tuple[Any, Any]:
 
 
 def tokens_of(storage: Storage, manifests: Sequence[Manifest], contract: ExampleContract) -> dict[str, list[str]]:
-    """The tokens of each vocabulary that the model looks up, as the newest of some days has them: vocabularies only grow."""
+    """Return the tokens of each vocabulary that the model looks up, from the newest of the days: vocabularies only
+    grow.
+    """
     wanted = {spec.model.vocabulary for spec in contract.features if spec.model is not None and spec.model.vocabulary}
     return {name: stored_tokens(storage, manifests, name) for name in sorted(wanted)}
 
 
 def stored_tokens(storage: Storage, manifests: Sequence[Manifest], name: str) -> list[str]:
-    """The tokens of a vocabulary in the order of their ids, as they stand beside the samples of the newest of some days."""
+    """Return the tokens of a vocabulary by id, stored beside the samples of the newest day; raise DamagedFile if
+    missing.
+    """
     manifest = max(manifests, key=lambda m: ((m.contract.get("state") or {}).get("version", 0), m.run_date))
     path = f"{run_directory(manifest.day, manifest.made_by)}/{VOCABULARIES}/{name}.txt"
     try:
@@ -112,7 +118,7 @@ def _rows_of_ids(ids: Any, length: int | None) -> Any:
 
 
 def _tables_in(function: Callable[..., Any], kind: Any) -> Iterator[Any]:
-    """The look-up tables in a function's closure: saving the function requires naming them."""
+    """Yield the look-up tables in a function's closure: saving the function requires naming them."""
     for cell in function.__closure__ or ():
         held = cell.cell_contents
         for value in held.values() if isinstance(held, dict) else [held]:

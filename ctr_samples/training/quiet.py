@@ -1,4 +1,4 @@
-"""Imports TensorFlow without its start-up messages, for commands whose stderr a person reads."""
+"""Import TensorFlow without its start-up messages, for commands whose stderr people read."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 def import_tensorflow() -> Any:
-    """TensorFlow, imported while stderr is set aside; if the import fails, what it wrote is shown.
+    """Import TensorFlow with stderr redirected to the null device.
 
-    TF_CPP_MIN_LOG_LEVEL does not reach what TensorFlow's libraries log while they load.
+    TF_CPP_MIN_LOG_LEVEL does not silence what TensorFlow's libraries log while they load.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()

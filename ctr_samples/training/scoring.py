@@ -1,4 +1,4 @@
-"""Scores a model on published splits, as a whole and by slice."""
+"""Score a model on published splits, as a whole and by slice."""
 
 from __future__ import annotations
 
@@ -33,14 +33,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Of a part as a whole, and of each value of a feature."""
+    """Scores of a part as a whole, and of each value of a feature."""
 
     evaluation: Evaluation
     slices: Mapping[Any, Evaluation]
 
 
 def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> list[Part]:
-    """Train, each other split of its days, and a later day as a whole: ``eval_date``, or the next day if it is published."""
+    """Return train, each other split of its days, and a whole later day: ``eval_date``, or the next day if published.
+
+    Raises UsageError if ``eval_date`` is a training day, ContractError if its contract differs.
+    """
     days = tuple(manifest.run_date for manifest in training_set.manifests)
     splits = sorted(
         {split for manifest in training_set.manifests for split in manifest.splits}, key=lambda s: (s != "train", s)
@@ -72,7 +75,7 @@ def _fingerprint(training_set: TrainingSet) -> Any:
 
 
 def checked_slice(contract: ExampleContract, by: str | None) -> None:
-    """Refuse to slice by a feature that is not a single id or text."""
+    """Raise InputError if ``by`` is not a feature with a single id or text."""
     if by is None:
         return
     fit = [f.name for f in contract.features if f.role == "feature" and f.dtype in ("int64", "bytes") and f.shape == ()]
@@ -86,7 +89,7 @@ def checked_slice(contract: ExampleContract, by: str | None) -> None:
 def score(
     model: ClickModel, training_set: TrainingSet, part: Part, *, by: str | None = None, threads: int | None = None
 ) -> Scores:
-    """Predict for every sample of a part, and compare; samples with a weight stand for as many impressions."""
+    """Predict and evaluate every sample of a part; samples with a weight stand for as many impressions."""
     columns = []
     for split in part.splits:
         dataset = load_dataset(training_set.path, dates=part.days, split=split, batch_size=_BATCH, threads=threads)
@@ -113,7 +116,7 @@ def score(
 
 
 def names_of_ids(training_set: TrainingSet, part: Part, by: str, ids: Iterable[Any]) -> dict[Any, str]:
-    """What people call the ids of a feature: the token that has the id, else as in ``id 17``. Empty for numbers and texts."""
+    """Map ids of a feature to readable names: the token with that id, else ``id 17``. Empty for numbers and texts."""
     spec = next(feature for feature in training_set.contract.features if feature.name == by)
     if spec.buckets is None or spec.model is not None:
         return {}
@@ -124,13 +127,13 @@ def names_of_ids(training_set: TrainingSet, part: Part, by: str, ids: Iterable[A
 
 
 def _tokens(storage: Storage, manifests: Sequence[Manifest], spec: FeatureSpec) -> tuple[int, Sequence[str]]:
-    """The first id that a token has, and the tokens; none where the ids are hashed, or the tokens are not stored."""
+    """Return the first id with a token, and the tokens; none if the ids are hashed or the tokens are not stored."""
     config = manifests[0].config
     name = ((config.get("features") or {}).get(spec.name) or {}).get("vocabulary")
     capacity = ((config.get("vocabularies") or {}).get(name) or {}).get("capacity")
     if (
         name is not None and spec.buckets is not None and isinstance(capacity, int)
-    ):  # a variable of the environment is not filled in
-        with suppress(DamagedFile):  # what only people read fails no training
+    ):  # an environment variable is not filled in
+        with suppress(DamagedFile):  # names for people must not fail a training
             return spec.buckets - capacity, stored_tokens(storage, manifests, name)
     return 0, ()

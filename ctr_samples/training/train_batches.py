@@ -1,4 +1,4 @@
-"""The batches of a training, by step and worker."""
+"""Batches of a training, by step and worker."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from ctr_samples.training.training_set import TrainingSet
 
 @dataclass(frozen=True, slots=True)
 class TrainBatches:
-    """The batches of the train split, prepared for the model: ``(features, labels, weights)``."""
+    """Batches of the train split, prepared for the model: ``(features, labels, weights)``."""
 
     options: FitOptions
     training_set: TrainingSet
     model: ClickModel
 
     def steps(self, replicas: int) -> int:
-        """Steps of the whole training. Several replicas take only whole batches, and each epoch as many of them."""
+        """Number of steps of the whole training; raise UsageError if a batch exceeds the split.
+
+        Several replicas take only full batches, equally many in each epoch.
+        """
         records, size = self.training_set.records, self.options.batch_size
         of_epoch = math.ceil(records / size) if replicas == 1 else records // size
         if not of_epoch:
@@ -31,7 +34,7 @@ class TrainBatches:
         return of_epoch * self.options.passes
 
     def of(self, done: int, worker: int, workers: int, replicas: int) -> Any:
-        """What a worker reads after ``done`` steps, without end; each of its replicas takes a batch in a step."""
+        """Endless dataset for a worker from step ``done`` on; each of its replicas takes a batch per step."""
         alone = replicas == 1
         dataset = load_dataset(
             self.options.samples,
@@ -49,7 +52,7 @@ class TrainBatches:
         return dataset.map(self._prepared)
 
     def for_scale(self) -> Any:
-        """Prepared features of enough samples to know the scale of numbers; the same on every worker."""
+        """Prepared features of enough samples to compute the scale of numbers; the same on every worker."""
         size = self.options.batch_size
         dataset = load_dataset(
             self.options.samples,

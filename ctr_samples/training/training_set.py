@@ -1,4 +1,4 @@
-"""The data of a training: days with one contract, a label, and how often it is positive."""
+"""Data of a training: days with one contract, a label, and its positive rate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ctr_samples.shards import Manifest, Storage
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """The train split of some days, as their newest manifests list it."""
+    """Train split of some days, as listed in their newest manifests."""
 
     path: str
     samples: SampleSet
@@ -22,37 +22,37 @@ class TrainingSet:
 
     @property
     def storage(self) -> Storage:
-        """Where the samples are."""
+        """Storage of the samples."""
         return self.samples.storage
 
     @property
     def manifests(self) -> tuple[Manifest, ...]:
-        """One for each day, in the order of the days."""
+        """One manifest per day, in the order of the days."""
         return self.samples.manifests
 
     @property
     def contract(self) -> ExampleContract:
-        """Of all days."""
+        """Contract of all days."""
         return self.samples.contract
 
     @property
     def records(self) -> int:
-        """Samples of train."""
+        """Number of samples in train."""
         return self.samples.records
 
     @property
     def positives(self) -> float:
-        """Of the label, in train."""
+        """Sum of the label over train."""
         return sum(manifest.label_sum(self.label, "train") for manifest in self.manifests)
 
     @property
     def share_in_samples(self) -> float:
-        """The share of positives among the samples of train."""
+        """Share of positives among the samples of train."""
         return self.positives / self.records
 
     @property
     def base_rate(self) -> float:
-        """The share of positives among the impressions of train; negatives dropped by sampling are counted back in."""
+        """Share of positives among the impressions of train, with the negatives that sampling dropped."""
         negatives = 0.0
         for manifest in self.manifests:
             samples = sum(shard.records for shard in manifest.of_split("train"))
@@ -60,7 +60,7 @@ class TrainingSet:
         return self.positives / (self.positives + negatives)
 
     def kept(self) -> float:
-        """The share of negatives that was kept, for a correction; UsageError where one number cannot correct."""
+        """Share of negatives kept by sampling; raise UsageError if a single number cannot correct for it."""
         rates = sorted({_rate(manifest) for manifest in self.manifests})
         labels = self.contract.names("label")
         if len(rates) > 1:
@@ -76,14 +76,14 @@ class TrainingSet:
         return rates[0]
 
     def target(self, labels: Any) -> Any:
-        """The label out of what :func:`load_dataset` gives."""
+        """Pick the label from what :func:`load_dataset` returns."""
         return labels[self.label] if isinstance(labels, dict) else labels
 
 
 def open_training_set(path: str, days: Sequence[str], label: str | None) -> TrainingSet:
-    """The samples of the days, checked to be there; raises as :func:`open_samples`.
+    """Open the samples of the days and check that they exist; raises as :func:`open_samples`.
 
-    InputError also if the label is missing, or is never or always positive.
+    Also raises InputError if the label is missing, never positive or always positive.
     """
     samples = open_samples(path, dates=days, split="train")
     training_set = TrainingSet(path, samples, _label(samples.contract, label))

@@ -1,17 +1,16 @@
-"""The checks of a day: each yields scores, which grow with what is wrong; :func:`findings` compares them with their limits.
+"""Daily quality checks. Each yields scores, higher is worse; :func:`findings` compares them with their limits.
 
-All are functions of what was measured. A check that compares counts or distributions allows for chance: three standard
-deviations of counts as small as the ones at hand are taken off before a limit is looked at, so that a small day is not refused
-for its noise.
+All checks are functions of the measures. Checks that compare counts or distributions allow for chance: they subtract
+three standard deviations before the limit applies, so that a small day is not refused for its noise.
 
 ::
 
-    score.py      the days that a check compares, and the scores that it yields
-    chance.py     what chance alone may do to counts
+    score.py      days that a check compares, and scores that it yields
+    chance.py     differences that chance alone explains
     day.py        samples, hours, users, drop reasons, duplicates, the contract
     labels.py     means, classes, actions without an impression
     features.py   missing values, constants, drift, leaks
-    views.py      matches, and the age of what is matched
+    views.py      match rates, and the age of matched rows
 """
 
 from __future__ import annotations
@@ -77,9 +76,9 @@ CHECKS: Mapping[str, Check] = {
 
 
 def findings(days: Days, quality: Quality, accepted: Collection[str] = ()) -> list[Finding]:
-    """All checks, held against their limits: the gravest findings first, each in the order of :data:`CHECKS`.
+    """Run all checks against their limits: most severe findings first, each level in the order of :data:`CHECKS`.
 
-    That order goes from the whole day to its details. A check that is ``accepted`` blocks nothing.
+    That order goes from the whole day to its details. An ``accepted`` check blocks nothing.
     """
     results = []
     for name, check in CHECKS.items():
@@ -91,7 +90,7 @@ def findings(days: Days, quality: Quality, accepted: Collection[str] = ()) -> li
 
 
 def _softened(score: Score, days: Days) -> Score:
-    """A score that only warns if the feature changes because its window fills up."""
+    """Let a score only warn if its feature changes because the window is filling up."""
     if score.subject not in days.filling:
         return score
     words = f"{score.words}; the log does not yet go as far back as its window"
@@ -111,7 +110,7 @@ def _held(check: str, score: Score, limits: Limits, accepted: bool) -> Finding:
 
 
 def _standing(score: Score, limits: Limits, accepted: bool) -> tuple[bool, Standing]:
-    """Whether the score fails, and how the finding then stands."""
+    """Return whether the score fails, and the standing of the finding."""
     above_fail = limits.fail is not None and score.value > limits.fail
     if score.known and (above_fail or score.sure):
         return True, "accepted" if accepted else "blocks"

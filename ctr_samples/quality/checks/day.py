@@ -1,4 +1,4 @@
-"""Checks of the whole day: how many samples, when, of whom, and whether they repeat."""
+"""Checks of the whole day: number of samples, their hours, users and duplicates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ctr_samples.quality.metrics import Hour, Measured
 
 
 def volume(days: Days) -> Iterator[Score]:
-    """Samples, against the nearer of both references."""
+    """Number of samples, compared with the closer of the two references."""
     if days.references:
         now = days.now.rows
         closest = min(days.references, key=lambda day: times(now, day.rows))
@@ -22,7 +22,7 @@ def volume(days: Days) -> Iterator[Score]:
 
 
 def too_few(days: Days) -> Iterator[Score]:
-    """Whether there is enough to compare shares and distributions."""
+    """Flag days with too few samples to compare shares and distributions."""
     split = drift.main_split(days.now.samples)
     rows = days.now.samples.get(split, 0)
     words = f"{rows:,} {split} samples are too few to judge shares of users, duplicates, scales and rare values"
@@ -30,7 +30,7 @@ def too_few(days: Days) -> Iterator[Score]:
 
 
 def silent_hours(days: Days) -> Iterator[Score]:
-    """Hours without clicks, or without impressions, that should have had many, by the rest of the day or another day."""
+    """Hours without clicks or impressions, although the rest of the day or a reference day makes many likely."""
     hours = _hours(days.now)
     if not hours:
         return
@@ -45,7 +45,7 @@ def silent_hours(days: Days) -> Iterator[Score]:
 
 
 def _emptied(hours: Sequence[Hour], before: Sequence[Hour]) -> list[int]:
-    """The hours without impressions that should have had many, judging by another day."""
+    """Hours without impressions that should have had many, judging by ``before``."""
     samples, total = (sum(hour.samples for hour in day) for day in (hours, before))
     return [
         old.hour
@@ -55,7 +55,7 @@ def _emptied(hours: Sequence[Hour], before: Sequence[Hour]) -> list[int]:
 
 
 def hours(days: Days) -> Iterator[Score]:
-    """How the impressions spread over the day, against the nearer of both references."""
+    """Hourly distribution of impressions, compared with the closer of the two references."""
     now = [h.samples for h in _hours(days.now)]
     moved = []
     for day in days.references:
@@ -78,7 +78,7 @@ def _named(hours_: Sequence[int]) -> str:
 
 
 def heavy_user(days: Days) -> Iterator[Score]:
-    """One user with too many samples: a bot, or a default in place of an id."""
+    """User with too many samples: a bot, or a default in place of an id."""
     users = days.now.users
     if users and users.looked_at >= FEWEST_ROWS:
         first = users.heaviest[0]
@@ -86,7 +86,7 @@ def heavy_user(days: Days) -> Iterator[Score]:
 
 
 def dropped(days: Days) -> Iterator[Score]:
-    """Dropped impressions; those that the configuration drops on purpose count like others."""
+    """Rise in dropped impressions, by reason; intended drops count too."""
     if days.before is None:
         return
     now, before = (day.accounting["impressions"] for day in (days.now, days.before))
@@ -109,7 +109,7 @@ def conflicting(days: Days) -> Iterator[Score]:
 
 
 def _alike(shares: Sequence[tuple[float, Measured]], words: str) -> Iterator[Score]:
-    """The rise of a share from the day before, the second one, to the day."""
+    """Rise of a share since the day before, the second entry of ``shares``."""
     if len(shares) > 1 and min(day.duplicates.looked_at for _, day in shares) >= FEWEST_ROWS:
         (new, _), (old, before) = shares
         yield Score("samples", max(0.0, new - old), f"{new:.1%} of the samples {words} ({was(f'{old:.1%}', before)})")
@@ -123,7 +123,7 @@ def same_ids(days: Days) -> Iterator[Score]:
 
 
 def contract(days: Days) -> Iterator[Score]:
-    """Whether both days can be read together."""
+    """Check that the contract is that of the day before, so that both days can be read together."""
     if days.before is not None:
         changed = days.now.contract != days.before.contract
         yield Score("contract", float(changed), f"the contract differs from that of {days.before.run_date}")

@@ -1,4 +1,4 @@
-"""Checks of features: what is missing, what moved, and what leaks the label."""
+"""Checks of features: missing values, drift, and leaks of the label."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ _NEARLY_ALL = 0.9
 
 
 def missing(days: Days) -> Iterator[Score]:
-    """Rows without a value, or with the default in its place."""
+    """Rise in rows without a value, or with the default in its place."""
     for name, now, before, day in _pairs(days):
         yield _missing(name, "no value for", (now.nulls, now.rows), (before.nulls, before.rows), day)
-        # Another contract may have another default, or count one where there was none.
+        # A different contract may have a different default, or count one where there was none.
         if day.contract == days.now.contract:
             yield _missing(name, "the default value of", (now.defaults, now.rows), (before.defaults, before.rows), day)
 
 
 def _missing(name: str, what: str, now: tuple[int, int], before: tuple[int, int], day: Measured) -> Score:
-    """How the share of rows, a count and its whole, rose since ``day``."""
+    """Rise since ``day`` of a share of rows, given as count and total."""
     new, old = (count / max(1, rows) for count, rows in (now, before))
     words = f"{new:.1%} of the rows have {what} {name} ({was(f'{old:.1%}', day)})"
     return Score(name, rise(new, old, now[1], before[1]), words)
 
 
 def constant(days: Days) -> Iterator[Score]:
-    """Features that have only one value."""
+    """Features with a single value."""
     for name, now, before in _features(days):
         alone = now.rows >= ENOUGH and _is_constant(now)
-        # A flag that was nearly always the same, such as that of a match, may come to be so always.
+        # A flag that was nearly constant, such as a match flag, may become constant.
         others = 0.0 if before is None or _is_constant(before) else _others(before)
         varied = others > _SOME_OTHERS and others * now.rows > SURELY_SOME
         words = f"the feature {name} has only one value ({_only_value(now)})" + (
@@ -54,7 +54,7 @@ def constant(days: Days) -> Iterator[Score]:
 
 
 def nonfinite(days: Days) -> Iterator[Score]:
-    """NaN and infinity."""
+    """Rise in the share of NaN and infinity."""
     for name, now, before in _features(days):
         share, old = (_nonfinite(facts) for facts in (now, before))
         words = f"{share:.2%} of the values of {name} are NaN or infinite"
@@ -62,7 +62,7 @@ def nonfinite(days: Days) -> Iterator[Score]:
 
 
 def distribution(days: Days) -> Iterator[Score]:
-    """Numeric features: Jensen-Shannon divergence over bins of equal mass."""
+    """Drift of numeric features: Jensen-Shannon divergence over bins of equal mass."""
     for name, now, before, day in _pairs(days):
         if now.cdf is not None and before.cdf is not None:
             p, q = drift.binned(now.cdf, before.cdf)
@@ -73,7 +73,7 @@ def distribution(days: Days) -> Iterator[Score]:
 
 
 def _what_moved(now: Facts, before: Facts, day: Measured) -> str:
-    """The median, or another quantile if that is the same; empty where none differs."""
+    """Describe the change of the median, or of the first other quantile that differs; empty if none does."""
     for share, name in _QUANTILES.items():
         values = [facts.quantiles.get(share) for facts in (now, before) if facts.quantiles]
         texts = [f"{value:.4g}" for value in values if value is not None]
@@ -83,9 +83,9 @@ def _what_moved(now: Facts, before: Facts, day: Measured) -> str:
 
 
 def scale(days: Days) -> Iterator[Score]:
-    """Numeric features: by which factor all non-zero values grew or shrank.
+    """Numeric features: factor by which all non-zero values grew or shrank.
 
-    Where most values are 0 the distribution hardly moves when the unit of the others changes.
+    If most values are 0, a change of unit hardly moves the distribution.
     """
     for name, now, before, day in _pairs(days):
         if now.cdf is not None and before.cdf is not None:
@@ -98,12 +98,12 @@ def scale(days: Days) -> Iterator[Score]:
 
 
 def _count_of(facts: Facts) -> float:
-    """How many values other than 0 were looked at."""
+    """Estimated number of non-zero values among the sampled ones."""
     return facts.values_looked_at * (1 - facts.zeros / max(1, facts.values))
 
 
 def values(days: Days) -> Iterator[Score]:
-    """Id features: the value whose share changed most."""
+    """Id features: value whose share changed most."""
     for name, now, before, day in _ids(days):
         p, q = drift.by_value(now.top or (), before.top or ())
         most = int(abs(p - q).argmax())
@@ -116,12 +116,12 @@ def values(days: Days) -> Iterator[Score]:
 
 
 def stability(days: Days) -> Iterator[Score]:
-    """Id features: the population stability index."""
+    """Population stability index of id features."""
     for name, now, before, _ in _ids(days):
         if now.lengths is not None:
-            continue  # lists of what was new or recent turn over every day
+            continue  # lists of new or recent items turn over every day
         if min(now.values_looked_at, before.values_looked_at) < FEWEST_ROWS:
-            continue  # a value that was not seen has the least share that the index knows, which of few rows says nothing
+            continue  # unseen values get the smallest share of the index, which means nothing for few rows
         p, q = drift.by_value(now.top or (), before.top or ())
         index = drift.stability_index(p, q)
         chance = SIGMAS * len(p) * (1 / max(1, now.looked_at) + 1 / max(1, before.looked_at))
@@ -145,7 +145,7 @@ def leak(days: Days) -> Iterator[Score]:
 
 
 def _features(days: Days) -> Iterator[tuple[str, Facts, Facts | None]]:
-    """The features of the day, and what they were on the day before if that had them."""
+    """Yield the features of the day with their facts for both days; None if the day before lacks the feature."""
     for name in days.now.features:
         now, before = drift.compared(days.now, days.before, name)
         if now is not None:
@@ -153,26 +153,26 @@ def _features(days: Days) -> Iterator[tuple[str, Facts, Facts | None]]:
 
 
 def _pairs(days: Days) -> Iterator[tuple[str, Facts, Facts, Measured]]:
-    """The features that both days have, and the day before."""
+    """Yield the features that both days have, and the day before."""
     for name, now, before in _features(days):
         if before is not None and days.before is not None:
             yield name, now, before, days.before
 
 
 def _ids(days: Days) -> Iterator[tuple[str, Facts, Facts, Measured]]:
-    """The pairs of id features."""
+    """Yield the pairs that are id features."""
     for name, now, before, day in _pairs(days):
         if now.top and before.top and (now.cdf is None or _are_codes(before)):
             yield name, now, before, day
 
 
 def _are_codes(facts: Facts) -> bool:
-    """Whether integers are few enough to be the codes of something."""
+    """Return whether integers take few enough values to be codes."""
     return math.fsum(top.share for top in facts.top or ()) > _NEARLY_ALL
 
 
 def _others(facts: Facts) -> float:
-    """The share of rows that do not have the most frequent value, as far as is known."""
+    """Share of rows without the most frequent value, as far as known."""
     if facts.top:
         return 1 - facts.top[0].share
     if facts.cdf is None:

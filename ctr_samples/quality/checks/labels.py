@@ -1,4 +1,4 @@
-"""Checks of labels and of their actions."""
+"""Checks of labels and their actions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ctr_samples.quality.metrics import Measured
 
 
 def rate(days: Days) -> Iterator[Score]:
-    """The mean of each label over all splits, against the nearer of both references.
+    """Mean of each label over all splits, compared with the closer of the two references.
 
-    Open labels are compared with open labels, and final labels with final ones. If no reference is alike, actions still to come
-    explain a lower mean of open labels, and a higher mean only warns.
+    Open labels are compared with open labels, and final labels with final ones. If no reference matches, actions still
+    to come explain a lower mean of open labels, and a higher mean only warns.
     """
     mature = days.now.label_mature
     for name in days.now.labels:
@@ -47,15 +47,15 @@ def _label(day: Measured, name: str) -> _Mean | None:
     count, total = sum(s.count for s in splits), sum(s.sum for s in splits)
     if not count:
         return None
-    # Where negatives of train were left out on both days alike, the means compare all the same.
+    # Means stay comparable if both days drop negatives of train alike.
     spread = max(((s.std or 0.0) for s in splits), default=0.0)
     return _Mean(total / count, count, spread, label.binary)
 
 
 def _apart(now: _Mean, old: _Mean) -> float:
-    """How many times one mean is the other, at least 1, less what chance may do."""
+    """Ratio of the two means, at least 1, less what chance explains."""
     if now.binary:
-        # Half a positive more on both sides: a day without any compares too, and one of few says little.
+        # Add half a positive to both sides: days without positives compare too, and few positives count for little.
         positives = now.mean * now.count + 0.5, old.mean * old.count + 0.5
         return times(positives[0] / now.count, positives[1] / old.count, sum(1 / some for some in positives))
     errors = [one.std / math.sqrt(one.count) for one in (now, old)]
@@ -71,7 +71,7 @@ _ONLY_POSITIVES = (
 
 
 def one_class(days: Days) -> Iterator[Score]:
-    """Labels with a single class: there is nothing to learn."""
+    """Labels with a single class, from which nothing can be learned."""
     for name, label in days.now.labels.items():
         split = drift.main_split({split: one.count for split, one in label.splits.items()})
         here = label.splits.get(split)
@@ -79,13 +79,13 @@ def one_class(days: Days) -> Iterator[Score]:
             alone = here.sum in (0, here.count)
             why = _ONLY_POSITIVES if here.sum == here.count else ""
             words = f"all {here.count:,} {split} samples have {name} = {here.sum / here.count:g}{why}"
-            # A small day may have no positive by chance; that it has nothing else is no chance.
+            # A small day may lack positives by chance, but hardly negatives.
             known = here.count >= (ENOUGH if here.sum else FEWEST_ROWS)
             yield Score(name, float(alone), words, known=known)
 
 
 def orphans(days: Days) -> Iterator[Score]:
-    """Actions without an impression."""
+    """Rise in actions without an impression."""
     for name, now in days.now.actions.items():
         before = days.before and days.before.actions.get(name)
         if days.before and before and now.actions and before.actions:

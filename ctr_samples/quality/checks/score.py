@@ -1,4 +1,4 @@
-"""What checks are made of: the days that they compare, and the scores that they yield."""
+"""Days that checks compare, and scores that they yield."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from ctr_samples.quality.metrics import Measured
 
 FEWEST_ROWS = 1000
-"""Below this many samples the share of one user, or of one value, means nothing."""
+"""With fewer samples, the share of one user or one value means nothing."""
 ENOUGH = 50
-"""Rows that are all equal by chance only if hardly any differ; and events that are enough for a share of them."""
+"""Rows needed to call a feature constant; events needed to compute a share."""
 SURELY_SOME = 15.0
-"""Expected events per hour; by chance, an hour has none of them once in three million hours."""
+"""Expected events per hour at which chance leaves one hour in three million without any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """A day, and the published ones that it is compared with: the last before it, and the last of the same weekday.
+    """A day, and the published days it is compared with: the previous one and the last of the same weekday.
 
-    ``filling`` are features of windows and histories that reach further back than the log, today or on the day before.
+    ``filling`` lists features whose windows or histories reach further back than the log, today or on the day before.
     """
 
     now: Measured
@@ -29,21 +29,21 @@ class Days:
 
     @property
     def references(self) -> list[Measured]:
-        """The days that exist."""
+        """Reference days that exist."""
         return [day for day in (self.before, self.same_weekday) if day is not None]
 
     @property
     def weekday_known(self) -> bool:
-        """Whether there is a day of the same weekday: without one, checks that depend on the weekday only warn."""
+        """True if a day of the same weekday exists; without it, checks that depend on the weekday only warn."""
         return self.same_weekday is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What a check measured: how bad, and in words.
+    """Result of a check: how bad it is, and in words.
 
-    A ``sure`` score fails whatever the limits. A score that is not ``known`` to be new only warns: there is no day to compare
-    with, or the feature was constant on that day.
+    A ``sure`` score fails regardless of the limits. A score not ``known`` to be new only warns: there is no day to
+    compare with, or the feature was constant on that day.
     """
 
     subject: str
@@ -57,5 +57,5 @@ Check = Callable[[Days], Iterator[Score]]
 
 
 def was(value: str, day: Measured) -> str:
-    """``0.2 on 2019-06-04``."""
+    """Format a reference value as ``0.2 on 2019-06-04``."""
     return f"{value} on {day.run_date}"

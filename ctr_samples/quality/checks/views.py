@@ -1,4 +1,4 @@
-"""Checks of the rows that samples find in feature views."""
+"""Checks of the feature view rows that samples match."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HALF = 0.5
 
 
 def matched(days: Days) -> Iterator[Score]:
-    """Samples that find a row of a view. Where no day is there to compare with, less than half of them warns."""
+    """Fall of the match rate of a view. Without a day to compare with, a rate below one half warns."""
     for name, now in days.now.views.items():
         new, before = now["match_rate"], days.before and days.before.views.get(name)
         if days.before and before:
@@ -24,9 +24,9 @@ def matched(days: Days) -> Iterator[Score]:
 
 
 def age(days: Days) -> Iterator[Score]:
-    """How old the rows of a view are that samples find, against the nearer of both references.
+    """Age of the view rows that samples match, compared with the closer of the two references.
 
-    Rows of a view without a ttl, which has no `age_s_p10`, do not grow too old.
+    Views without a ttl have no `age_s_p10`: their rows cannot be too old.
     """
     for name, view in days.now.views.items():
         parts = ("age_s_p10", "age_s_median") if "age_s_p10" in view else ()

@@ -1,8 +1,8 @@
-"""Measures of Arrow batches, taken by the tasks that write them, and how they merge.
+"""Measures of Arrow batches, taken by the tasks that write them and merged on the driver.
 
-collecting.py   what a task measures
+collecting.py   measures of one task
 numbers.py      counts, moments and quantiles of one column
-distinct.py     how many distinct values a column has
-alike.py        rows that look alike
-merging.py      the measures of all tasks as those of the day
+distinct.py     number of distinct values in a column
+alike.py        duplicate rows
+merging.py      measures of all tasks, merged for the day
 """

@@ -1,7 +1,7 @@
-"""Rows that look the same: how many have a twin, and how many have one with another label.
+"""Duplicate rows: share of rows with a twin, and of rows with a twin of a different label.
 
-A digest of each row is looked at by its size: the rows with the smallest digests of all tasks are a sample in which twins are
-never parted, as both have the same digest (bottom-k sampling). Runs on executors and on the driver.
+Each row gets a digest. The rows with the smallest digests of all tasks are a sample that never separates twins, since
+both have the same digest (bottom-k sampling). Runs on executors and on the driver.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ctr_samples.quality.measure.distinct import Bits, scrambled
 from ctr_samples.quality.measure.numbers import Flat
 
 KEPT = 1024
-"""Digests that are kept, and those of more than a hundredth of the rows."""
+"""Number of smallest digests kept; digests of more than a hundredth of the rows are kept too."""
 HEAVY = 0.01
 VALUES = 1 << 17
-"""Values of a task that are digested: of wide rows fewer, therefore."""
+"""Values that a task digests: the wider the rows, the fewer of them."""
 
 Counts = dict[int, list[int]]
-"""Digest -> how many rows have it, and how many of them have a positive label."""
+"""Digest -> number of its rows, and number of its rows with a positive label."""
 
 
 def digests(columns: Sequence[pa.Array]) -> Bits:
-    """64 bits for each row, equal for rows that are equal in all columns."""
+    """Return 64 bits per row, equal for rows that are equal in all columns."""
     total = np.zeros(len(columns[0]), np.uint64)
     for seed, column in enumerate(columns):
         flat = Flat.of(column)
@@ -62,7 +62,7 @@ def _digest(text: bytes) -> int:
 
 
 def counted(columns: Sequence[pa.Array], label: npt.NDArray[Any]) -> tuple[int, Counts]:
-    """How many rows were looked at, the first ones, and the counts of the smallest digests among them."""
+    """Count digests of the first rows: return the number of rows, and the counts of the smallest and heavy digests."""
     values = sum(len(Flat.of(column).values) for column in columns)
     rows = max(1, len(label) * VALUES // max(1, values))
     label = label[:rows]
@@ -76,14 +76,14 @@ def counted(columns: Sequence[pa.Array], label: npt.NDArray[Any]) -> tuple[int, 
 
 
 def _heavy(looked_at: int) -> float:
-    """From how many rows on a digest is counted for itself: whether it is among the smallest would decide too much."""
+    """Rows from which a digest counts on its own: chance would decide too much if it had to be among the smallest."""
     return max(8.0, looked_at * HEAVY)
 
 
 def merged(parts: Sequence[Mapping[int, Sequence[int]]]) -> Counts:
-    """The counts of all tasks together.
+    """Add up the counts of all tasks.
 
-    A digest that is among the smallest of all was among those of each task that saw it, so its counts are whole.
+    A digest among the smallest overall was among the smallest in each task that saw it, so its counts are complete.
     """
     whole: Counts = {}
     for part in parts:
@@ -95,9 +95,9 @@ def merged(parts: Sequence[Mapping[int, Sequence[int]]]) -> Counts:
 
 
 def shares(counts: Mapping[int, Sequence[int]], looked_at: int) -> tuple[float, float]:
-    """The share of the rows looked at that have a twin, and the share that have one with another label.
+    """Share of sampled rows with a twin, and share with a twin of a different label.
 
-    Digests of many rows count for themselves, the smallest of the others for all others.
+    Heavy digests count on their own; the smallest light ones stand for all light ones.
     """
     heavy = [both for both in counts.values() if both[0] >= _heavy(looked_at)]
     light = [counts[digest] for digest in sorted(counts) if counts[digest][0] < _heavy(looked_at)][:KEPT]

@@ -1,4 +1,4 @@
-"""Measures the samples that a task writes, in the pass that writes them, and returns the measures with its receipt."""
+"""Measure the samples that a task writes, in the same pass, and return the measures with its receipt."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from ctr_samples.quality.metrics import HOURS
 LOOKED_AT = 1 << 12
 """Rows of each split that a task sketches."""
 LOOKED_AT_BYTES = 8 << 20
-"""And how large they may be: the task holds them in its memory."""
+"""Size limit of these rows in bytes: the task holds them in memory."""
 LOOKING = 32
-"""Tasks that sketch. Samples are spread over tasks by hash, so the first tasks' first rows are a random sample of all."""
+"""Number of tasks that sketch. Tasks get samples by hash, so the first rows of the first tasks are a random sample."""
 
 MOST_COLUMNS = 250_000
-"""Columns of all tasks that are measured in full; Spark refuses results of more than a gigabyte."""
+"""Limit of columns over all tasks for full precision: Spark refuses results of more than a gigabyte."""
 COARSE = 8
-"""The precision beyond that: a standard error of 6.5 %."""
+"""Precision beyond that limit: a standard error of 6.5 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to measure; travels to the executors by pickle.
+    """What to measure; pickled for the executors.
 
-    ``label`` is the 0/1 label that rates are of. ``hour`` and ``user`` are columns beside those of the contract, the
-    latter with the key of that name (``user_key``); ``key`` is the contract's: rows come sorted by it, those of one key side
-    by side. ``defaults`` are what missing numbers and texts became, ``missing`` the ids of missing single values,
-    ``hashed`` the number of ids that values are hashed to. ``tasks`` is how many measure: all that they return meets in the
-    driver's memory.
+    ``label`` is the 0/1 label of the rates. ``hour`` and ``user`` are columns outside the contract, the latter holding
+    the key named ``user_key``. ``key`` is the key of the contract: rows arrive sorted by it, so that rows of one key
+    are adjacent. ``defaults`` replace missing numbers and texts, ``missing`` holds the ids of missing single values,
+    ``hashed`` the number of ids that values are hashed to. ``tasks`` is the number of measuring tasks: their results
+    meet in the driver's memory.
     """
 
     contract: ExampleContract
@@ -53,12 +53,12 @@ class Wanted:
 
     @property
     def precision(self) -> int:
-        """Of the registers of distinct values: smaller where they would be more than some 0.4 GB."""
+        """Precision of the registers of distinct values: lower if they would exceed about 0.4 GB."""
         return distinct.PRECISION if self.tasks * len(measured(self.contract)) <= MOST_COLUMNS else COARSE
 
 
 class Collector:
-    """Measures the batches of one task. Runs on an executor, in the thread that encodes; an error fails the attempt."""
+    """Measures the batches of one task. Runs on an executor, in the encoding thread; an error fails the attempt."""
 
     def __init__(self, wanted: Wanted, partition: int) -> None:
         self._wanted = wanted
@@ -68,7 +68,7 @@ class Collector:
         self._same_keys = 0
 
     def observe(self, rows: pa.RecordBatch, split: str) -> None:
-        """Measure rows of a split, which come in their final order."""
+        """Measure rows of a split, in their final order."""
         if split not in self._splits:
             self._splits[split] = _Split(self._wanted, self._looks)
         self._splits[split].observe(rows)
@@ -78,7 +78,7 @@ class Collector:
             self._last_key = keys[-1]
 
     def close(self) -> str:
-        """All measures, packed: those of all tasks meet in the driver's memory."""
+        """Return all measures, compressed: those of all tasks meet in the driver's memory."""
         measures = {
             "same_keys": self._same_keys,
             "splits": {name: split.close() for name, split in self._splits.items()},
@@ -87,7 +87,7 @@ class Collector:
 
 
 class _Split:
-    """The rows of one split in one task."""
+    """Measures of one split in one task."""
 
     def __init__(self, wanted: Wanted, looks: bool) -> None:
         self._wanted = wanted
@@ -119,7 +119,7 @@ class _Split:
             self._keep(rows)
 
     def _keep(self, rows: pa.RecordBatch) -> None:
-        """Keep rows to look at, and look once there are enough."""
+        """Keep rows for sketching, and sketch once there are enough."""
         fitting = max(1, LOOKED_AT_BYTES * rows.num_rows // max(1, rows.nbytes)) - sum(r.num_rows for r in self._kept)
         kept = rows.slice(0, max(0, min(self._room, fitting)))
         self._kept.append(kept)
@@ -165,7 +165,7 @@ class _Split:
 
 
 def measured(contract: ExampleContract) -> dict[str, FeatureSpec]:
-    """The columns that are measured: all but the key, and the parts of a vector that joins features."""
+    """Specs of the measured columns: all but the key, and the parts of a vector that joins features."""
     specs = {spec.name: spec for spec in contract.features if spec.role != "key"}
     vector = _joined(contract)
     if vector is not None:
@@ -178,7 +178,7 @@ def measured(contract: ExampleContract) -> dict[str, FeatureSpec]:
 
 
 def columns_of(rows: pa.RecordBatch, contract: ExampleContract) -> Sequence[tuple[str, pa.Array]]:
-    """The measured columns of a batch."""
+    """Names and arrays of the measured columns of a batch."""
     vector = _joined(contract)
     columns = [(s.name, rows.column(s.name)) for s in contract.features if s.role != "key" and s is not vector]
     if vector is None or vector.size is None:
@@ -192,16 +192,17 @@ def columns_of(rows: pa.RecordBatch, contract: ExampleContract) -> Sequence[tupl
 
 
 def _joined(contract: ExampleContract) -> FeatureSpec | None:
-    """The vector of a layout that joins features."""
+    """Vector of a layout that joins features; None for other layouts."""
     if contract.layout not in ("dense", "legacy_121") or not contract.parts:
         return None
     return next(spec for spec in contract.features if spec.role == "feature")
 
 
 def kinds(spec: FeatureSpec) -> tuple[bool, bool]:
-    """Whether a column is looked at as numbers, and whether as values that repeat; single integers without ids are both.
+    """Return whether a column is sketched as numbers, and whether as repeated values; both for single integers without
+    ids.
 
-    Integers in lists are ids of something: their mean says nothing, and new ones every day are no drift.
+    Integers in lists are ids: their mean says nothing, and new ids every day are no drift.
     """
     if spec.dtype in ("float32", "float64"):
         return True, False

@@ -1,7 +1,7 @@
-"""How many different numbers a column has, by HyperLogLog over whole arrays.
+"""Number of distinct values in a column, by HyperLogLog over whole arrays.
 
-The library that draws the quantiles counts distinct values too, but takes them one by one from Python: many times what
-encoding a row costs. This is the same idea, compiled like the codec.
+The library behind the quantile sketches counts distinct values too, but takes them one by one from Python: many times
+the cost of encoding a row. This is the same idea, compiled like the codec.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ctr_samples.codec.machine_code import kernels
 
 PRECISION = 10
-"""Registers are two to this power: the standard error is 1.04 / sqrt(1024), that is 3.3 %."""
+"""Number of registers as a power of two: the standard error is 1.04 / sqrt(1024), or 3.3 %."""
 
 _BITS = 53
 
@@ -23,7 +23,7 @@ Registers = npt.NDArray[np.uint8]
 
 
 def no_values(precision: int = PRECISION) -> Registers:
-    """The registers of an empty column, two to the power of ``precision``."""
+    """Return the registers of an empty column, two to the power of ``precision``."""
     return np.zeros(1 << precision, np.uint8)
 
 
@@ -34,7 +34,7 @@ def observe(registers: Registers, bits: Bits) -> None:
 
 
 def scrambled(bits: Bits) -> Bits:
-    """Bits that look random, one to one (the finaliser of SplitMix64)."""
+    """Mix bits, one to one, so that they look random (the finaliser of SplitMix64)."""
     mixed = bits + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -42,10 +42,10 @@ def scrambled(bits: Bits) -> Bits:
 
 
 def estimate(registers: Registers) -> float:
-    """How many distinct values were added.
+    """Estimate the number of distinct values added.
 
-    O. Ertl, New cardinality estimation algorithms for HyperLogLog sketches (2017), algorithm 6: unbiased from 0 on, without
-    tables.
+    O. Ertl, New cardinality estimation algorithms for HyperLogLog sketches (2017), algorithm 6: unbiased from 0 on,
+    without tables.
     """
     size = len(registers)
     counts = np.bincount(registers, minlength=_BITS + 2).astype(float)

@@ -1,4 +1,4 @@
-"""Merges the measures of all tasks, and derives what people and checks read. Runs on the driver."""
+"""Merge the measures of all tasks, and derive the figures for reports and checks. Runs on the driver."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from ctr_samples.quality.metrics import (
 )
 
 POINTS = 101
-"""Of a distribution: one for each percent."""
+"""Points of a distribution: one per percent."""
 RANKS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 HEAVIEST = 10
 
 
 @dataclass(slots=True)
 class SplitMeasures:
-    """What all tasks measured of one split."""
+    """Measures of one split, from all tasks."""
 
     rows: int = 0
     positives: int = 0
@@ -46,7 +46,7 @@ class SplitMeasures:
     alike: list[Mapping[int, Sequence[int]]] = field(default_factory=list)
 
     def add(self, task: Mapping[str, Any]) -> None:
-        """Add what a task returned."""
+        """Add the result of a task."""
         self.rows += task["rows"]
         self.positives += task["positives"]
         self.by_hour = self.by_hour + np.array(task["by_hour"], np.int64)
@@ -64,16 +64,17 @@ class SplitMeasures:
 
 @dataclass(slots=True)
 class Measures:
-    """What all tasks of a run measured."""
+    """Measures of a run, from all tasks."""
 
     same_keys: int = 0
     splits: dict[str, SplitMeasures] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tasks: Iterable[str]) -> Measures:
-        """Merge what the tasks' collectors returned, one by one: unpacked, that of a thousand tasks could fill the memory.
+        """Merge the results of the tasks' collectors one by one: unpacked, those of a thousand tasks could fill the
+        memory.
 
-        Their order changes nothing but the last bits of moments and sketches.
+        Their order affects only the last bits of moments and sketches.
         """
         whole = cls()
         for text in tasks:
@@ -84,7 +85,7 @@ class Measures:
         return whole
 
     def columns(self, contract: ExampleContract, *roles: str) -> dict[str, Feature]:
-        """The facts of each column with one of the roles, by split."""
+        """Return the facts, by split, of each column with one of the roles."""
         return {
             spec.name: Feature(_kind(spec), spec.dtype, spec.shape, self._facts(spec))
             for spec in measured(contract).values()
@@ -99,12 +100,12 @@ class Measures:
         }
 
     def labels(self, contract: ExampleContract) -> dict[str, Label]:
-        """How many values each label has, their sum and their mean, by split."""
+        """Count, sum and mean of each label, by split."""
         columns = self.columns(contract, "label")
         return {name: Label(column.dtype == "int64", _label_splits(column)) for name, column in columns.items()}
 
     def click_rate(self, label: str | None, *, hours: bool) -> ClickRate | None:
-        """How many of how many samples are positive, by split and by the hour of the impression."""
+        """Count samples and positives, by split and by hour of the impression; None without a label."""
         if label is None:
             return None
         by_hour = sum((split.by_hour for split in self.splits.values()), np.zeros((2, HOURS), np.int64))
@@ -117,13 +118,13 @@ class Measures:
         )
 
     def users(self) -> Users | None:
-        """Those with the most samples, of the rows that were looked at."""
+        """Users with the most samples among the sampled rows; None if no user was seen."""
         looked_at = [split for split in self.splits.values() if split.users.seen]
         if not looked_at:
             return None
         total = sum(split.rows for split in looked_at)
         samples: dict[Any, float] = {}
-        for split in looked_at:  # of each the same number of rows is looked at, however many it has
+        for split in looked_at:  # the same number of rows is sampled from each, whatever its size
             for name, often, _ in split.users.first():
                 samples[name] = samples.get(name, 0.0) + split.rows * often / split.users.seen
         first = sorted(samples.items(), key=lambda entry: (-entry[1], str(entry[0])))[:HEAVIEST]
@@ -131,7 +132,7 @@ class Measures:
         return Users(sum(split.users.seen for split in looked_at), heaviest) if first else None
 
     def duplicates(self) -> Duplicates:
-        """Rows of one key, exactly, and rows that look the same, of those that were looked at."""
+        """Count rows with the same key exactly, and estimate identical rows from the sampled ones."""
         shares = [
             (split.rows, alike.shares(alike.merged(split.alike), split.looked_at)) for split in self.splits.values()
         ]
@@ -141,7 +142,7 @@ class Measures:
         return Duplicates(self.same_keys, looked_at, identical, conflicting)
 
     def baseline(self, label: str | None) -> Baseline | None:
-        """What knowing nothing but the rate of the train split scores: what every model has to beat."""
+        """Score of predicting the rate of the train split for every sample: what every model has to beat."""
         train = self.splits.get("train")
         if label is None or train is None or not train.rows:
             return None
@@ -167,7 +168,7 @@ def _kind(spec: FeatureSpec) -> Kind:
 
 
 def facts(column: Column, spec: FeatureSpec) -> Facts:
-    """What a document says of a column."""
+    """Return the facts of a column for the document."""
     moments = column.moments
     as_numbers, as_values = kinds(spec)
     sketch = column.quantiles.whole if as_numbers else None
@@ -206,7 +207,7 @@ def _most_frequent(top: Frequent) -> tuple[TopValue, ...]:
 
 
 def _finite(figure: float | None) -> float | None:
-    """None for a figure too large for a double, as squares of numbers beyond 10^154 are: JSON has no infinity."""
+    """Return the figure, or None if it overflows, as squares of numbers beyond 10^154 do: JSON has no infinity."""
     return figure if figure is not None and np.isfinite(figure) else None
 
 
@@ -215,7 +216,7 @@ def _rank(rank: float) -> str:
 
 
 def cdf(sketch: Any) -> Curve:
-    """Values, one for each percent where they differ, and the shares of values that are under each, and not above it."""
+    """Distinct values at each percent, with the shares of values below each, and up to each."""
     at = sorted(set(sketch.get_quantiles(np.linspace(0, 1, POINTS).tolist())))
     under, below = (
         tuple(round(share, 5) for share in sketch.get_cdf(at, inclusive=up_to)[:-1]) for up_to in (False, True)
@@ -224,10 +225,11 @@ def cdf(sketch: Any) -> Curve:
 
 
 def auc(column: Column) -> float | None:
-    """How well the column alone ranks positives above negatives: 0.5 for nothing, 1 or 0 for a label in disguise.
+    """AUC of the column alone as a score for positives: 0.5 for nothing, 1 or 0 for a label in disguise.
 
-    For numbers from the two sketches; for ids by the click rates of the values that are frequent enough, and of all others
-    together, so that values seen once or twice do not look good; and for all by whether there is a value.
+    Numbers are scored by the two sketches; ids by the click rates of frequent values, with the rest pooled so that
+    values seen once or twice do not look good; and all columns by whether there is a value. Returns the area furthest
+    from 0.5.
     """
     areas = (_auc_of_numbers(column.quantiles), _auc_of_values(column.frequent), _auc_of_presence(column.filled))
     return max((area for area in areas if area is not None), key=lambda area: abs(area - 0.5), default=None)
@@ -244,7 +246,7 @@ def _auc_of_numbers(quantiles: Quantiles) -> float | None:
 
 
 def _wins(positives: Any, negatives: Any) -> float:
-    """The sum over pairs of a positive and a negative, from the lowest score up, of those that the positive wins; ties half."""
+    """Sum, from the lowest score up, the pairs of a positive and a negative that the positive wins; ties count half."""
     below = np.cumsum(negatives) - negatives
     return float(np.dot(positives, below + negatives / 2))
 

@@ -1,7 +1,7 @@
-"""The measures of one column: exact counts and moments of all rows, and sketches of a sample of the rows.
+"""Measures of one column: exact counts and moments of all rows, and sketches of a sample of the rows.
 
-Everything here merges: what two tasks measured, merged, is what one task would have measured of the rows of both; exactly for
-counts, to rounding for moments, within their error for sketches. Runs on executors, once for each batch, and on the driver.
+All measures merge: merging two tasks gives what one task would have measured on the rows of both, exactly for counts,
+up to rounding for moments, within their error for sketches. Runs on executors, once per batch, and on the driver.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from ctr_samples.quality.measure import distinct
 Array = npt.NDArray[Any]
 
 CHUNK = 1 << 16
-"""Values that are measured at a time: few enough for the processor's cache, as there are several passes."""
+"""Values measured at a time: few enough for the processor's cache, as there are several passes."""
 KEPT = 64
-"""The most frequent values that a column keeps."""
+"""Number of most frequent values kept per column."""
 SKETCHED = 1 << 14
-"""Values of one column that one task sketches; of a vector fewer rows, therefore."""
+"""Values that a task sketches per column; for vectors that means fewer rows."""
 SKETCH_K = 200
-"""Of the KLL sketches: a rank error of 1.3 % at 99 % confidence."""
+"""Size of the KLL sketches: a rank error of 1.3 % at 99 % confidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """A column without its lists: the values that are not null, and how many each row has."""
+    """Column without its lists: the non-null values, and their number per row."""
 
     values: pa.Array
     lengths: Array | None
@@ -44,7 +44,7 @@ class Flat:
 
     @classmethod
     def of(cls, column: pa.Array) -> Self:
-        """Take a column of scalars, lists or lists of lists apart."""
+        """Flatten a column of scalars, lists or lists of lists."""
         values, offsets = column, None
         while is_list(values.type):
             apart = take_apart(values)
@@ -59,20 +59,20 @@ class Flat:
 
     @property
     def numbers(self) -> Array | None:
-        """The values as a NumPy array, or None for text."""
+        """Values as a NumPy array; None for text."""
         kind = self.values.type
         if pt.is_boolean(kind):
             return self.values.to_numpy(zero_copy_only=False).astype(np.int64)  # type: ignore[no-any-return]
         return self.values.to_numpy() if pt.is_integer(kind) or pt.is_floating(kind) else None
 
     def per_value(self, of_rows: Array) -> Array:
-        """Something of each row, for each of its values."""
+        """Repeat a figure of each row for each of its values."""
         return of_rows if self.lengths is None else np.repeat(of_rows, self.lengths)
 
 
 @dataclass(slots=True)
 class Moments:
-    """Of all numbers of a column: ``values`` is their count with NaN and infinities, the other facts are of the finite ones."""
+    """Moments of a column: ``values`` counts all numbers, NaN and infinity included; moments cover only finite ones."""
 
     values: int = 0
     finite: int = 0
@@ -83,7 +83,7 @@ class Moments:
     max: float | None = None
     mean: float = 0.0
     squares: float = 0.0
-    """The sum of squared distances from the mean."""
+    """Sum of squared distances from the mean."""
 
     def observe(self, numbers: Array) -> None:
         """Add numbers."""
@@ -94,7 +94,7 @@ class Moments:
     def _of(cls, chunk: Array) -> Moments:
         values, nan, infinite = len(chunk), 0, 0
         measured = _measured(chunk)
-        if not np.isfinite(measured.total):  # which tells of any NaN or infinity without a pass for either
+        if not np.isfinite(measured.total):  # detects NaN and infinity without a pass for either
             nan, infinite = int(np.isnan(chunk).sum()), int(np.isinf(chunk).sum())
             chunk = chunk[np.isfinite(chunk)]
             if not len(chunk):
@@ -106,7 +106,7 @@ class Moments:
         return cls(values, finite, int(zeros), nan, infinite, low, high, origin + total / finite, squares)
 
     def merge(self, other: Moments) -> None:
-        """Add what another one saw (Chan, Golub and LeVeque, 1979)."""
+        """Merge with ``other`` (Chan, Golub and LeVeque, 1979)."""
         both = self.finite + other.finite
         if other.finite:
             apart = other.mean - self.mean
@@ -122,14 +122,14 @@ class Moments:
 
     @property
     def std(self) -> float | None:
-        """The standard deviation of the finite values."""
+        """Standard deviation of the finite values."""
         return float(np.sqrt(self.squares / self.finite)) if self.finite else None
 
 
 class _Measured(NamedTuple):
-    """An origin, the sum of the distances from it, the sum of their squares, the number of zeros, the least and the greatest.
+    """Origin, sum of distances from it, sum of their squares, number of zeros, minimum and maximum.
 
-    The origin is some value of the chunk: where all lie far from 0, distances from there lose fewer digits.
+    The origin is a value of the chunk: if all values are far from 0, distances from it lose fewer digits.
     """
 
     origin: float
@@ -141,7 +141,7 @@ class _Measured(NamedTuple):
 
 
 def _measured(chunk: Array) -> _Measured:
-    """Measure numbers, at least one."""
+    """Measure a non-empty chunk of numbers."""
     if chunk.dtype not in _KERNELS:
         chunk = chunk.astype(np.float64 if chunk.dtype.kind == "f" else np.int64)
     chunk = np.ascontiguousarray(chunk)
@@ -157,12 +157,12 @@ _KERNELS = {np.dtype(kind): f"measure_{kind}" for kind in ("float32", "float64",
 
 @dataclass(slots=True)
 class Quantiles:
-    """A KLL sketch of numbers, or of those with each value of a label apart, which then tells how well they part the two."""
+    """KLL sketch of all numbers, or one per value of a 0/1 label, which show how well the numbers separate the two."""
 
     sketches: dict[str, Any] = field(default_factory=dict)
 
     def observe(self, numbers: Array, label: Array | None) -> None:
-        """Add finite numbers; ``label`` is 0 or 1 for each of them."""
+        """Add the finite numbers; ``label`` is 0 or 1 for each number."""
         finite = np.isfinite(numbers) if numbers.dtype.kind == "f" else np.ones(len(numbers), bool)
         groups = {"all": finite} if label is None else {"0": finite & (label == 0), "1": finite & (label != 0)}
         for name, chosen in groups.items():
@@ -175,13 +175,13 @@ class Quantiles:
         return self.sketches.setdefault(name, kll_doubles_sketch(SKETCH_K))
 
     def merge(self, other: Quantiles) -> None:
-        """Add what another one saw."""
+        """Merge with ``other``."""
         for name, sketch in other.sketches.items():
             self._sketch(name).merge(sketch)
 
     @property
     def whole(self) -> Any:
-        """One sketch of all numbers, or None."""
+        """Single sketch of all numbers; None if there are none."""
         from datasketches import kll_doubles_sketch
 
         if not self.sketches:
@@ -192,12 +192,12 @@ class Quantiles:
         return both
 
     def to_dict(self) -> dict[str, str]:
-        """For JSON."""
+        """Serialize for JSON."""
         return {name: base64.b64encode(sketch.serialize()).decode() for name, sketch in self.sketches.items()}
 
     @classmethod
     def from_dict(cls, sketches: Mapping[str, str]) -> Self:
-        """Read :meth:`to_dict`."""
+        """Inverse of :meth:`to_dict`."""
         from datasketches import kll_doubles_sketch
 
         return cls({name: kll_doubles_sketch.deserialize(base64.b64decode(text)) for name, text in sketches.items()})
@@ -205,9 +205,9 @@ class Quantiles:
 
 @dataclass(slots=True)
 class Frequent:
-    """How often the most frequent values were seen, and how often with a positive label.
+    """Counts of the most frequent values, and of their positive labels.
 
-    A value that is not among the first :data:`KEPT` of some task loses what it had there: at most as much as the last one kept.
+    A value outside the first :data:`KEPT` of a task loses its count there: at most that of the last value kept.
     """
 
     seen: int = 0
@@ -215,7 +215,7 @@ class Frequent:
     counts: dict[Any, list[int]] = field(default_factory=dict)
 
     def observe(self, values: pa.Array, label: Array | None) -> None:
-        """Add values; ``label`` is 0 or 1 for each of them."""
+        """Add values; ``label`` is 0 or 1 for each value."""
         encoded = values.dictionary_encode()
         indices = encoded.indices.to_numpy()
         often = np.bincount(indices, minlength=len(encoded.dictionary))
@@ -223,13 +223,13 @@ class Frequent:
         first = np.argsort(-often, kind="stable")[:KEPT]
         names = encoded.dictionary.take(pa.array(first))
         if pt.is_string(names.type) or pt.is_large_string(names.type):
-            names = names.cast(pa.large_binary())  # not every string that Spark hands over is UTF-8
+            names = names.cast(pa.large_binary())  # strings from Spark are not always UTF-8
         names = names.to_pylist()
         counts = {_text(name): [int(often[i]), int(positive[i])] for name, i in zip(names, first, strict=True)}
         self.merge(Frequent(len(values), int(positive.sum()), counts))
 
     def merge(self, other: Frequent) -> None:
-        """Add what another one saw."""
+        """Merge with ``other``."""
         self.seen += other.seen
         self.positives += other.positives
         for name, (often, positive) in other.counts.items():
@@ -238,17 +238,17 @@ class Frequent:
             own[1] += positive
 
     def first(self, most: int = KEPT) -> list[tuple[Any, int, int]]:
-        """The most frequent values with both counts; of equal counts in the order of their texts."""
+        """Most frequent values with both counts; ties in the order of their texts."""
         ranked = sorted(self.counts.items(), key=lambda item: (-item[1][0], str(item[0])))
         return [(name, often, positive) for name, (often, positive) in ranked[:most]]
 
     def to_list(self) -> list[Any]:
-        """For JSON, in which names of numbers would become text."""
+        """Serialize for JSON, where numeric keys would become text."""
         return [self.seen, self.positives, [list(entry) for entry in self.first()]]
 
     @classmethod
     def from_list(cls, counts: Sequence[Any]) -> Self:
-        """Read :meth:`to_list`."""
+        """Inverse of :meth:`to_list`."""
         seen, positives, entries = counts
         return cls(seen, positives, {name: [often, positive] for name, often, positive in entries})
 
@@ -259,7 +259,7 @@ def _text(value: Any) -> Any:
 
 @dataclass(slots=True)
 class Column:
-    """All that is measured of one column of one split."""
+    """Measures of one column of one split."""
 
     rows: int = 0
     nulls: int = 0
@@ -270,18 +270,19 @@ class Column:
     registers: distinct.Registers = field(default_factory=distinct.no_values)
     looked_at: int = 0
     filled: Array = field(default_factory=lambda: np.zeros((2, 2), np.int64))
-    """How many of the rows that were looked at have no value, or the default, and how many have another one; of each those with
-    a label of 0 and of 1."""
+    """Sampled rows without a value or with the default, then those with a different value; each by label 0 and 1."""
     quantiles: Quantiles = field(default_factory=Quantiles)
     frequent: Frequent = field(default_factory=Frequent)
 
     def observe(self, column: pa.Array, default: float | str | None = None, missing_id: int | None = None) -> None:
-        """Count all rows. ``default`` is what a missing value became, ``missing_id`` the id of a missing one."""
+        """Count all rows. ``default`` is the value that replaces missing ones, ``missing_id`` the id of a missing
+        value.
+        """
         flat = Flat.of(column)
         numbers = flat.numbers
         self.rows += len(column)
         self.nulls += flat.nulls
-        if numbers is not None and isinstance(default, float) and np.isnan(default):  # it stands for what is missing
+        if numbers is not None and isinstance(default, float) and np.isnan(default):  # NaN stands for missing values
             self.defaults += int(np.isnan(numbers).sum()) if flat.lengths is None else 0
             numbers, default = numbers[~np.isnan(numbers)], None
         if numbers is not None:
@@ -308,7 +309,7 @@ class Column:
         as_numbers: bool,
         as_values: bool,
     ) -> None:
-        """Sketch rows, which are a random sample of all; ``label`` is 0 or 1 for each row."""
+        """Sketch rows, a random sample of all; ``label`` is 0 or 1 for each row."""
         most = max(1, SKETCHED * len(column) // max(1, len(Flat.of(column).values)))
         column = column.slice(0, most)
         label = None if label is None else label[:most]
@@ -327,7 +328,7 @@ class Column:
             self.frequent.observe(flat.values, None if label is None else flat.per_value(label))
 
     def merge(self, other: Column) -> None:
-        """Add what another task measured."""
+        """Add the measures of another task."""
         self.rows += other.rows
         self.nulls += other.nulls
         self.defaults += other.defaults
@@ -343,7 +344,7 @@ class Column:
         self.frequent.merge(other.frequent)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON, with the sketches as text."""
+        """Serialize for JSON, with the sketches as text."""
         moments = {name: getattr(self.moments, name) for name in Moments.__slots__}
         return {
             "rows": self.rows,
@@ -360,7 +361,7 @@ class Column:
 
     @classmethod
     def from_dict(cls, column: Mapping[str, Any]) -> Self:
-        """Read :meth:`to_dict`."""
+        """Inverse of :meth:`to_dict`."""
         shortest, longest = column["lengths"]
         return cls(
             column["rows"],
@@ -378,7 +379,7 @@ class Column:
 
 
 def _are_filled(flat: Flat, numbers: Array | None, default: float | str | None) -> Array:
-    """Which rows have a value that is not the default; a single NaN is none."""
+    """Mask of rows with a value other than the default; a single NaN is no value."""
     lengths = np.ones(len(flat.values), np.int64) if flat.lengths is None else flat.lengths
     filled = lengths > 0
     if numbers is not None and numbers.dtype.kind == "f" and lengths.max(initial=0) <= 1:
@@ -389,12 +390,12 @@ def _are_filled(flat: Flat, numbers: Array | None, default: float | str | None) 
 
 
 def _are_default(flat: Flat, numbers: Array | None, default: float | str) -> Array:
-    """Which rows have nothing but the default, and at least one value."""
+    """Mask of rows with at least one value and only the default."""
     if flat.lengths is None:
         return _equal(flat.values, numbers, default)
     lengths, starts = flat.lengths, np.cumsum(flat.lengths) - flat.lengths
     chosen = lengths > 0
-    if numbers is not None:  # few rows even begin and end with it, and only those are looked at whole
+    if numbers is not None:  # few rows begin and end with the default; only those are checked in full
         chosen[chosen] = (numbers[starts[chosen]] == default) & (numbers[(starts + lengths - 1)[chosen]] == default)
     lengths, starts = lengths[chosen], starts[chosen]
     if len(lengths):
@@ -407,7 +408,7 @@ def _are_default(flat: Flat, numbers: Array | None, default: float | str) -> Arr
 
 
 def _equal(values: pa.Array, numbers: Array | None, default: float | str) -> Array:
-    """Which of the numbers, or of the texts if there are none, equal the default."""
+    """Mask of the numbers, or of the texts if there are none, that equal the default."""
     if numbers is not None:
         same: Array = numbers == default
         return same
@@ -417,10 +418,10 @@ def _equal(values: pa.Array, numbers: Array | None, default: float | str) -> Arr
 
 
 def packed(content: bytes) -> str:
-    """Bytes, compressed, as text."""
+    """Compress bytes to text."""
     return base64.b64encode(zlib.compress(content)).decode()
 
 
 def unpacked(text: str) -> bytes:
-    """Read :func:`packed`."""
+    """Inverse of :func:`packed`."""
     return zlib.decompress(base64.b64decode(text))

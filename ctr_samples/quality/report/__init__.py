@@ -1,15 +1,15 @@
-"""The page about the samples of one run: one file, made from the metrics document and the manifest alone.
+"""Report page of one run: a single file, made only from the metrics document and the manifest.
 
 ::
 
-    manifest_view.py  what the page needs of a manifest
-    wording.py     figures as people read them
+    manifest_view.py  fields of a manifest that the page needs
+    wording.py     figures formatted for people
     charts.py      small drawings: bars, columns, steps
-    histograms.py  columns from the curve that was kept of a feature
+    histograms.py  columns from the curve kept of a feature
     tables.py      tables as values
     verdict.py, flow.py, clicks.py, features.py, labels.py, shards.py, origin.py   the parts of the page, as values
-    page.py        puts them into templates/, with a bound on the size
-    files.py       another page: about files that no manifest lists
+    page.py        fills templates/, with a limit on the size
+    files.py       page about files that no manifest lists
 """
 
 from ctr_samples.quality.report.files import Contents, render_files

@@ -1,7 +1,7 @@
-"""Small drawings as SVG that stretch to the width they are given. All letters stand outside, so that none is distorted.
+"""Small SVG drawings that stretch to the available width. Text stays outside them, so that it is never distorted.
 
-In every drawing the wide pale shape is the day before and the narrow dark one is the day itself. A drawing has a text of its
-own, or is hidden from those who hear the page where its figure stands beside it.
+In every drawing the wide pale shape is the day before, the narrow dark one the day itself. A drawing has a text
+alternative, or is hidden from screen readers if its figure stands beside it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HOVER = Markup('<rect class="hover" x="{}" y="0" width="1" height="100"><title>
 
 
 def bar(length: float | None, *, start: float = 0.0, before: float | None = None, tone: str = "day") -> Markup:
-    """A bar from ``start`` that is ``length`` long, both shares of the width; ``before`` lies behind it."""
+    """Draw a bar from ``start`` with ``length``, both shares of the width; ``before`` lies behind it."""
     parts = Markup()
     if before is not None:
         parts += _rect("before", 0, before, 0, 10)
@@ -36,7 +36,7 @@ def _rect(tone: str, start: float, length: float, top: float, height: float) -> 
     width = min(max(length, 0.0), 1.0 - left)
     if length <= 0:
         return Markup()
-    width = max(width, 0.004)  # what is there is seen
+    width = max(width, 0.004)  # keep it visible
     left = min(left, 1.0 - width)
     return _RECT.format(tone, _plain(left * 100), _plain(top), _plain(width * 100), _plain(height))
 
@@ -50,7 +50,7 @@ def columns(
     hints: Sequence[str] = (),
     grid: bool = False,
 ) -> Markup:
-    """Columns of equal width up to ``top``; ``hints`` are shown for each column on which a pointer rests."""
+    """Draw columns of equal width up to ``top``; ``hints`` are shown when the pointer is over a column."""
     hover = Markup().join(_HOVER.format(at, hint) for at, hint in enumerate(hints))
     lines = _GRID.format(len(day)) if grid else ""
     return _COLUMNS.format(max(len(day), 1), label, lines, _steps(before, top), _columns(day, top), hover)
@@ -66,7 +66,7 @@ def _columns(values: Sequence[float | None], top: float) -> Markup:
 
 
 def _steps(values: Sequence[float | None], top: float) -> Markup:
-    """The outline of columns that touch each other."""
+    """Outline of adjacent columns."""
     if not any(values):
         return Markup()
     steps = "".join(f"V{_plain(100 - _height(value, top))}h1" for value in values)
@@ -80,12 +80,12 @@ def _height(value: float | None, top: float) -> float:
 
 
 def _plain(value: float) -> str:
-    """At most two decimals and no zeros that say nothing: a page has thousands of these."""
+    """Format with at most two decimals and no trailing zeros: a page has thousands of these."""
     return f"{value:.2f}".rstrip("0").rstrip(".") or "0"
 
 
 def round_top(highest: float) -> float:
-    """The end of an axis from 0: the next of 1, 1.5, 2, 3, 4, 5, 6, 8 times a power of ten."""
+    """End of an axis from 0: the next of 1, 1.5, 2, 3, 4, 5, 6, 8 times a power of ten."""
     if not highest > 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(highest))

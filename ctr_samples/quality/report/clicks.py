@@ -1,4 +1,4 @@
-"""The click rate: of the day, by hour, by split, and what a model must beat."""
+"""Click rate: of the day, by hour, by split, and the baseline for models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ctr_samples.quality.report.wording import by_split, count, moved, number, s
 
 @dataclass(frozen=True, slots=True)
 class Clicks:
-    """``axis`` are the labels of the chart's left side, from the top."""
+    """Click rate section; ``axis`` holds the labels of the chart's left side, from the top."""
 
     label: str
     rate: str
@@ -30,13 +30,13 @@ class Clicks:
 
 
 def overall(rate: ClickRate | None) -> document.Clicks:
-    """The clicks of all splits."""
+    """Sum the clicks of all splits."""
     splits = rate.by_split.values() if rate else ()
     return document.Clicks(sum(split.samples for split in splits), sum(split.positives for split in splits))
 
 
 def clicks_of(metrics: Measured, reference: Measured | None) -> Clicks | None:
-    """The clicks of a day; None without a 0/1 label, or without samples."""
+    """Return the clicks of a day; None without a 0/1 label or without samples."""
     now, old = metrics.click_rate, reference.click_rate if reference else None
     if now is None or not now.by_split:
         return None

@@ -1,4 +1,4 @@
-"""The features, those that moved most first: a drawing and the figures of each, or a row of a table for the others."""
+"""Features, by falling drift: the first get a card with a drawing, the rest a table row."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ctr_samples.quality.report.wording import by_split, count, number, share, s
 
 _TOPS = 6
 _FEW = 12
-"""A number with at most so many values is better shown by them than by a histogram."""
+"""Up to this many distinct values, a number is shown by its values, not by a histogram."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What the page shows of a feature that has a drawing of its own."""
+    """Feature with its own drawing."""
 
     anchor: str
     name: str
@@ -40,7 +40,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """``moved`` ranks the drift, ``drawn`` are the first features, ``others`` the rest."""
+    """``moved`` ranks the drift, ``drawn`` holds the first features, ``others`` the rest."""
 
     count: int
     moved: Table
@@ -58,9 +58,11 @@ def features_of(
     drawn: int,
     rows: int,
 ) -> Features:
-    """All features of a run; the first ``drawn`` of the ranking with a drawing, the next ``rows`` in the table.
+    """Return all features of a run; the first ``drawn`` of the ranking have a drawing, the next ``rows`` are in the
+    table.
 
-    ``before`` are those of the reference. Without ``positives``, as there is no 0/1 label, values have no share of them.
+    ``before`` holds the features of the reference. Without ``positives``, for lack of a 0/1 label, values have no share
+    of them.
     """
     ranked = sorted(features, key=lambda name: (-drift.get(name, -1.0), name))
     return Features(
@@ -128,7 +130,7 @@ def _kind(feature: Feature) -> str:
 
 
 def _histogram(feature: Feature, facts: Facts, before: Facts | None) -> Histogram | None:
-    """None for a feature that its values show better."""
+    """Return the histogram; None if the values show the feature better."""
     few = feature.kind != "number" or (facts.distinct is not None and facts.distinct <= _FEW)
     if facts.cdf is None or (few and facts.top):
         return None
@@ -160,7 +162,7 @@ def _note(feature: Feature, histogram: Histogram | None, facts: Facts) -> str:
 
 
 def collisions(ids: int, facts: Facts) -> str:
-    """How many values the ids of a hashed feature stand for, and how many of these share one, as a hash spreads them.
+    """Describe how many values the ids of a hashed feature stand for, and how many of them share an id.
 
     Of n values over m ids, m (1 - (1 - 1/m)^n) ids are in use, and a value is alone with probability (1 - 1/m)^(n - 1).
     """
@@ -175,7 +177,7 @@ def collisions(ids: int, facts: Facts) -> str:
 
 
 def _tops(tops: Sequence[TopValue], before: Sequence[TopValue], *, positives: bool) -> Table:
-    """The most frequent values, each with its share on the day before."""
+    """Most frequent values, each with its share on the day before."""
     old = {repr(top.value): top.share for top in before}
     longest = max((top.share for top in tops), default=0.0) or 1.0
     rows = []
@@ -188,7 +190,7 @@ def _tops(tops: Sequence[TopValue], before: Sequence[TopValue], *, positives: bo
 
 
 def _facts(feature: Feature, splits: Mapping[str, Facts], before: Facts | None) -> Table:
-    """One column of figures for each split, and one for the day before."""
+    """Table of figures: one column per split, and one for the day before."""
     described = [(shown(name, 20), facts) for name, facts in list(splits.items())[:4]]
     described += [("before", before)] if before else []
     heads = (Column("figure", "text"), *(Column(name) for name, _ in described))
@@ -213,7 +215,7 @@ _FIGURES = (
 
 
 def _figures(feature: Feature, facts: Facts) -> dict[str, str]:
-    """The figures of a column as text; those without meaning, such as the mean of ids, are left out."""
+    """Figures of a column as text, without meaningless ones such as the mean of ids."""
     cells = {"nulls": _of(facts.nulls, facts.rows), "zeros": _of(facts.zeros, facts.values)}
     if facts.defaults:
         cells["defaults"] = _of(facts.defaults, facts.rows)
@@ -232,7 +234,7 @@ def _figures(feature: Feature, facts: Facts) -> dict[str, str]:
 
 
 def _of(part: int, whole: int) -> str:
-    """A count as a share of the whole, if that is not 0."""
+    """Format a count as a share of the whole, unless that is 0."""
     return share(part / whole) if whole else count(part)
 
 

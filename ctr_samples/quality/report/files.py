@@ -1,4 +1,4 @@
-"""The page about TFRecord files that no manifest lists: their damage, their sizes, their features."""
+"""Page about TFRecord files that no manifest lists: damage, sizes, features."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _SENTENCE = 600
 
 
 class File(Shard, Protocol):
-    """A file of records whose bytes were all read."""
+    """File of records that was read completely."""
 
     @property
     def path(self) -> str:
-        """Below the directory that the page is about."""
+        """Path below the directory of the page."""
 
     @property
     def damage(self) -> str:
-        """A sentence; empty for a sound file."""
+        """Sentence about the damage; empty for a sound file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What was measured of ``looked_at`` records of sound files; ``unknown`` says why there are no features."""
+    """Measures of ``looked_at`` records of sound files; ``unknown`` says why there are no features."""
 
     looked_at: int = 0
     features: Mapping[str, Feature] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Contents:
 
 
 def render_files(title: str, files: Sequence[File], contents: Contents) -> str:
-    """The page about some files as HTML, in one file that loads nothing from any network and stays under 2 MB."""
+    """Return the page about files as HTML: a single file under 2 MB that loads nothing from the network."""
     return fitting(lambda room: _page(title, files, contents, room))
 
 

@@ -1,4 +1,4 @@
-"""The account as a flow: impressions, what was dropped and why, samples, splits."""
+"""Accounting as a flow: impressions, drops by reason, samples, splits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """``balance`` says whether it adds up, ``none`` names the reasons for which nothing was dropped."""
+    """``balance`` says whether the counts add up; ``none`` names the reasons without any drops."""
 
     steps: Table
     balance: str
@@ -31,7 +31,7 @@ class Flow:
 
 
 def flow_of(metrics: Measured, reference: Measured | None, limit: int) -> Flow:
-    """The account of a run, beside that of the reference."""
+    """Return the accounting of a run, beside that of the reference."""
     impressions = metrics.accounting["impressions"]
     known = _known(reference) if reference else {}
     steps = table(
@@ -49,12 +49,12 @@ def flow_of(metrics: Measured, reference: Measured | None, limit: int) -> Flow:
 
 
 def _known(reference: Measured) -> dict[str, int]:
-    """The counts of the reference by the keys of :func:`_steps`."""
+    """Counts of the reference, by the keys of :func:`_steps`."""
     return {**reference.accounting, **{f"split {split}": n for split, n in reference.samples.items()}}
 
 
 def _steps(metrics: Measured) -> Iterator[tuple[str, str, int, str]]:
-    """Key, name, count and bar of each step; what is dropped comes off the right end of what is left."""
+    """Yield key, name, count and bar of each step; drops come off the right end of the remainder."""
     impressions, samples = metrics.accounting["impressions"], metrics.accounting["samples"]
     whole = max(impressions, 1)
     yield "impressions", "impressions", impressions, bar(impressions / whole, tone="whole")

@@ -1,4 +1,4 @@
-"""Columns of equal width from what was kept of a distribution: points of its cumulative curve."""
+"""Columns of equal width from a kept distribution: points of its cumulative curve."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ctr_samples.quality.feature_facts import Curve
 
 BINS = 24
 _MOST_COUNTS = 40
-"""Whole numbers over a range less than this have a column each."""
+"""Whole numbers over a smaller range get a column each."""
 _MANY_TIMES = 5
-"""A column that is so much higher than the next is cut."""
+"""A column this many times higher than the next is cut."""
 _SKEWED = 40
-"""How many times the median the 99th percentile must be for a logarithmic axis."""
+"""Ratio of 99th percentile to median above which the axis is logarithmic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Shares of the values in columns of equal width between two ends; on a logarithmic axis, of equal ratio."""
+    """Shares of the values in columns of equal width, or of equal ratio on a logarithmic axis."""
 
     day: tuple[float, ...]
     before: tuple[float, ...]
@@ -31,7 +31,7 @@ class Histogram:
 
     @property
     def top(self) -> float:
-        """Where the drawing ends: where one column has most values, such as the zeros, not far above the others."""
+        """Height of the drawing: if one column dominates, such as zeros, not far above the next."""
         highest = sorted(map(max, zip(self.day, self.before or self.day, strict=True)), reverse=True)
         if len(highest) > 1 and 0 < _MANY_TIMES * highest[1] < highest[0]:
             return 1.5 * highest[1]
@@ -39,12 +39,12 @@ class Histogram:
 
     @property
     def cut(self) -> bool:
-        """Whether the highest column of the day is higher than the drawing."""
+        """True if the highest column of the day exceeds the drawing."""
         return max(self.day) > self.top
 
 
 def histogram_of(day: Curve, before: Curve | None, bins: int = BINS) -> Histogram:
-    """Columns over what lies between the 1st and 99th percentile of either curve, so that one outlier hides nothing."""
+    """Columns from the 1st to the 99th percentile of either curve, so that an outlier hides nothing."""
     curves = [day] if before is None else [day, before]
     low = min(curve.low_end(0.01) for curve in curves)
     high = max(curve.high_end(0.99) for curve in curves)
@@ -66,7 +66,7 @@ def histogram_of(day: Curve, before: Curve | None, bins: int = BINS) -> Histogra
 
 
 def _of_counts(day: Curve, before: Curve | None, low: int, high: int) -> Histogram:
-    """A column for each whole number; at least three, since one that fills all says nothing."""
+    """One column per whole number; at least three, since a single full column says nothing."""
     if high - low < 2:
         high = low + 2
     counts = range(low, high + 1)
@@ -76,13 +76,13 @@ def _of_counts(day: Curve, before: Curve | None, low: int, high: int) -> Histogr
 
 
 def _around(value: float) -> tuple[float, float]:
-    """Ends for a column that has one value."""
+    """Ends of the axis for a constant column."""
     reach = max(abs(value), 1.0) * 0.5
     return value - reach, value + reach
 
 
 def _shares(curve: Curve, edges: list[float]) -> tuple[float, ...]:
-    """What lies beyond the ends is left out, but not what lies on the lower end itself."""
+    """Shares between the edges: values outside are left out, values on the lower end are not."""
     below = [curve.share_to(edge) for edge in edges]
     below[0] = curve.share_to(math.nextafter(edges[0], -math.inf))
     return tuple(max(right - left, 0.0) for left, right in pairwise(below))
@@ -92,7 +92,7 @@ Scale = Callable[[float], float]
 
 
 def _scale(day: Curve, low: float, high: float) -> tuple[Scale, Scale]:
-    """A logarithmic axis where counts or ages reach far beyond their median, else a plain one."""
+    """Logarithmic axis if counts or ages reach far beyond their median, else a linear one."""
     unit = day.high_end(0.5)
     if low >= 0 and unit > 0 and high > _SKEWED * unit:
         return (lambda x: math.log1p(x / unit)), (lambda y: unit * math.expm1(y))

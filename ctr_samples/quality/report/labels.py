@@ -1,4 +1,4 @@
-"""Labels, the heaviest users, duplicates, and the views that features were joined from."""
+"""Labels, heaviest users, duplicates, and the views that features were joined from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AGES = ("age_s_min", "age_s_p10", "age_s_p90", "age_s_max")
 
 
 def labels_of(labels: Mapping[str, Label], limit: int) -> Table:
-    """Each label in each split."""
+    """Table of each label in each split."""
     return table("Labels by split", "<label | <split | with a value | sum | mean", _label_rows(labels), limit)
 
 
@@ -28,7 +28,7 @@ def _label_rows(labels: Mapping[str, Label]) -> Iterator[tuple[str, ...]]:
 
 
 def actions_of(run: Run, limit: int) -> Table:
-    """What became of the actions that labels count."""
+    """Table of the actions behind the labels: orphans, delays, flips."""
     titles = "<label | actions | without an impression | ~by delay | <flipped since the previous generation"
     rows = (
         (shown(name), count(label.get("actions")), count(label.get("orphans")), _delays(label), _flips(label))
@@ -39,7 +39,7 @@ def actions_of(run: Run, limit: int) -> Table:
 
 
 def _delays(label: Mapping[str, Any]) -> str:
-    """``82% within 1m, 97% within 10m``."""
+    """Format delays as ``82% within 1m, 97% within 10m``."""
     delays: Mapping[str, int] = label.get("delays", {})
     whole, so_far, parts = sum(delays.values()), 0, []
     for end, n in delays.items():
@@ -55,7 +55,7 @@ def _flips(label: Mapping[str, Any]) -> str:
 
 
 def users_of(users: Users | None, limit: int) -> Table:
-    """The users with the most samples."""
+    """Table of the users with the most samples."""
     heaviest = users.heaviest if users else ()
     longest = max((user.share for user in heaviest), default=0.0) or 1.0
     rows = (
@@ -67,12 +67,12 @@ def users_of(users: Users | None, limit: int) -> Table:
 
 
 def users_in_words(users: Users | None) -> str:
-    """Of how many samples the heaviest users are; empty where there are none."""
+    """Say how many samples the heaviest users are based on; empty without users."""
     return f"Based on {plural(users.looked_at, 'sample')}." if users else ""
 
 
 def repeats_of(metrics: Measured) -> Table:
-    """Duplicate samples, and samples that contradict each other."""
+    """Table of duplicate samples, and of samples that contradict each other."""
     duplicates = metrics.duplicates
     rows = (
         ("samples that share their impression id with another", count(duplicates.ids)),
@@ -84,7 +84,7 @@ def repeats_of(metrics: Measured) -> Table:
 
 
 def views_of(metrics: Measured, reference: Measured | None, limit: int) -> Table:
-    """How many samples found a row in each view, and how old it was."""
+    """Table of the match rate of each view, and of the age of matched rows."""
     titles = "<view | matched | match rate | =share of samples | before"
     ages = "median age | ~youngest, 10%, 90%, oldest | median before | ~also counted"
     before = reference.views if reference else {}
@@ -113,7 +113,7 @@ def _before(rate: float, was: float) -> str:
 
 
 def maturity(metrics: Measured) -> str:
-    """A caution about labels that are not final."""
+    """Return a caution if labels are not final."""
     if metrics.label_mature:
         return ""
     return "The labels are not final: a label window was still open, or it reaches into a day without data."

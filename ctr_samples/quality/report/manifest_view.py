@@ -1,4 +1,6 @@
-"""What the page needs of a manifest. A manifest of :mod:`ctr_samples.shards` has all of it; this package knows none."""
+"""Fields of a manifest that the page needs. Manifests of :mod:`ctr_samples.shards` have them all; this package imports
+none.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Shard(Protocol):
-    """A file of samples."""
+    """File of samples."""
 
     @property
     def split(self) -> str:
@@ -15,11 +17,11 @@ class Shard(Protocol):
 
     @property
     def records(self) -> int:
-        """How many samples it has."""
+        """Number of samples."""
 
     @property
     def bytes(self) -> int:
-        """Its size."""
+        """Size in bytes."""
 
 
 class FeaturesFrom(Protocol):
@@ -35,23 +37,23 @@ class Run(Protocol):
 
     @property
     def parent(self) -> str | None:
-        """The run of the generation before."""
+        """Run of the previous generation."""
 
     @property
     def fingerprint(self) -> str:
-        """Equal for runs that must give the same samples; empty where that cannot be known."""
+        """Equal for runs that must produce the same samples; empty if that is unknown."""
 
     @property
     def compression(self) -> str:
-        """Of each shard as a whole."""
+        """Compression of each shard as a whole."""
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The configuration as it was run."""
+        """Configuration as it was run."""
 
     @property
     def inputs(self) -> Mapping[str, Mapping[str, Any]]:
-        """For each source its ``files``, ``bytes``, ``lines`` and ``malformed`` ones, where counted, and ``missing_days``."""
+        """For each source: ``files``, ``bytes``, ``lines`` and ``malformed`` where counted, and ``missing_days``."""
 
     @property
     def shards(self) -> Sequence[Shard]:
@@ -59,11 +61,11 @@ class Run(Protocol):
 
     @property
     def labels(self) -> Mapping[str, Mapping[str, Any]]:
-        """For each label its ``actions``, ``orphans``, ``delays`` and ``flips``."""
+        """For each label: ``actions``, ``orphans``, ``delays`` and ``flips``."""
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Releases of what ran."""
+        """Releases of the software that ran."""
 
     @property
     def features_from(self) -> FeaturesFrom | None:

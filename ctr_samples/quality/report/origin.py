@@ -1,4 +1,4 @@
-"""Where the samples come from and how to make them again: plan, inputs, configuration, releases, names."""
+"""Origin of the samples, and how to make them again: plan, inputs, configuration, releases, names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONFIG = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the last part of the page shows."""
+    """Last part of the page."""
 
     plan: tuple[str, ...]
     inputs: Table
@@ -33,7 +33,7 @@ class Origin:
 
 
 def origin_of(metrics: Measured, run: Run, limit: int) -> Origin:
-    """The origin of a run's samples."""
+    """Return the origin of a run's samples."""
     versions = ((shown(package), shown(release)) for package, release in run.versions.items())
     plan = [*([run.features_from.described] if run.features_from else []), *run.plan]
     return Origin(
@@ -47,7 +47,7 @@ def origin_of(metrics: Measured, run: Run, limit: int) -> Origin:
 
 
 def as_yaml(config: Mapping[str, Any]) -> str:
-    """A configuration as a file that can be run again; empty for none."""
+    """Configuration as a file that can be run again; empty if there is none."""
     if not config:
         return ""
     writer = YAML()
@@ -55,7 +55,7 @@ def as_yaml(config: Mapping[str, Any]) -> str:
     file = io.StringIO()
     try:
         writer.dump(dict(config), file)
-    except (YAMLError, TypeError, ValueError):  # a value that no JSON gives
+    except (YAMLError, TypeError, ValueError):  # a value that JSON does not have
         return json.dumps(config, indent=1, default=str, ensure_ascii=False)
     return file.getvalue()
 

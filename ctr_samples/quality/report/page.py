@@ -1,4 +1,4 @@
-"""Puts the parts of the page into its templates, with a bound on its size."""
+"""Fill the templates with the parts of the page, within a size limit."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from ctr_samples.quality.report.manifest_view import Run
 from ctr_samples.quality.report.wording import change, count, moved, plural, share, shown, size, span
 
 LARGEST = 2_000_000
-"""Bytes of a page: one that takes a browser no time, and that can be sent by mail."""
+"""Size limit of a page in bytes: it opens at once and can be sent by mail."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much of each part is shown; what is left out is counted on the page."""
+    """Limits for each part; the page counts what is left out."""
 
     drawn: int
     rows: int
 
 
 _ROOMS = (Room(100, 500), Room(40, 200), Room(10, 50), Room(0, 10))
-"""Tried in turn until the page is small enough."""
+"""Limits, tried in turn until the page is small enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One of the figures at the top; ``change`` is against the reference."""
+    """Figure at the top of the page; ``change`` is relative to the reference."""
 
     name: str
     value: str
@@ -39,16 +39,17 @@ class Fact:
 
 
 def render(metrics: Metrics, run: Run, reference: Measured | None = None, *, title: str | None = None) -> str:
-    """The page about a run as HTML, in one file that loads nothing from any network. Runs on the driver or a laptop; no Spark.
+    """Return the page about a run as HTML: a single file that loads nothing from the network. Runs on the driver or a
+    laptop, without Spark.
 
-    ``metrics`` is the document of the run, ``run`` its manifest, and ``reference`` what it is compared with. With hundreds of
-    features only those that moved most have a drawing, so that the page stays under 2 MB.
+    ``metrics`` is the document of the run, ``run`` its manifest, ``reference`` the day to compare with. With hundreds
+    of features, only those with the largest drift have a drawing, so that the page stays under 2 MB.
     """
     return fitting(lambda room: _page(metrics, run, reference, title, room))
 
 
 def fitting(page_in: Callable[[Room], str]) -> str:
-    """The page with the most room that is small enough, or the smallest."""
+    """Return the largest page within the size limit, or the smallest one."""
     page = ""
     for room in _ROOMS:
         page = page_in(room)

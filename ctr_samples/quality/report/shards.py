@@ -1,4 +1,4 @@
-"""The shards: how many, how large, how even."""
+"""Shards: number, size and balance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _COLUMNS = 120
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """``chart`` has the sizes in ascending order; ``note`` says how many shards a column stands for."""
+    """``chart`` shows the sizes in ascending order; ``note`` says how many shards a column stands for."""
 
     sizes: Table
     splits: Table
@@ -27,7 +27,7 @@ class Shards:
 
 
 def shards_of(spread: document.Shards, shards: Sequence[Shard], limit: int, one: str = "shard") -> Shards:
-    """What the metrics say of all shards, and the manifest of each. ``one`` is what a shard is called."""
+    """Combine the shard metrics with the manifest's shards. ``one`` is the word for a shard."""
     sizes = sorted(shard.bytes for shard in shards)
     return Shards(
         table(

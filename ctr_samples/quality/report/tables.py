@@ -1,4 +1,4 @@
-"""A table as a value; templates/parts.html.j2 draws it."""
+"""Tables as values; templates/parts.html.j2 draws them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Kind = Literal["text", "long", "number", "bar"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The head of a column; a column of bars has a title for those who hear the page."""
+    """Column head; the title of a column of bars is for screen readers."""
 
     title: str
     kind: Kind = "number"
@@ -20,7 +20,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``rows`` are cells of text or drawings; the first cell of each is its head. ``hidden`` rows were left out."""
+    """``rows`` hold cells of text or drawings; the first cell is the row head. ``hidden`` rows were left out."""
 
     caption: str
     columns: tuple[Column, ...]
@@ -32,7 +32,7 @@ class Table:
 
 
 def table(caption: str, titles: str, rows: Iterable[Sequence[str]], limit: int = 200) -> Table:
-    """A table whose columns are ``<view | matched | =share``: ``<`` is for text, ``~`` for sentences, ``=`` for bars.
+    """Build a table from titles such as ``<view | matched | =share``: ``<`` marks text, ``~`` sentences, ``=`` bars.
 
     At most ``limit`` rows are kept.
     """

@@ -1,4 +1,4 @@
-"""The verdict: each finding that did not pass, in words, and a table of those that did."""
+"""Verdict: each finding that did not pass, in words, and a table of those that did."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _COUNTED: dict[Standing, tuple[str, str]] = {
     "passed": ("check passed", "checks passed"),
 }
 _NAMED = 5
-"""So many checks are named in a command."""
+"""Limit of checks named in a command."""
 _SENTENCE = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A finding that did not pass, in words."""
+    """Finding that did not pass, in words."""
 
     standing: Standing
     tag: str
@@ -42,7 +42,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``tone`` is a key of HEADINGS; ``standings`` has for each subject its gravest one."""
+    """``tone`` is a key of HEADINGS; ``standings`` maps each subject to its most severe standing."""
 
     tone: str
     heading: str
@@ -55,7 +55,7 @@ class Verdict:
 
 
 def verdict_of(metrics: Metrics, limit: int) -> Verdict:
-    """The verdict of a run, with its ``limit`` gravest findings."""
+    """Return the verdict of a run, with its ``limit`` most severe findings."""
     findings = sorted(metrics.checks, key=lambda finding: STANDINGS.index(finding.standing))
     alerts = [_alert(finding) for finding in findings if finding.standing != "passed"]
     tone = metrics.verdict if findings else "unchecked"

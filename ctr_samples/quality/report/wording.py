@@ -1,4 +1,4 @@
-"""Figures and names as people read them."""
+"""Figures and names formatted for people."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ _LONGEST = 80
 
 
 def by_split(splits: Mapping[str, T]) -> dict[str, T]:
-    """The values by split, train first."""
+    """Sort by split, train first."""
     return {split: splits[split] for split in sorted(splits, key=lambda name: (name != "train", name))}
 
 
 def count(value: float | None) -> str:
-    """``1234567`` -> ``1,234,567``."""
+    """Format ``1234567`` as ``1,234,567``."""
     return MISSING if value is None else f"{round(value):,}"
 
 
 def number(value: float | None) -> str:
-    """Four significant digits, whole numbers in full: ``0.12345`` -> ``0.1235``, ``12345.6`` -> ``12,346``."""
+    """Format four significant digits, whole numbers in full: ``0.12345`` -> ``0.1235``, ``12345.6`` -> ``12,346``."""
     if value is None:
         return MISSING
     size = abs(value)
@@ -37,7 +37,7 @@ def number(value: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """``0.0342`` -> ``3.42%``; a value that is not exactly 0 or 1 never reads as 0% or 100%."""
+    """Format ``0.0342`` as ``3.42%``; only exactly 0 or 1 read as 0% or 100%."""
     if value is None:
         return MISSING
     percent = value * 100
@@ -51,12 +51,12 @@ def share(value: float | None) -> str:
 
 
 def size(value: float | None) -> str:
-    """``134217728`` -> ``128 MiB``."""
+    """Format ``134217728`` as ``128 MiB``."""
     return MISSING if value is None else format_size(round(value))
 
 
 def span(seconds: float | None) -> str:
-    """``7500`` -> ``2 h 5 min``: two units are enough."""
+    """Format ``7500`` as ``2 h 5 min``, with at most two units."""
     if seconds is None:
         return MISSING
     if abs(seconds) < 60:
@@ -70,21 +70,21 @@ def span(seconds: float | None) -> str:
 
 
 def change(now: float | None, before: float | None) -> str:
-    """How much a count differs from the one before: ``+3.1%``; empty for no change, or nothing to compare with."""
+    """Relative change of a count: ``+3.1%``; empty for no change, or nothing to compare with."""
     if now is None or not before:
         return ""
     return _signed((now - before) / abs(before) * 100, 1, "%")
 
 
 def moved(now: float | None, before: float | None) -> str:
-    """How much a share differs from the one before, in percentage points."""
+    """Change of a share, in percentage points."""
     if now is None or before is None:
         return ""
     return _signed((now - before) * 100, 2, " points")
 
 
 def shown(value: Any, longest: int = _LONGEST) -> str:
-    """A name or value from the data on one line: invisible characters are escaped, long text is cut."""
+    """Format a name or value from the data on one line: invisible characters are escaped, long text is cut."""
     if value is None:
         return MISSING
     if isinstance(value, float) and math.isfinite(value):
@@ -97,15 +97,15 @@ def shown(value: Any, longest: int = _LONGEST) -> str:
 
 
 def clipped(text: str, longest: int) -> str:
-    """A long text, cut where it no longer helps."""
+    """Cut a long text."""
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def plural(number: int, one: str, many: str = "") -> str:
-    """``1 check``, ``2 checks``."""
+    """Format ``1 check``, ``2 checks``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def _signed(value: float, digits: int, unit: str) -> str:
-    """Empty for what rounds to nothing."""
+    """Format with a sign; empty if it rounds to 0."""
     return f"{value:+.{digits}f}{unit}".replace("-", "−") if round(value, digits) else ""

@@ -1,11 +1,11 @@
-"""The page about many days of a sample set: one file, made from their metrics documents and manifests alone.
+"""Page about many days of a sample set: a single file, made only from their metrics documents and manifests.
 
 ::
 
-    days.py    the figures of one day
-    charts.py  a figure over all days, as a line of steps
-    parts.py   the parts of the page, as values
-    page.py    puts them into templates/, with a bound on the size
+    days.py    figures of one day
+    charts.py  step chart of a figure over all days
+    parts.py   parts of the page, as values
+    page.py    fills templates/, with a limit on the size
 """
 
 from ctr_samples.quality.trends.days import DayPoint, Standing, figures_of

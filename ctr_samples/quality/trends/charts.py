@@ -1,4 +1,4 @@
-"""A figure over all days as a line of steps, in SVG that stretches to its width. All letters stand outside."""
+"""Step chart of a figure over all days, as SVG that stretches to its width. Text stays outside."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ctr_samples.quality.report.charts import round_top
 from ctr_samples.quality.report.wording import MISSING, count, number, share, size, span
 
 HEIGHT = 500
-"""Steps of the vertical axis, so the script reads a value back with three digits."""
+"""Steps of the vertical axis: enough for the script to read values back with three digits."""
 
 UNITS: dict[str, Callable[[float | None], str]] = {
     "count": count,
@@ -30,18 +30,18 @@ _LINE = Markup(
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing with its words: the ``top`` of its axis from 0, and the newest value."""
+    """Drawing with its words: the ``top`` of its axis from 0, and the newest value."""
 
     name: str
     drawing: Markup
     top: str
     newest: str
     highest: float
-    """For the order of charts; 0 where there is no value."""
+    """Sort key of the chart; 0 without values."""
 
 
 def chart(name: str, values: Sequence[float | None], unit: str) -> Chart:
-    """A chart of one value for each day, None where a day has none. ``unit`` is a key of :data:`UNITS`."""
+    """Draw one value per day, None for days without one. ``unit`` is a key of :data:`UNITS`."""
     shown = UNITS[unit]
     known = [value for value in values if value is not None]
     highest, top, newest, words = 0.0, 1.0, MISSING, "no values"
@@ -54,9 +54,9 @@ def chart(name: str, values: Sequence[float | None], unit: str) -> Chart:
 
 
 def steps(values: Sequence[float | None], top: float) -> str:
-    """The path of a line that is level for the width of each day, and interrupted where there is no value."""
+    """Path of a line that is level over each day and broken where there is no value."""
     parts: list[str] = []
-    at, pen = 0, -1  # the height at which the line ended, if it may go on
+    at, pen = 0, -1  # height at which the line ended, or -1 after a gap
     for height, days in groupby(_height(value, top) for value in values):
         width = sum(1 for _ in days)
         if height is None:
@@ -69,5 +69,5 @@ def steps(values: Sequence[float | None], top: float) -> str:
 
 
 def _height(value: float | None, top: float) -> int | None:
-    """From the top edge, in whole steps."""
+    """Distance from the top edge, in whole steps."""
     return None if value is None else round(HEIGHT * (1 - min(max(value / top, 0.0), 1.0)))

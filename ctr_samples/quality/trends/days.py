@@ -1,4 +1,4 @@
-"""The figures of one day that the page follows over time. Values only."""
+"""Figures of one day that the page follows over time. Value classes only."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ctr_samples.quality.report.manifest_view import Run
 Standing = Literal["passed", "warned", "refused", "missing", "damaged"]
 Group = Literal["volume", "dropped", "rate", "orphans", "flips", "matched", "age", "missing", "drift", "run"]
 Figures = Mapping[Group, Mapping[str, float]]
-"""By group and name: shares from 0 to 1 but in ``volume`` (counts), ``age`` (seconds), ``run`` (see :func:`figures_of`) and the
-``rate`` of labels that are not 0 or 1."""
+"""By group and name: shares from 0 to 1, except ``volume`` (counts), ``age`` (seconds), ``run`` (see
+:func:`figures_of`) and the ``rate`` of labels that are not 0/1."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayPoint:
-    """A day, an hour or a whole log as the page shows it.
+    """A day, an hour or a whole log on the page.
 
-    ``page`` is the address of its report, seen from this page; ``standing`` is the verdict that readers see, or why they see
-    none. ``note`` says the status in words.
+    ``page`` is the address of its report, relative to this page; ``standing`` is the verdict that readers see, or why
+    they see none. ``note`` is the status in words.
     """
 
     day: str
@@ -33,18 +33,18 @@ class DayPoint:
     figures: Figures = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     flags: frozenset[str] = frozenset()
-    """Labels that are 0 or 1."""
+    """0/1 labels."""
 
     def figure(self, group: Group, name: str) -> float | None:
-        """A figure, or None where the day does not have it."""
+        """Return a figure, or None if the day lacks it."""
         return self.figures.get(group, {}).get(name)
 
 
 def figures_of(metrics: Metrics, run: Run) -> Figures:
-    """What the page shows of a published day.
+    """Return the figures of a published day.
 
-    ``run`` has the ``run time`` in seconds, the bytes ``written`` and ``read``, counts of ``shards`` and ``lines``, the
-    ``generation`` and the share of ``malformed lines``; what was not counted is left out.
+    ``run`` holds the ``run time`` in seconds, the bytes ``written`` and ``read``, counts of ``shards`` and ``lines``,
+    the ``generation`` and the share of ``malformed lines``; figures that were not counted are left out.
     """
     whole = metrics.accounting["impressions"]
     labels = {name: list(label.splits.values()) for name, label in metrics.labels.items()}
@@ -67,7 +67,7 @@ def figures_of(metrics: Metrics, run: Run) -> Figures:
 
 
 def _flips(metrics: Metrics, run: Run) -> Iterator[tuple[str, float]]:
-    """The share of the samples whose label is another one than in the generation before."""
+    """Share of samples whose label changed since the previous generation."""
     for name, label in run.labels.items():
         flips = label.get("flips", {})
         if flips and metrics.rows and "not_compared" not in flips:
@@ -76,7 +76,7 @@ def _flips(metrics: Metrics, run: Run) -> Iterator[tuple[str, float]]:
 
 
 def _missing(metrics: Metrics) -> Iterator[tuple[str, float]]:
-    """The share of rows without a value, or with the default in its place."""
+    """Share of rows without a value, or with the default in its place."""
     for name in metrics.features:
         facts, _ = compared(metrics, None, name)
         if facts is not None and facts.rows:

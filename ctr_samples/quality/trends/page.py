@@ -1,4 +1,4 @@
-"""Puts the parts of the page into its template, with a bound on its size."""
+"""Fill the template with the parts of the page, within a size limit."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from ctr_samples.quality.trends.parts import (
 )
 
 LARGEST = 3_000_000
-"""Bytes of a page: 400 days of 300 features fit."""
+"""Size limit of a page in bytes: 400 days of 300 features fit."""
 
 _DRAWN = (1000, 300, 150, 50, 10, 0)
-"""How many features are drawn; tried in turn until the page is small enough."""
+"""Numbers of drawn features, tried in turn until the page is small enough."""
 
 
 def render(name: str, days: Sequence[DayPoint]) -> str:
-    """The page about the days of a sample set as HTML, in one file that loads nothing from any network. No Spark.
+    """Return the page about the days of a sample set as HTML: a single file that loads nothing from the network. No
+    Spark.
 
-    ``days`` are in their order, with those that are missing in between. With more features than fit into 3 MB those that
-    drifted most are drawn, and the others counted.
+    ``days`` are in order, missing ones included. With more features than fit into 3 MB, those with the largest drift
+    are drawn and the rest only counted.
     """
     page = ""
     for drawn in _DRAWN:

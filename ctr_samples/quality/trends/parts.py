@@ -1,4 +1,4 @@
-"""The parts of the page about many days, as values."""
+"""Parts of the page about many days, as values."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _LINK = Markup('<a href="{}">{}</a>')
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The verdicts of all days in one row."""
+    """Verdicts of all days in one row."""
 
     drawing: Markup
     counts: tuple[tuple[str, str], ...]
-    """Each standing that occurs, and how many days have it."""
+    """Standings that occur, with the number of their days in words."""
 
 
 def strip_of(days: Sequence[DayPoint]) -> Strip:
-    """A mark for each day, in the color of its standing."""
+    """Draw a mark for each day, in the color of its standing."""
     counts = {standing: sum(day.standing == standing for day in days) for standing in STANDINGS}
     words = tuple((standing, f"{plural(n, 'day')} {standing}") for standing, n in counts.items() if n)
     wide = 0.9 if len(days) <= 120 else 1
@@ -37,7 +37,7 @@ def strip_of(days: Sequence[DayPoint]) -> Strip:
 
 
 def findings_of(days: Sequence[DayPoint], limit: int) -> Table:
-    """What did not pass, each check and subject once, the last seen first."""
+    """Table of failed checks, one row per check and subject, most recent first."""
     seen: dict[tuple[str, str], list[DayPoint]] = {}
     for day in days:
         for finding in day.findings:
@@ -54,12 +54,12 @@ def findings_of(days: Sequence[DayPoint], limit: int) -> Table:
 
 
 def names_of(days: Sequence[DayPoint], group: Group) -> list[str]:
-    """All names of a group, those of the newest days first."""
+    """Names in a group, newest days first."""
     return list(dict.fromkeys(name for day in reversed(days) for name in day.figures.get(group, {})))
 
 
 def charts_of(days: Sequence[DayPoint], group: Group, unit: str, names: Iterable[str] | None = None) -> list[Chart]:
-    """A chart for each name of a group that was ever above 0."""
+    """Charts for the names of a group that were ever above 0."""
     drawn = (
         chart(shown(name), [day.figure(group, name) for day in days], unit)
         for name in (names_of(days, group) if names is None else names)
@@ -68,7 +68,7 @@ def charts_of(days: Sequence[DayPoint], group: Group, unit: str, names: Iterable
 
 
 def rates_of(days: Sequence[DayPoint]) -> Iterator[Chart]:
-    """The mean of each label: of one that is 0 or 1, the share of positives."""
+    """Charts of the mean of each label; for 0/1 labels, of the share of positives."""
     flags = _flags(days)
     for name in names_of(days, "rate"):
         values = [day.figure("rate", name) for day in days]
@@ -81,17 +81,17 @@ def _flags(days: Sequence[DayPoint]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class FeatureCard:
-    """A feature: how far it drifted from day to day, and how many rows had no value of it."""
+    """Feature with its day-to-day drift, and its share of rows without a value."""
 
     name: str
     drift: Chart | None
     missing: Chart | None
     worst: str
-    """The highest drift and its day."""
+    """Highest drift and its day."""
 
 
 def features_of(days: Sequence[DayPoint], drawn: int) -> tuple[list[FeatureCard], int]:
-    """The features, the one with the highest drift first, then by their missing share; and how many are not drawn."""
+    """Return the features by highest drift, then by missing share, and the number left undrawn."""
     names = list(dict.fromkeys([*names_of(days, "drift"), *names_of(days, "missing")]))
     cards = sorted((_card(days, name) for name in names), key=_rank, reverse=True)
     return cards[:drawn], max(0, len(cards) - drawn)
@@ -114,7 +114,7 @@ def _card(days: Sequence[DayPoint], name: str) -> FeatureCard:
 
 
 def table_of(days: Sequence[DayPoint]) -> Table:
-    """All days, the newest first, each with a link to its report."""
+    """Table of all days, newest first, each with a link to its report."""
     flags = sorted(_flags(days))[:4]
     titles = " | ".join(
         ["<day", "<verdict", "generation", "samples", "dropped", *map(shown, flags), "run time", "size", "~status"]

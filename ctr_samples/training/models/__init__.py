@@ -1,8 +1,8 @@
 """Small, readable click models in Keras, built from a contract.
 
-logistic.py, fm.py, wide_deep.py, deepfm.py     the models
-terms.py    the terms that they share
-fields.py   the fields of a contract that a model uses
+logistic.py, fm.py, wide_deep.py, deepfm.py     models
+terms.py    shared terms
+fields.py   fields of a contract that a model uses
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["MODELS", "ModelKind", "deepfm", "factorization_machine", "logistic_r
 
 @dataclass(frozen=True, slots=True)
 class ModelKind:
-    """A model: its title, the function that builds it, and how it is trained."""
+    """Model: title, build function, and how to train it."""
 
     title: str
     build: Callable[..., keras.Model]
@@ -34,7 +34,7 @@ class ModelKind:
     epochs: int
 
     def make_optimizer(self, learning_rate: float | None = None) -> Any:
-        """The optimizer of this model, by default with its own learning rate."""
+        """Create the optimizer of this model, by default with its own learning rate."""
         import keras
 
         return getattr(keras.optimizers, self.optimizer)(learning_rate or self.learning_rate)

@@ -1,4 +1,4 @@
-"""DeepFM: a factorization machine and layers over the same vectors."""
+"""DeepFM: a factorization machine and dense layers over the same vectors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 def deepfm(
     contract: ExampleContract, base_rate: float, size: int = 8, layers: tuple[int, ...] = (64, 32)
 ) -> keras.Model:
-    """From the fields of a contract to the log-odds of a click, ``[batch, 1]``.
+    """Map the fields of a contract to the log-odds of a click, ``[batch, 1]``.
 
-    Guo et al. (2017), *DeepFM: a factorization-machine based neural network for CTR prediction*. Pairs and layers share the
-    vectors of the ids; numbers have vectors for the pairs, and go into the layers as they are.
+    Guo et al. (2017), *DeepFM: a factorization-machine based neural network for CTR prediction*. Pairs and layers share
+    the vectors of the ids; numbers have vectors for the pairs, and enter the layers unchanged.
     """
     fields = fields_of(contract)
     inputs = inputs_of(fields)

@@ -1,4 +1,4 @@
-"""Which features of a contract a model can use, and as what: ids that get an embedding, or numbers. Values only."""
+"""Fields of a contract that a model can use: ids, which get an embedding, and numbers. Value classes only."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 
 NUMBERS = "numbers"
-"""The one input of a model that holds all numbers."""
+"""Name of the model input that holds all numbers."""
 MOST_IDS = 100_000_000
-"""Rows of an embedding table that a machine may hope to hold."""
+"""Limit of rows in an embedding table, for it to fit on a machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdField:
-    """A feature of ids 0 to ``buckets - 1``: one in a row, or a list in which 0 is padding, of any length where it is None."""
+    """Feature of ids 0 to ``buckets - 1``: one per row, or a list padded with 0, of any length for ``length`` None."""
 
     name: str
     buckets: int
@@ -25,7 +25,7 @@ class IdField:
 
 @dataclass(frozen=True, slots=True)
 class NumberField:
-    """A feature of ``size`` numbers."""
+    """Feature of ``size`` numbers."""
 
     name: str
     size: int
@@ -33,7 +33,7 @@ class NumberField:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What a model sees of a sample, in declared order, and the names of the features that it does not see."""
+    """Fields that a model sees, in declared order, and the names of the features it does not see."""
 
     ids: tuple[IdField, ...]
     numbers: tuple[NumberField, ...]
@@ -41,14 +41,15 @@ class Fields:
 
     @property
     def width(self) -> int:
-        """How many numbers there are in all."""
+        """Total number of numbers."""
         return sum(field.size for field in self.numbers)
 
 
 def fields_of(contract: ExampleContract) -> Fields:
-    """The fields of a contract; InputError where a model would see nothing, or needs a table that no memory holds.
+    """Return the fields of a contract; raise InputError if a model would see nothing, or needs a table too large for
+    memory.
 
-    A feature with ``buckets`` is an id, any other number of a fixed shape a number. Text, numbers of any length, lists of lists
+    Features with ``buckets`` are ids, numbers of a fixed shape are numbers. Text, numbers of any length, lists of lists
     and the layout ``sparse`` are left out.
     """
     ids: list[IdField] = []
@@ -73,7 +74,7 @@ def fields_of(contract: ExampleContract) -> Fields:
 
 
 def used_by(fields: Fields, contract: ExampleContract) -> ExampleContract:
-    """The contract of the features that a model sees, without labels and all else: what it needs online."""
+    """Reduce the contract to the features that a model sees: what it needs online."""
     names = {*(field.name for field in fields.ids), *(field.name for field in fields.numbers)}
     return replace(contract, features=tuple(f for f in contract.features if f.name in names))
 

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def factorization_machine(contract: ExampleContract, base_rate: float, size: int = 8) -> keras.Model:
-    """From the fields of a contract to the log-odds of a click, ``[batch, 1]``.
+    """Map the fields of a contract to the log-odds of a click, ``[batch, 1]``.
 
-    Rendle (2010), *Factorization machines*. Each id and each number has a vector of ``size``; that of a list of ids is the mean
-    of theirs. Before training it says ``base_rate``, nearly.
+    Rendle (2010), *Factorization machines*. Each id and each number has a vector of ``size``; a list of ids has the
+    mean of theirs. Before training, the model predicts about ``base_rate``.
     """
     fields = fields_of(contract)
     inputs = inputs_of(fields)

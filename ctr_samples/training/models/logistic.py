@@ -1,4 +1,4 @@
-"""Logistic regression: a weight for each id and for each number."""
+"""Logistic regression: a weight per id and per number."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 def logistic_regression(contract: ExampleContract, base_rate: float) -> keras.Model:
-    """From the fields of a contract to the log-odds of a click, ``[batch, 1]``.
+    """Map the fields of a contract to the log-odds of a click, ``[batch, 1]``.
 
-    ``base_rate`` is the click rate that the bias starts from, so that training only learns what differs from it. It sees no
-    combination of two features but those that the samples have as a ``cross``.
+    The bias starts from the click rate ``base_rate``, so that training only learns deviations from it. The model sees
+    no feature combinations except those that the samples have as a ``cross``.
     """
     fields = fields_of(contract)
     inputs = inputs_of(fields)

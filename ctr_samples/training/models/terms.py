@@ -1,4 +1,4 @@
-"""The parts that models share: their inputs, a linear term, a vector for each field, pairs of fields, layers on top."""
+"""Building blocks of the models: inputs, linear term, a vector per field, pairs of fields, dense layers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ if TYPE_CHECKING:
 Tensors = dict[str, Any]
 
 _SPREAD = 0.01
-"""Standard deviation of embeddings at the start: small, so that a model starts from its linear term."""
+"""Standard deviation of initial embeddings: small, so that a model starts from its linear term."""
 
 
 def inputs_of(fields: Fields) -> Tensors:
-    """A symbolic input for each id field, int64 ``[batch, length]``, and one for all numbers, float32 ``[batch, width]``."""
+    """Return a symbolic input per id field, int64 ``[batch, length]``, and one for all numbers, float32 ``[batch,
+    width]``.
+    """
     import keras
 
     inputs = {f.name: keras.Input((f.length,), name=f.name, dtype="int64") for f in fields.ids}
@@ -25,9 +27,9 @@ def inputs_of(fields: Fields) -> Tensors:
 
 
 def linear(inputs: Tensors, fields: Fields, base_rate: float) -> Any:
-    """The log-odds of ``base_rate``, and a weight for each id and each number, 0 before training: ``[batch, 1]``.
+    """Log-odds of ``base_rate`` plus a weight per id and per number, 0 before training: ``[batch, 1]``.
 
-    The log-odds are a constant: FTRL pulls all that it trains towards 0, and would forget a bias that it is given.
+    The log-odds are a constant: FTRL pulls everything it trains towards 0, and would forget a bias.
     """
     import keras
 
@@ -38,7 +40,7 @@ def linear(inputs: Tensors, fields: Fields, base_rate: float) -> Any:
 
 
 def id_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
-    """A vector for each id field, ``[batch, fields, size]``; of a list the mean of its ids. None where there is no id."""
+    """Vector per id field, ``[batch, fields, size]``; lists have the mean of their ids. None without id fields."""
     import keras
 
     if not fields.ids:
@@ -48,7 +50,7 @@ def id_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
 
 
 def number_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
-    """A vector for each number, times the number, ``[batch, width, size]``. None where there is no number."""
+    """Vector per number, times the number, ``[batch, width, size]``. None without numbers."""
     import keras
 
     if not fields.width:
@@ -61,9 +63,9 @@ def number_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
 
 
 def pairs(*vectors: Any) -> Any:
-    """The sum of the dot products of all pairs of vectors ``[batch, n, size]``, each pair once: ``[batch, 1]``.
+    """Sum of the dot products of all pairs of vectors ``[batch, n, size]``, each pair once: ``[batch, 1]``.
 
-    Rendle (2010), *Factorization machines*: half of the square of the sum less the sum of the squares.
+    Rendle (2010), *Factorization machines*: half of the squared sum minus the sum of squares.
     """
     from keras import ops
 
@@ -74,7 +76,7 @@ def pairs(*vectors: Any) -> Any:
 
 
 def deep(inputs: Tensors, vectors: Any, layers: tuple[int, ...]) -> Any:
-    """Dense layers over the vectors of ids beside the plain numbers, ``[batch, 1]``."""
+    """Dense layers over the id vectors and the plain numbers, ``[batch, 1]``."""
     import keras
 
     parts = [] if vectors is None else [keras.layers.Flatten()(vectors)]
@@ -86,7 +88,7 @@ def deep(inputs: Tensors, vectors: Any, layers: tuple[int, ...]) -> Any:
 
 
 def _pooled(ids: Any, field: IdField, size: int, start: Any, what: str) -> Any:
-    """The vector of an id, or the mean vector of a list of ids, ``[batch, size]``."""
+    """Vector of an id, or mean vector of a list of ids, ``[batch, size]``."""
     import keras
 
     name = f"{field.name}_{what}"
@@ -98,7 +100,7 @@ def _pooled(ids: Any, field: IdField, size: int, start: Any, what: str) -> Any:
 
 
 def model_of(inputs: Tensors, terms: list[Any], name: str) -> keras.Model:
-    """The model whose output is the sum of the terms: log-odds ``[batch, 1]``."""
+    """Return the model whose output is the sum of the terms: log-odds ``[batch, 1]``."""
     import keras
 
     return keras.Model(inputs, sum(terms[1:], terms[0]), name=name)

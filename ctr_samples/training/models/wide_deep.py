@@ -1,4 +1,4 @@
-"""Wide & Deep: a linear term that remembers, beside layers that generalise."""
+"""Wide & Deep: a linear term that memorises, and dense layers that generalise."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 def wide_and_deep(
     contract: ExampleContract, base_rate: float, size: int = 8, layers: tuple[int, ...] = (64, 32)
 ) -> keras.Model:
-    """From the fields of a contract to the log-odds of a click, ``[batch, 1]``.
+    """Map the fields of a contract to the log-odds of a click, ``[batch, 1]``.
 
-    Cheng et al. (2016), *Wide & deep learning for recommender systems*. The wide part sees every field, also what the samples
-    have as a ``cross``; the deep one sees a vector of ``size`` for each id field, and the numbers.
+    Cheng et al. (2016), *Wide & deep learning for recommender systems*. The wide part sees every field, including a
+    ``cross`` of the samples; the deep part sees a vector of ``size`` per id field, and the numbers.
     """
     fields = fields_of(contract)
     inputs = inputs_of(fields)
