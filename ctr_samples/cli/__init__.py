@@ -8,7 +8,7 @@ fit.py        fit
 explain.py    explain
 preview.py    preview
 status.py     status
-state.py      state
+partials.py   partials
 train.py      train
 trends.py     trends
 simulate.py   simulate

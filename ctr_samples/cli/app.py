@@ -18,10 +18,10 @@ from ctr_samples.cli.init import init
 from ctr_samples.cli.libsvm import libsvm
 from ctr_samples.cli.outputs import clean, forget, history, paths, rollback, show, verify
 from ctr_samples.cli.pack import pack
+from ctr_samples.cli.partials import partials
 from ctr_samples.cli.preview import preview
 from ctr_samples.cli.report import compare, report
 from ctr_samples.cli.simulate import simulate
-from ctr_samples.cli.state import state
 from ctr_samples.cli.status import status
 from ctr_samples.cli.train import train
 from ctr_samples.cli.trends import trends
@@ -42,7 +42,13 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "paths": paths,
     },
     "Train": {"train": train},
-    "Maintain samples": {"history": history, "rollback": rollback, "clean": clean, "state": state, "forget": forget},
+    "Maintain samples": {
+        "history": history,
+        "rollback": rollback,
+        "clean": clean,
+        "partials": partials,
+        "forget": forget,
+    },
 }
 """By what one wants to do."""
 

@@ -5,7 +5,7 @@
     job.py                  the root
     source.py  view.py      unions of kinds, told apart by their keys; kinds.py says which, and names both when keys are mixed
     grain.py                what fits a day, an hour or the whole log only
-    impressions.py  label.py  history.py  counting.py  split.py  output.py  quality.py  fitted.py  state.py
+    impressions.py  label.py  history.py  counting.py  split.py  output.py  quality.py  fitted.py
     feature.py              one feature, and in feature_conflicts.py which of its keys contradict each other
     references.py, feature_checks.py    what ties keys to other parts of the file
     loading.py              from YAML to the models
@@ -24,7 +24,7 @@ from ctr_samples.config.impressions import Impressions
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.label import ActionLabel, Label, RowLabel
 from ctr_samples.config.loading import LoadedConfig, load_config
-from ctr_samples.config.output import Output
+from ctr_samples.config.output import KeptPartials, Output
 from ctr_samples.config.quality import Limits, Quality
 from ctr_samples.config.source import (
     CatalogSource,
@@ -37,7 +37,6 @@ from ctr_samples.config.source import (
     TextSource,
 )
 from ctr_samples.config.split import Sampling, Split
-from ctr_samples.config.state import State
 from ctr_samples.config.view import DailyCountView, EventView, SnapshotView, StaticView, View, WindowView
 
 __all__ = [
@@ -57,6 +56,7 @@ __all__ = [
     "Impressions",
     "JobConfig",
     "JsonSource",
+    "KeptPartials",
     "Label",
     "Limits",
     "LoadedConfig",
@@ -67,7 +67,6 @@ __all__ = [
     "SnapshotView",
     "Source",
     "Split",
-    "State",
     "StaticView",
     "TextSource",
     "View",

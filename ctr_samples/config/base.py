@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Annotated, Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -44,6 +44,8 @@ class Model(BaseModel):
     """A part of the configuration: unknown keys fail, and nothing changes it once it is read."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, protected_namespaces=())
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Former keys, by which a message names the present ones."""
 
 
 def check_said_once(model: Model, keys: Iterable[str]) -> None:

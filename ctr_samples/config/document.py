@@ -12,7 +12,7 @@ REFERENCE = re.compile(r"\$\{(\w+)\}")
 """``${NAME}``: a value from the environment."""
 
 
-_OF_NO_BYTE = ("quality", "state", "trends")
+_OF_NO_BYTE = ("quality", "partials", "trends")
 _OF_NO_BYTE_IN_OUTPUT = ("path", "retention", "ids", "ids_salt")
 """Keys of a configuration, and of its ``output``, that change no byte of the samples."""
 

@@ -38,7 +38,7 @@ def _sources(config: JobConfig, run_date: Period | None) -> Iterator[str]:
 
 def _kept(config: JobConfig, name: str) -> Iterator[str]:
     """What of a source is not read again each time."""
-    if config.state is None or not (isinstance(config.sources[name], FileSource) and config.reads_days(name)):
+    if config.partials is None or not (isinstance(config.sources[name], FileSource) and config.reads_days(name)):
         return
     views = [view for view in config.views if config.views[view].source == name]
     kept = [view for view in views if config.views[view].keeps_days]
@@ -46,7 +46,7 @@ def _kept(config: JobConfig, name: str) -> Iterator[str]:
     kept += [history for history in config.histories if config.histories[history].source == name]
     if not kept:
         return
-    yield f"    {', '.join(kept)}: finished days are read once, and what is needed of them is kept in {config.state.path}"
+    yield f"    {', '.join(kept)}: finished days are read once, and what is needed of them is kept in {config.partials.path}"
     if rest:
         yield f"    {', '.join(rest)}: all of these days, each time"
     else:
@@ -77,7 +77,7 @@ def _samples(config: JobConfig) -> Iterator[str]:
         yield f"  of a list with {shown.skip_above}, those below its last position are dropped"
     for name, label in config.labels.items():
         yield f"  label {name}: {_label(label, config)}"
-    if config.state is not None and config.grain != "all":
+    if config.partials is not None and config.grain != "all":
         how = "takes the features of the first, if what they come from is the same"
         how = how if config.joins_anew is None else f"joins all anew: {config.joins_anew}"
         yield f"  a later run that makes labels final {how}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Literal
+from typing import ClassVar, Literal
 from zoneinfo import available_timezones
 
 from pydantic import Field, field_validator
@@ -14,16 +15,17 @@ from ctr_samples.config.fitted import Fitted, Vocabulary
 from ctr_samples.config.history import History
 from ctr_samples.config.impressions import Impressions
 from ctr_samples.config.label import Label
-from ctr_samples.config.output import Output
+from ctr_samples.config.output import KeptPartials, Output
 from ctr_samples.config.quality import Quality
 from ctr_samples.config.source import Source
 from ctr_samples.config.split import Sampling, Split
-from ctr_samples.config.state import State
 from ctr_samples.config.view import View
 
 
 class JobConfig(Model):
     """A whole sample set."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"state": "partials"}
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$", description="A short name for manifests and logs.")
     grain: Literal["day", "hour", "all"] = Field(
@@ -43,10 +45,10 @@ class JobConfig(Model):
     split: Split = Field(Split(), description="Train, eval and test.")
     sampling: Sampling | None = Field(None, description="Fewer negatives to train on.")
     output: Output = Field(description="Where the samples go.")
-    state: State | None = Field(
+    partials: KeptPartials | None = Field(
         None,
-        description="What is kept from one run to the next. With it, a run that only makes labels final joins only labels. "
-        "Changes no byte of the samples.",
+        description="Partial results of finished days, so that long windows cost little. With them, a run that only makes "
+        "labels final joins only labels. Changes no byte of the samples.",
     )
     quality: Quality = Field(Quality(), description="How much a day may differ from earlier ones.")
     trends: int | None = Field(

@@ -54,6 +54,8 @@ def without_absent(entry: dict[str, Any], model: type[Kind], kinds: Iterable[typ
 
 def unexpected(key: str, model: type[BaseModel], kinds: Iterable[type[Kind]]) -> str:
     """What is wrong with a key that a model does not have; ``kinds`` are all models that the entry could have been."""
+    if issubclass(model, Model) and key in model.renamed:
+        return f"the key `{key}` is called `{model.renamed[key]}` now"
     owners = [kind for kind in kinds if key in keys_of(kind)]
     if issubclass(model, Kind) and owners:
         *others, last = dict.fromkeys(owner.kind for owner in owners)

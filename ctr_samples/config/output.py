@@ -1,4 +1,4 @@
-"""The output: where the samples go, in what form, and what stays of earlier runs."""
+"""The output: where the samples go, in what form, what stays of earlier runs, and what later runs find."""
 
 from __future__ import annotations
 
@@ -59,4 +59,20 @@ class Output(Model):
     def _no_template(cls, value: str) -> str:
         if re.search(r"\{[^}]*\}", value):
             raise ValueError("expected no template: the day's directory dt=... is made below it")
+        return from_home(value)
+
+
+class KeptPartials(Model):
+    """Where partial results of finished days are kept, which a run reads instead of the logs that long windows reach."""
+
+    path: str = Field(min_length=1, description="A directory, or hdfs://, s3://, gs://, az:// and a prefix.")
+    keep: Duration = Field(
+        timedelta(days=7),
+        ge=timedelta(days=1),
+        description="How long partial results stay that the last run does not reach, for runs of earlier days.",
+    )
+
+    @field_validator("path")
+    @classmethod
+    def _from_home(cls, value: str) -> str:
         return from_home(value)

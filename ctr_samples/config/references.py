@@ -132,7 +132,7 @@ def _credentials(config: JobConfig) -> Iterator[Problem]:
     places: list[tuple[tuple[str, ...], str | None]] = [(("output", "path"), config.output.path)]
     places += [(("sources", name, "path"), path) for name, path in _paths(config)]
     places.append((("fitted", "path"), config.fitted.path if config.fitted else None))
-    places.append((("state", "path"), config.state.path if config.state else None))
+    places.append((("partials", "path"), config.partials.path if config.partials else None))
     for where, address in places:
         if address and holds_credentials(address):
             yield Problem(where, CREDENTIALS_ELSEWHERE)
@@ -142,7 +142,7 @@ def _overlaps(config: JobConfig) -> Iterator[Problem]:
     """An output among the inputs would be read by the next run."""
     written = [("output", config.output.path)]
     written += [("fitted", config.fitted.path)] if config.fitted else []
-    written += [("state", config.state.path)] if config.state else []
+    written += [("partials", config.partials.path)] if config.partials else []
     for section, place in written:
         for name, path in _paths(config):
             if how := overlap(path, place):

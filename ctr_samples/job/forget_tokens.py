@@ -34,9 +34,9 @@ def remaining(config: Mapping[str, Any]) -> Iterator[str]:
             f"The fitted state in {_path(config, 'fitted')} may have them as tokens: once the logs lack them, run "
             "`ctr-samples fit --afresh`, then remove what older versions have below `data/` there."
         )
-    if config.get("state"):
+    if config.get("partials"):
         yield (
-            f"What is kept of finished days in {_path(config, 'state')} may have them: once the logs lack them, remove that "
+            f"What is kept of finished days in {_path(config, 'partials')} may have them: once the logs lack them, remove that "
             "directory, and the next run makes it anew."
         )
 

@@ -87,7 +87,7 @@ def earlier_run(
     given where the configuration keeps nothing, or the labels of the generation are final.
     """
     current = output.current
-    if prepared.inputs.config.state is None or current is None or current.label_mature:
+    if prepared.inputs.config.partials is None or current is None or current.label_mature:
         return None, None
     reporter.stage(f"comparing with generation {current.generation}")
     try:

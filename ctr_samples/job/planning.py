@@ -102,7 +102,7 @@ def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, reporter: Repor
 def writable_places(config: JobConfig, storage: Storage, directory: str) -> Places:
     """Where the tasks of a run write, by key of the configuration."""
     places = {"output.path": (storage, directory)}
-    return places if config.state is None else {**places, "state.path": (open_storage(config.state.path), "")}
+    return places if config.partials is None else {**places, "partials.path": (open_storage(config.partials.path), "")}
 
 
 def retention_of(config: JobConfig) -> Retention:

@@ -128,8 +128,8 @@ class _Run:
 
     def _drop_damaged(self, error: DamagedPartial) -> None:
         self.reporter.warn(str(error))
-        assert self.loaded.config.state is not None
-        drop_damaged(open_storage(self.loaded.config.state.path))
+        assert self.loaded.config.partials is not None
+        drop_damaged(open_storage(self.loaded.config.partials.path))
 
     def _once(self, force: bool, why_joined: str) -> RunResult:
         started = time.monotonic()

@@ -95,9 +95,9 @@ class _Nights:
     """Runs of a configuration with windows of so many days, with what is kept or without."""
 
     def __init__(self, spark: SparkSession, logs: Path, place: Path, days: int, *, kept: bool) -> None:
-        self._spark, self.out, self.state = spark, place / "out", place / "state"
+        self._spark, self.out, self.state = spark, place / "out", place / "partials"
         text = CONFIG.replace("LOGS", str(logs)).replace("OUT", str(self.out)).replace("WINDOW", f"{days}d")
-        text = text.replace("BEFORE", str(days + 1)) + (f"state: {{path: {self.state}}}\n" if kept else "")
+        text = text.replace("BEFORE", str(days + 1)) + (f"partials: {{path: {self.state}}}\n" if kept else "")
         place.mkdir(parents=True)
         (place / "c.yaml").write_text(text)
         self._loaded = load_config(place / "c.yaml")

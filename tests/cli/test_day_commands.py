@@ -116,16 +116,16 @@ def test_what_is_kept_of_finished_days_is_listed(tmp_path: Path) -> None:
     (
         tmp_path / "item/0123456789abcdef/dt=2019-06-06/20190606T020000-22222222/steps-00000-0123abcd.parquet"
     ).write_bytes(bytes(1018))
-    assert lines(call("state", str(tmp_path)).stdout) == [
+    assert lines(call("partials", str(tmp_path)).stdout) == [
         "view definition first day last day days files size a day without",
         "item 0123456789abcdef 2019-06-01 2019-06-05 3 8 5 KiB 1.7 KiB 2019-06-03 to 2019-06-04",
     ]
 
 
 def test_a_directory_without_partial_results_is_told(tmp_path: Path) -> None:
-    told = call("state", str(tmp_path))
+    told = call("partials", str(tmp_path))
     assert told.exit_code == 3
-    assert "holds no partial results; expected the `state.path` of a configuration." in " ".join(told.stderr.split())
+    assert "holds no partial results; expected the `partials.path` of a configuration." in " ".join(told.stderr.split())
 
 
 DAYS = ("2019-06-03", "2019-06-04")

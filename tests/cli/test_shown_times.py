@@ -45,7 +45,7 @@ features:
   clicks: {from: last.n_12h, dtype: int64}
   since: {expr: unix_seconds(row.since), dtype: int64}
   recent: {expr: "array_join(recent.items, ',')", dtype: string}
-state: {path: ROOT/state}
+partials: {path: ROOT/partials}
 output: {path: ROOT/out, partitions: 1}
 """
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?: ?[A-Z]{1,4}\b|[+-]\d\d:?\d\d)?")

@@ -64,6 +64,12 @@ def test_an_unknown_key_names_file_line_key_and_the_nearest_valid_one(tmp_path: 
     ]
 
 
+def test_a_former_key_is_refused_with_its_present_name(tmp_path: Path) -> None:
+    text = f"{MINIMAL}state: {{path: kept}}\n"
+    line = len(text.splitlines())
+    assert problem(tmp_path, text) == f"c.yaml:{line}: state: the key `state` is called `partials` now."
+
+
 def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> None:
     text = MINIMAL.replace("{path: out}", "{path: out, colour: red}")
     assert problem(tmp_path, text) == (
@@ -793,7 +799,7 @@ def test_the_plan_says_what_is_read_again_each_night(tmp_path: Path) -> None:
     dated = MINIMAL.replace("path: log.parquet", "path: 'log/{date}.parquet', days_before: 8, days_after: 1")
     text = dated.replace("features:\n", f"views:\n  n: {how}\nfeatures:\n  c: {{from: n.c_7d, dtype: int64}}\n", 1)
     assert "kept" not in explain(load_config(written(tmp_path, text)).config)
-    kept = explain(load_config(written(tmp_path, f"{text}state: {{path: kept}}\n")).config)
+    kept = explain(load_config(written(tmp_path, f"{text}partials: {{path: kept}}\n")).config)
     assert (
         "    n: finished days are read once, and what is needed of them is kept in kept\n"
         "    so of the days before, a run reads only those whose impressions and actions are near its own\n"

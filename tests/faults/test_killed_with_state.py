@@ -37,10 +37,10 @@ features:
 """
 
 MOMENTS = {
-    "a first file": ("state/*/*/*/*/*.parquet", 1),
-    "a first partial result": ("state/*/*/*/*.json", 1),
-    "all but one": ("state/*/*/*/*.json", KEPT - 1),
-    "the last partial result": ("state/*/*/*/*.json", KEPT),
+    "a first file": ("partials/*/*/*/*/*.parquet", 1),
+    "a first partial result": ("partials/*/*/*/*.json", 1),
+    "all but one": ("partials/*/*/*/*.json", KEPT - 1),
+    "the last partial result": ("partials/*/*/*/*.json", KEPT),
     "a first shard, maybe not whole": ("kept/dt=*/data/*/*/*", 1),
 }
 """When a run is killed, by files that appear; each run finds what those before it have left."""
@@ -50,7 +50,7 @@ def write_config(root: Path, out: str) -> Path:
     text = (root / "tiny_days.yaml").read_text().replace("days_after", "days_before: 4\n    days_after")
     text = text.replace("features:\n", JOINED.lstrip("\n")).replace(f"{root}/out", f"{root}/{out}")
     path = root / f"{out}.yaml"
-    path.write_text(text if out == "plain" else f"{text}state: {{path: {root}/state}}\n")
+    path.write_text(text if out == "plain" else f"{text}partials: {{path: {root}/partials}}\n")
     return path
 
 
@@ -73,7 +73,7 @@ def test_runs_that_are_killed_leave_whole_partial_results_and_the_last_one_makes
     tmp_path: Path,
 ) -> None:
     write_days(tmp_path, DAY - timedelta(days=3), 4)
-    log, state = tmp_path / "log.txt", open_storage(tmp_path / "state")
+    log, state = tmp_path / "log.txt", open_storage(tmp_path / "partials")
     config = write_config(tmp_path, "kept")
     for moment, (files, count) in MOMENTS.items():
         kill_when(tmp_path, config, log, moment, files, count)
@@ -81,7 +81,7 @@ def test_runs_that_are_killed_leave_whole_partial_results_and_the_last_one_makes
         assert latest_manifest(open_storage(tmp_path / "kept"), DAY) is None
     write_config(tmp_path, "plain")
     assert shards(tmp_path, "kept", log) == shards(tmp_path, "plain", log)
-    assert len(list(tmp_path.glob("state/*/*/*/*.json"))) == KEPT
+    assert len(list(tmp_path.glob("partials/*/*/*/*.json"))) == KEPT
     assert drop_damaged(state) == []
 
 

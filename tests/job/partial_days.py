@@ -146,7 +146,7 @@ def _written(
     for key, value in {**common, **values}.items():
         text = text.replace(key, value)
     path = root / f"{out}.yaml"
-    path.write_text(text if out == "plain" else f"{text}state: {{path: {root}/state}}\n")
+    path.write_text(text if out == "plain" else f"{text}partials: {{path: {root}/partials}}\n")
     return path
 
 

@@ -219,7 +219,7 @@ def test_a_day_is_stale_once_its_configuration_changed_in_what_makes_samples(
 
     assert why() == ()
     assert why("quality.rate.fail=9", "output.retention.generations=9", "output.ids=raw") == ()
-    assert why("trends=30", f"state={{path: {days}/state}}") == ()
+    assert why("trends=30", f"partials={{path: {days}/partials}}") == ()
     assert why("output.partitions=2") == ("the configuration changed",)
     assert why("labels.clicked.window=2h") == ("the configuration changed",)
     assert why("sources.log.path=/nowhere/{date}.json")[0].startswith(

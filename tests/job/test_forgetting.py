@@ -339,7 +339,7 @@ CONFIG = {
     },
     "vocabularies": {name: {"capacity": 9} for name in ("users", "visitors", "cities")},
     "fitted": {"path": "${BASE}/fitted"},
-    "state": {"path": "partials"},
+    "partials": {"path": "partials"},
     "output": {"path": "out", "ids_salt": "${SALT}"},
 }  # fmt: skip
 

@@ -96,14 +96,16 @@ FORMS = {
 """More features, by the layout that they are for; there are some for any."""
 
 
-def write_config(root: Path, out: str, layout: str = "", *, old: str = "", new: str = "", state: bool = True) -> Path:
+def write_config(
+    root: Path, out: str, layout: str = "", *, old: str = "", new: str = "", partials: bool = True
+) -> Path:
     """The configuration of what is written to ``out``, with ``new`` for ``old``."""
     text = CONFIG.replace("split:", f"{FORMS[layout]}split:")
     assert old in text
     text = text.replace(old, new, 1) if old else text
     text = text.replace("ROOT", str(root)).replace("OUT", out).replace("4096", f"4096, layout: {layout or 'columns'}")
     path = root / f"{out}.yaml"
-    path.write_text(f"{text}state: {{path: {root}/state}}\n" if state else text)
+    path.write_text(f"{text}partials: {{path: {root}/partials}}\n" if partials else text)
     return path
 
 
@@ -158,7 +160,7 @@ def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
     root, copy = (tmp_path_factory.mktemp(name) for name in ("nights", "copy"))
     write_days(root)
     # What it keeps is no part of this: features are taken from any run.
-    _, first = made(spark, write_config(root, "kept", state=False))
+    _, first = made(spark, write_config(root, "kept", partials=False))
     assert not first.label_mature
     write_config(root, "kept")
     shutil.copytree(root, copy, dirs_exist_ok=True)
@@ -187,7 +189,7 @@ def test_labels_become_final_with_the_features_of_the_first_run_and_the_bytes_of
     spark: SparkSession, night: Path
 ) -> None:
     write_log(night, NEXT)
-    bytes_of_all, _ = made(spark, write_config(night, "plain", state=False))
+    bytes_of_all, _ = made(spark, write_config(night, "plain", partials=False))
     make_unreadable(*night.glob("users/*.json"))
     shards, manifest = made(spark, night / "kept.yaml")
     assert shards == bytes_of_all
@@ -349,7 +351,7 @@ def test_a_run_that_joins_anew_has_the_bytes_of_a_full_one(spark: SparkSession, 
     shards, manifest = made(spark, night / "kept.yaml")
     assert reason in manifest.features_from.why
     new = {"old": "last: 3, within", "new": "last: 2, within"} if name == "another configuration" else {}
-    assert shards == made(spark, write_config(night, "plain", state=False, **new))[0]
+    assert shards == made(spark, write_config(night, "plain", partials=False, **new))[0]
 
 
 @pytest.mark.slow
@@ -358,7 +360,7 @@ def test_rows_that_matter_to_nothing_change_no_feature(spark: SparkSession, nigh
     write_log(night, NEXT, *late)
     shards, manifest = made(spark, night / "kept.yaml")
     assert manifest.features_from == TAKEN
-    assert shards == made(spark, write_config(night, "plain", state=False))[0]
+    assert shards == made(spark, write_config(night, "plain", partials=False))[0]
 
 
 @pytest.mark.slow
@@ -382,7 +384,7 @@ def test_what_is_found_out_by_the_tasks_leads_to_a_run_that_joins_all(
     shards, manifest = made(spark, night / "kept.yaml", reporter=reporter)
     assert any(text.startswith("The features of the generation before cannot be used") for text in reporter.texts)
     assert manifest.features_from.why
-    assert shards == made(spark, write_config(night, "plain", state=False))[0]
+    assert shards == made(spark, write_config(night, "plain", partials=False))[0]
 
 
 @pytest.mark.slow
@@ -395,7 +397,7 @@ def test_records_of_each_layout_are_those_of_a_full_run(spark: SparkSession, tmp
     write_log(tmp_path, NEXT)
     shards, manifest = made(spark, path)
     assert manifest.features_from == TAKEN
-    assert shards == made(spark, write_config(tmp_path, "plain", layout, state=False, **gzip))[0]
+    assert shards == made(spark, write_config(tmp_path, "plain", layout, partials=False, **gzip))[0]
 
 
 MEASURED = (
@@ -415,7 +417,7 @@ MEASURED = (
 @pytest.mark.slow
 def test_manifest_and_metrics_are_those_of_a_run_that_joins_all(spark: SparkSession, tmp_path: Path) -> None:
     write_days(tmp_path)
-    kept, plain = (write_config(tmp_path, out, state=False) for out in ("kept", "plain"))
+    kept, plain = (write_config(tmp_path, out, partials=False) for out in ("kept", "plain"))
     for path in (kept, plain):
         made(spark, path)
     write_config(tmp_path, "kept")
@@ -440,8 +442,8 @@ def test_a_run_for_final_labels_reads_of_the_log_only_the_days_near_its_own(
     path = write_config(tmp_path, "kept")
     made(spark, path)
     write_log(tmp_path, NEXT)
-    bytes_of_all, _ = made(spark, write_config(tmp_path, "plain", state=False))
-    make_unreadable(tmp_path / f"log/{DAY - timedelta(days=2)}.json", *tmp_path.glob("state/**/*.parquet"))
+    bytes_of_all, _ = made(spark, write_config(tmp_path, "plain", partials=False))
+    make_unreadable(tmp_path / f"log/{DAY - timedelta(days=2)}.json", *tmp_path.glob("partials/**/*.parquet"))
     shards, manifest = made(spark, path)
     assert (manifest.features_from, shards) == (TAKEN, bytes_of_all)
 
@@ -469,4 +471,4 @@ def test_an_hour_takes_features_too(spark: SparkSession, tmp_path: Path) -> None
     write_log(tmp_path, NEXT)
     shards, manifest = made(spark, path, of=hour)
     assert manifest.features_from == TAKEN
-    assert shards == made(spark, write_config(tmp_path, "plain", state=False, **form), of=hour)[0]
+    assert shards == made(spark, write_config(tmp_path, "plain", partials=False, **form), of=hour)[0]

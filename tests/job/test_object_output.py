@@ -85,7 +85,7 @@ def test_two_nights_at_once_on_one_empty_state_in_a_bucket_publish_the_samples_o
 
     def shards(out: str) -> list[bytes]:
         config = write_config(tmp_path, out, views=["item"])
-        config.write_text(config.read_text().replace(f"{tmp_path}/state", "s3://samples/state"))
+        config.write_text(config.read_text().replace(f"{tmp_path}/partials", "s3://samples/partials"))
         call(bucket, "generate", "--config", str(config), "--date", str(day))
         manifest = latest_manifest(open_storage(tmp_path / out), day)
         assert manifest is not None
@@ -94,7 +94,7 @@ def test_two_nights_at_once_on_one_empty_state_in_a_bucket_publish_the_samples_o
     with ThreadPoolExecutor(2) as nights:
         one, two = nights.map(shards, ["one", "two"])
     assert one == two == shards("plain")
-    kept = call(bucket, "state", "s3://samples/state")
+    kept = call(bucket, "partials", "s3://samples/partials")
     assert re.search(r"item +[0-9a-f]{16} +2019-06-02 +2019-06-05 +4 +12 ", kept), (
         "four days, each with its three files"
     )

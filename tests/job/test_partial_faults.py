@@ -68,7 +68,7 @@ def without_state(spark: SparkSession, logs: Path) -> list[bytes]:
 
 def partials_of(logs: Path, day: date) -> list[Path]:
     """What says that partial results of a day are there."""
-    return list((logs / "state").rglob(f"dt={day}/*.json"))
+    return list((logs / "partials").rglob(f"dt={day}/*.json"))
 
 
 def test_two_runs_that_make_the_same_partial_results_at_once_agree(
@@ -92,11 +92,11 @@ def test_two_runs_that_make_the_same_partial_results_at_once_agree(
         assert manifest.plan[-1].endswith("this run made those of 4")
         assert shards_of(manifest, Path(config.config.output.path)) == without_state(spark, logs)
     assert [len(partials_of(logs, DAY - timedelta(days=n))) for n in range(4)] == [1, 1, 1, 1]
-    assert len(list((logs / "state").glob("item/*/*/*/"))) == 4
+    assert len(list((logs / "partials").glob("item/*/*/*/"))) == 4
 
 
 def test_partial_results_that_another_run_removes_in_the_middle_are_made_anew(spark: SparkSession, logs: Path) -> None:
-    witness = Witness("joining and writing", lambda: shutil.rmtree(logs / "state"))
+    witness = Witness("joining and writing", lambda: shutil.rmtree(logs / "partials"))
     made = shards(spark, write_config(logs, "kept", views=["item"]), witness)
     assert len([text for text in witness.warnings if "is missing; it is made anew" in text]) == 1
     assert made == without_state(spark, logs)
@@ -129,7 +129,7 @@ def test_a_log_that_changes_while_it_is_counted_is_counted_again_by_the_next_run
 def test_a_store_that_refuses_to_remove_old_partial_results_is_a_warning(
     spark: SparkSession, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = logs / "state"
+    state = logs / "partials"
     old = state / f"item/{'0' * 16}/dt=2019-01-01/{'0' * 16}.json"
     old.parent.mkdir(parents=True)
     old.write_text("{}")
@@ -151,8 +151,8 @@ def test_a_store_that_refuses_to_remove_old_partial_results_is_a_warning(
     ("place", "sentence"),
     [
         ("FILE", "Cannot write FILE/item"),
-        ("/sys/state", "Cannot write /sys/state/item"),
-        ("s3://lake/state", "s3://lake/state"),
+        ("/sys/partials", "Cannot write /sys/partials/item"),
+        ("s3://lake/partials", "s3://lake/partials"),
     ],
     ids=["a file", "not writable", "not reachable"],
 )
@@ -166,7 +166,7 @@ def test_a_state_directory_that_cannot_be_used_is_one_sentence_and_nothing_is_pu
     file = logs / "file"
     file.touch()
     path = write_config(logs, "kept", views=["item"])
-    path.write_text(path.read_text().replace(f"{logs}/state", place.replace("FILE", str(file))))
+    path.write_text(path.read_text().replace(f"{logs}/partials", place.replace("FILE", str(file))))
     with pytest.raises(StorageError) as error:
         shards(spark, path)
     assert sentence.replace("FILE", str(file)) in str(error.value)

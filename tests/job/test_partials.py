@@ -82,7 +82,7 @@ def test_an_hour_counts_from_the_partial_results_of_the_days_before_its_own(
         path.write_text(f"grain: hour\n{path.read_text()}")
     for hour in (Hour(DAY, 0), Hour(DAY, 23)):
         assert samples(spark, kept, hour) == samples(spark, plain, hour)
-    assert sorted(place.name for place in (tmp_path / "state").glob("item/*/*")) == [
+    assert sorted(place.name for place in (tmp_path / "partials").glob("item/*/*")) == [
         f"dt={DAY + timedelta(days=n)}" for n in (-3, -2, -1)
     ]
 
@@ -155,7 +155,7 @@ def test_an_impression_in_a_file_of_an_earlier_day_is_seen_though_only_clicks_of
         pq.write_table(table, tmp_path / f"log/{DAY + timedelta(days=n)}.parquet")
     plain, kept = (tmp_path / f"{out}.yaml" for out in ("plain", "kept"))
     plain.write_text(COLUMNAR.replace("ROOT/OUT", "ROOT/plain").replace("ROOT", str(tmp_path)))
-    text = COLUMNAR.replace("ROOT/OUT", "ROOT/kept") + "state: {path: ROOT/state}\n"
+    text = COLUMNAR.replace("ROOT/OUT", "ROOT/kept") + "partials: {path: ROOT/partials}\n"
     kept.write_text(text.replace("ROOT", str(tmp_path)))
     assert samples(spark, kept, DAY) == samples(spark, plain, DAY)
 
@@ -211,7 +211,7 @@ def test_a_partial_result_that_was_changed_is_named_and_made_anew(
     spark: SparkSession, night: tuple[Path, list[bytes]]
 ) -> None:
     path, before = night
-    changed, shorter = sorted((path.parent / "state").rglob("steps-*.parquet"))[-2:]
+    changed, shorter = sorted((path.parent / "partials").rglob("steps-*.parquet"))[-2:]
     data = changed.read_bytes()
     changed.write_bytes(data[:40] + bytes([data[40] ^ 1]) + data[41:])
     shorter.write_bytes(shorter.read_bytes()[:-1])
@@ -245,7 +245,7 @@ views:
          daily_counts: {days: 1, counts: {many: amount > 1}}}
 features: {many: {from: item.many, dtype: float32, default: 0}}
 output: {path: ROOT/out}
-state: {path: ROOT/state}
+partials: {path: ROOT/partials}
 """
 
 
@@ -380,6 +380,7 @@ def test_a_run_and_its_explanation_say_where_counts_come_from(
     write_log(path.parent, DAY - timedelta(days=1), "UTC", seed=1)
     inputs = read_inputs(spark, load_config(path).config, DAY, Silent(), watched=False)
     assert re.fullmatch(
-        rf"3 of 4 finished day\(s\) from partial results in {path.parent}/state, the last made 20.+; the others from the log",
+        rf"3 of 4 finished day\(s\) from partial results in {path.parent}/partials, the last made 20.+; "
+        "the others from the log",
         where_kept(inputs, "item", DAY) or "",
     )

@@ -118,7 +118,7 @@ class Nights:
             log["schema"] = "t string, kind string, user string, item string, request string, paid double"
         config = self.config | {"sources": {"log": log}, "output": {"path": f"{root}/{out}", "partitions": 2}}
         path = root / f"{out}.yaml"
-        path.write_text(json.dumps(config if out == "plain" else config | {"state": {"path": f"{root}/state"}}))
+        path.write_text(json.dumps(config if out == "plain" else config | {"partials": {"path": f"{root}/partials"}}))
         return path
 
     def periods(self) -> Iterator[Period]:

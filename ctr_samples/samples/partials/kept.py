@@ -128,13 +128,13 @@ class Partials:
     def prepare(cls, inputs: Inputs, run_date: Period, telling: Telling) -> Self:
         """Find the partials that a run needs, and make those that are missing, each by a Spark job over one day of a log.
 
-        Without ``state`` in the configuration, and of the whole log, nothing is kept. Raises the errors of the inputs, and
+        Without ``partials`` in the configuration, and of the whole log, nothing is kept. Raises the errors of the inputs, and
         StorageError.
         """
         config = inputs.config
-        if config.state is None or calendar_day(run_date) is None:
+        if config.partials is None or calendar_day(run_date) is None:
             return cls(None, config, run_date, ())
-        storage = open_storage(config.state.path)
+        storage = open_storage(config.partials.path)
         kept = tuple(_prepared(storage, inputs, what, run_date, telling) for what in keepable(inputs))
         return cls(storage, config, run_date, kept)
 
@@ -142,8 +142,8 @@ class Partials:
     def there(cls, inputs: Inputs, run_date: Period) -> Self:
         """The partials of a run that joins no view: they still say which days have nothing for its impressions and labels."""
         config = inputs.config
-        assert config.state is not None
-        storage, kept = open_storage(config.state.path), []
+        assert config.partials is not None
+        storage, kept = open_storage(config.partials.path), []
         for what in keepable(inputs):
             definition = definition_of(inputs, what)
             found, _ = _there(storage, what.name, definition, _wanted(inputs, what, run_date))
@@ -165,9 +165,9 @@ class Partials:
     def clean(self, now: datetime, warn: Callable[[str], None]) -> None:
         """Remove what no run needs any more. ``warn`` gets the message if the store does not permit it."""
         own = calendar_day(self.run_date)
-        if self.storage is None or self.config.state is None or own is None:
+        if self.storage is None or self.config.partials is None or own is None:
             return
-        keep, oldest = self.config.state.keep, {}
+        keep, oldest = self.config.partials.keep, {}
         for one in self.kept:
             days = self.config.sources[one.what.source].days_before
             oldest[one.what.name, one.definition] = own - timedelta(days=days) - keep
@@ -227,17 +227,18 @@ def finished(inputs: Inputs, what: Keepable, run_date: Period) -> list[date]:
 
 def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
     """Where a run would take a view or a history from, in words; None for one of which nothing is kept."""
-    state = inputs.config.state
-    if state is None or calendar_day(run_date) is None:
+    partials = inputs.config.partials
+    if partials is None or calendar_day(run_date) is None:
         return None
     what = next((what for what in keepable(inputs) if what.name == name), None)
     if what is None:
         return None
     wanted = _wanted(inputs, what, run_date)
-    there, _ = _there(open_storage(state.path), name, definition_of(inputs, what), wanted)
+    there, _ = _there(open_storage(partials.path), name, definition_of(inputs, what), wanted)
     made = max((partial.created_at for partial in there.values()), default=None)
     last = f", the last made {in_zone(made, inputs.config.timezone)}" if made else ""
-    return f"{len(there)} of {len(wanted)} finished day(s) from partial results in {state.path}{last}; the others from the log"
+    taken = f"{len(there)} of {len(wanted)} finished day(s) from partial results in {partials.path}{last}"
+    return f"{taken}; the others from the log"
 
 
 def _prepared(storage: Storage, inputs: Inputs, what: Keepable, run_date: Period, telling: Telling) -> _Kept:

@@ -1,4 +1,4 @@
-"""``ctr-samples state``: the partial results that runs keep of finished days."""
+"""``ctr-samples partials``: the partial results that runs keep of finished days."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ctr_samples.shards.partials import KeptDay
 
 
-def state(
-    directory: Annotated[str, typer.Argument(help="The `state.path` of a configuration.")],
+def partials(
+    directory: Annotated[str, typer.Argument(help="The `partials.path` of a configuration.")],
     debug: Debug = False,
 ) -> None:
     """List what is kept of finished days: for which views and days, and how large it is."""
@@ -34,7 +34,9 @@ def state(
         storage = open_storage(directory)
         days = kept_days(storage)
         if not days:
-            raise InputError(f"{storage.url} holds no partial results; expected the `state.path` of a configuration.")
+            raise InputError(
+                f"{storage.url} holds no partial results; expected the `partials.path` of a configuration."
+            )
         stdout_console().print(_table(days))
 
 
