@@ -66,8 +66,7 @@ def count_varints(position: Any, end: Any) -> Any:
 
 @njit
 def count_values(key: Any, kind: Any, position: Any, end: Any, status: Any) -> Any:
-    """Count values in a BytesList, FloatList or Int64List, or return MALFORMED. Marks keys with values that are not
-    text."""
+    """Count values in a BytesList, FloatList or Int64List, or return MALFORMED. Marks keys with non-text values."""
     count = 0
     while position < end:
         tag, position = read_tag(position, end)
