@@ -29,7 +29,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs Spark only when it is asked for: many who import this package have none or want none."""
+    """Import modules that need Spark on first use: many callers of this package do not have or want Spark."""
     for place, names in _PLACES.items():
         if name in names:
             return getattr(import_module(place), name)

@@ -1,4 +1,4 @@
-"""Addresses of files and directories: what may not stand in one, and whether one lies in another."""
+"""Addresses of files and directories: reject embedded credentials and detect overlaps."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ CREDENTIALS_ELSEWHERE = (
 
 
 def holds_credentials(address: str) -> bool:
-    """Whether something like ``KEY:SECRET@`` stands before the bucket or host. A secret may hold any character, also ``/``."""
+    """Whether text like ``KEY:SECRET@`` precedes the bucket or host. A secret may contain any character, even ``/``."""
     match = re.match(r"\s*([A-Za-z][A-Za-z0-9+.-]*):/+(.*)", address, re.DOTALL)
     if match is None:
         return False
     scheme, rest = match[1].lower(), match[2]
     before, at, _ = rest.partition("@")
-    if scheme in ("s3", "s3a", "s3n", "gs"):  # no name of a bucket has a colon or an `@`
+    if scheme in ("s3", "s3a", "s3n", "gs"):  # bucket names have no colon or `@`
         authority = rest.partition("/")[0]
         return ":" in authority or "@" in authority
     return bool(at) and ":" in re.sub(r"\{[^}]*\}", "", before)
 
 
 def check_address(address: str) -> None:
-    """Raise UsageError for an address with credentials; the message does not repeat it."""
+    """Raise UsageError if an address contains credentials; the message does not repeat it."""
     if holds_credentials(address):
         raise UsageError(f"{CREDENTIALS_ELSEWHERE[0].upper()}{CREDENTIALS_ELSEWHERE[1:]}.")
 
 
 def overlap(read: str, written: str) -> str | None:
-    """How what is written would come among what is read, or be replaced by it, in words; None where they are apart.
+    """Describe how an output would mix with or replace an input, or return None if the two are separate.
 
-    ``read`` may name the day, and have globs; links, ``..`` and the ways to write a local path make no difference.
+    ``read`` may contain date templates and globs. Links, ``..`` and different spellings of a local path make no
+    difference.
     """
     (store, pattern), (other, place) = _parts(DayPath(read).spread), _parts(written)
     if store != other or not all(_matches(one, name) for one, name in zip(pattern, place, strict=False)):
@@ -48,13 +49,13 @@ def overlap(read: str, written: str) -> str | None:
 
 
 def check_apart(read: str, written: str) -> None:
-    """Raise UsageError for an output that overlaps with an input."""
+    """Raise UsageError if an output overlaps an input."""
     if how := overlap(read, written):
         raise UsageError(f"The output {written} {how} the input {read}; choose a directory apart from it.")
 
 
 def _parts(address: str) -> tuple[str, list[str]]:
-    """The store, empty for this machine's files, and the names on the way from its root."""
+    """Split an address into its store (empty for local files) and the path components below its root."""
     match = re.match(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)?$", address, re.DOTALL)
     scheme = match[1].lower() if match else "file"
     if match is None or scheme == "file":
@@ -64,7 +65,7 @@ def _parts(address: str) -> tuple[str, list[str]]:
 
 
 def _on_disk(path: str) -> list[str]:
-    """The names of a local path, its links followed as far as it is no pattern."""
+    """Components of a local path, with links resolved up to the first template or glob."""
     names = os.path.normpath(os.path.join(os.getcwd(), path)).split("/")
     fixed = next((i for i, name in enumerate(names) if _TOKEN.search(name)), len(names))
     real = os.path.realpath("/".join(names[:fixed]) or "/")
@@ -75,7 +76,7 @@ _TOKEN = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[*?]")
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Whether a name of the output is one that the input's pattern reads; of braces any choice counts."""
+    """Whether an output component matches an input pattern. Braces match any text."""
     if pattern == name:
         return True
     kinds = {"*": ".*", "?": "."}

@@ -1,4 +1,4 @@
-"""What a sample looks like on the wire: the one description that encoder, manifest, readers and serving share."""
+"""Format of a sample on the wire: the one description shared by the encoder, manifest, readers and serving."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ CONTRACT_VERSION = 1
 _ADDED_KEYS = ("fingerprint", "parse")
 """Keys that a manifest and ``contract.json`` add to a contract."""
 _MOST_BYTES = 2**31 - 1
-"""A record is a protocol buffer, of which none is larger."""
+"""Maximum size of a record, since it is a protocol buffer."""
 _LEAST_BYTES = {"int64": 1, "float32": 4, "float64": 8, "bytes": 1}
-"""What one value takes in a record at least."""
+"""Minimum bytes that one value takes in a record."""
 
 
 class _State(TypedDict):
-    """What must be known of the fitted state that ids come from."""
+    """Identity of the fitted state behind the ids."""
 
     lineage: str
     version: int
@@ -39,12 +39,13 @@ class _State(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class ModelSteps:
-    """What is left to the model: it applies these in this order to the value that the record holds.
+    """Steps left to the model, which applies them in this order to the value in the record.
 
-    ``clip`` is a least and a greatest number; ``log1p`` the natural logarithm of 1 + x; then ``(x - shift) / scale``, each one
-    number or one for each place of a vector. ``boundaries`` make an id: 0 for NaN, else 1 and one more for each boundary that
-    is not above x, both as float32. ``vocabulary`` names the tokens that stand beside the contract in
-    ``vocabularies/<name>.txt``, one a line: 0 is padding, 1 an empty text, 2 an unknown token, 3 the first line, and so on.
+    ``clip`` is a minimum and a maximum; ``log1p`` the natural logarithm of 1 + x; then ``(x - shift) / scale``, each
+    one number or one per vector element. ``boundaries`` make an id: 0 for NaN, else 1 plus the number of boundaries
+    that are not above x, both as float32. ``vocabulary`` names the token file next to the contract,
+    ``vocabularies/<name>.txt``, one token per line: 0 is padding, 1 an empty text, 2 an unknown token, 3 the first
+    line, and so on.
     """
 
     clip: tuple[float, float] | None = None
@@ -57,9 +58,9 @@ class ModelSteps:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Where a feature stands in a record that joins all of them: ``size`` numbers, or ids, from ``start`` on.
+    """Position of a feature in a record that joins all features: ``size`` numbers or ids starting at ``start``.
 
-    ``missing`` is that of its :class:`FeatureSpec`.
+    ``missing`` is the same as in its :class:`FeatureSpec`.
     """
 
     name: str
@@ -72,15 +73,16 @@ class Part:
 class FeatureSpec:
     """One tf.Feature of a record.
 
-    ``shape`` is ``()`` for a scalar, ``(n, ...)`` for a fixed number of values in row-major order and ``None`` for a list of
-    any length. ``nulls`` says what a null row becomes: the key is left out, ``default`` is written, or the batch is refused.
-    ``fill`` replaces a null *inside* a list; without it such a null is refused. ``nonfinite`` allows NaN and infinity.
-    ``unit`` is what an int64 made from a date or timestamp counts since 1970 (UTC). ``encoding`` other than ``list`` puts the
-    values, of type ``dtype``, into one bytes value: a TensorProto or raw little-endian. ``sequence`` makes the feature a
-    FeatureList of a SequenceExample; ``shape`` is then that of one step. ``buckets`` is the number of ids of an id feature,
-    0 to ``buckets - 1``: what an embedding table needs. ``missing`` is the id of a missing single value that is hashed; where
-    it is None, as in contracts of earlier releases, a missing value was hashed like others. ``model`` is what the model has
-    to do with the value. float64 is for encodings other than ``list``: tf.train.Feature has no such list.
+    ``shape`` is ``()`` for a scalar, ``(n, ...)`` for a fixed number of values in row-major order and ``None`` for a
+    list of any length. ``nulls`` sets how null rows are handled: omit the key, write ``default``, or reject the batch.
+    ``fill`` replaces nulls *inside* a list; without it they are rejected. ``nonfinite`` allows NaN and infinity.
+    ``unit`` is the unit of an int64 converted from a date or timestamp, counted since 1970 (UTC). Any ``encoding`` but
+    ``list`` packs the values, of type ``dtype``, into one bytes value: a TensorProto or raw little-endian. ``sequence``
+    makes the feature a FeatureList of a SequenceExample; ``shape`` is then the shape of one step. ``buckets`` is the
+    number of ids of an id feature, 0 to ``buckets - 1``, which is the size of its embedding table. ``missing`` is the
+    id of a missing hashed scalar; if it is None, as in contracts of earlier releases, missing values were hashed like
+    any other. ``model`` holds the steps left to the model. float64 requires an ``encoding`` other than ``list``:
+    tf.train.Feature has no list of doubles.
     """
 
     name: str
@@ -119,7 +121,7 @@ class FeatureSpec:
 
     @property
     def size(self) -> int | None:
-        """Number of values in a row, or None where rows differ."""
+        """Number of values per row, or None if it varies."""
         if self.shape is None:
             return None
         size = 1
@@ -130,10 +132,10 @@ class FeatureSpec:
 
 @dataclass(frozen=True, slots=True)
 class ExampleContract:
-    """The features of a record, in the order in which they were declared (the wire sorts them by name).
+    """Features of a record in declared order (the wire sorts them by name).
 
-    ``layout`` says how the features of a sample set were put into records, and ``parts`` where each stands in a layout that
-    joins them. ``state`` says which version of the fitted state the ids come from.
+    ``layout`` says how the features of a sample set are arranged in records, and ``parts`` gives the position of each
+    in a layout that joins them. ``state`` identifies the version of the fitted state behind the ids.
     """
 
     features: tuple[FeatureSpec, ...]
@@ -157,11 +159,11 @@ class ExampleContract:
         raise KeyError(name)
 
     def names(self, *roles: Role) -> list[str]:
-        """Names in declared order, of all features or of those with one of ``roles``."""
+        """Feature names in declared order, optionally only those with one of ``roles``."""
         return [f.name for f in self.features if not roles or f.role in roles]
 
     def to_dict(self) -> dict[str, Any]:
-        """A JSON-ready form that :meth:`from_dict` reads back."""
+        """Return a JSON-ready form that :meth:`from_dict` reads back."""
         return {
             "version": self.version,
             "record": self.record,
@@ -173,9 +175,9 @@ class ExampleContract:
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> Self:
-        """Read :meth:`to_dict`, with or without what ``contract.json`` adds to it.
+        """Read :meth:`to_dict`, with or without the keys that ``contract.json`` adds.
 
-        Raises ContractError for a version that this code does not know, and for what is no contract.
+        Raises ContractError for an unknown version or a malformed contract.
         """
         if value.get("version") != CONTRACT_VERSION:
             raise ContractError(
@@ -196,10 +198,10 @@ class ExampleContract:
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change whenever records mean something else.
+        """Sixteen hex digits that change whenever the meaning of a record changes.
 
-        Of the fitted state only the lineage counts: within one, ids and moments never change, so that days which were written
-        with different versions can be read together.
+        Of the fitted state only the lineage counts: within a lineage ids and moments never change, so days written with
+        different versions can be read together.
         """
         document = self.to_dict()
         document["state"] = None if self.state is None else self.state["lineage"]
@@ -208,5 +210,5 @@ class ExampleContract:
 
 
 def _as_dict(entry: FeatureSpec | Part) -> dict[str, Any]:
-    """Without ``missing`` where there is none, as contracts were before they had it: their fingerprints stay."""
+    """Convert to a dict, omitting ``missing`` if it is None, so that fingerprints of older contracts stay the same."""
     return {key: value for key, value in asdict(entry).items() if key != "missing" or value is not None}

@@ -1,8 +1,8 @@
 """CRC32C (Castagnoli), the checksum of TFRecord frames and of shard receipts.
 
-The processor's own instruction is used where there is one (SSE 4.2 on x86-64, the CRC extension on arm64), a table
-elsewhere. The choice follows the processor that runs the process; nothing is decided at install time. The few
-instructions are made by LLVM when first needed, in milliseconds; Numba is imported only where the table is needed.
+Uses the processor's own instruction if it has one (SSE 4.2 on x86-64, the CRC extension on arm64), and a lookup table
+otherwise. The choice depends on the processor that runs the process, not on install time. LLVM generates the few
+instructions on first use, in milliseconds; Numba is imported only if the table is needed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
 def instruction_of(machine: str, features: dict[str, bool], system: str = sys.platform) -> Instruction:
-    """How to compute on a processor: ``machine`` as ``platform.machine()`` says, ``features`` as LLVM names them."""
+    """Choose the implementation for a processor: ``machine`` from ``platform.machine()``, ``features`` from LLVM."""
     if machine.lower() in ("x86_64", "amd64") and features.get("sse4.2"):
         return "sse4.2"
     # LLVM does not list features on macOS; every arm64 Mac has the CRC extension.
@@ -38,7 +38,7 @@ def instruction_of(machine: str, features: dict[str, bool], system: str = sys.pl
 
 
 INSTRUCTION: Instruction = instruction_of(platform.machine(), dict(binding.get_host_cpu_features()))
-"""What this process uses."""
+"""Implementation that this process uses."""
 
 
 def crc32c(data: bytes | bytearray | memoryview | npt.NDArray[Any], crc: int = 0) -> int:
@@ -56,7 +56,7 @@ def crc32c(data: bytes | bytearray | memoryview | npt.NDArray[Any], crc: int = 0
 
 
 def tables() -> npt.NDArray[np.uint64]:
-    """Remainders for slicing by eight: row k holds, for each byte, its remainder when k zero bytes follow it."""
+    """Remainders for slicing by eight: row k holds the remainder of each byte followed by k zero bytes."""
     rows = np.zeros((8, 256), np.uint64)
     for byte in range(256):
         remainder = byte
@@ -72,7 +72,7 @@ def tables() -> npt.NDArray[np.uint64]:
 def emit_step(
     builder: ir.IRBuilder, state: ir.Value, data: ir.Value, instruction: Instruction = INSTRUCTION
 ) -> ir.Value:
-    """LLVM code that feeds ``data`` (an i8 or i64) into ``state`` (an i32) by ``instruction``, which is not "table"."""
+    """Emit LLVM code that feeds ``data`` (i8 or i64) into ``state`` (i32). ``instruction`` must not be "table"."""
     wide = data.type == I64
     if instruction == "arm64":
         step = _intrinsic(
@@ -91,7 +91,7 @@ def _intrinsic(builder: ir.IRBuilder, name: str, state: ir.Type, data: ir.Type) 
 
 
 def checksum_module(instruction: Instruction) -> ir.Module:
-    """A module with ``i32 checksum(i64 address, i64 size, i32 state)``: eight bytes at a time, then byte by byte."""
+    """Build a module with ``i32 checksum(i64 address, i64 size, i32 state)``: eight-byte words, then bytes."""
     module = ir.Module("crc32c")
     function = ir.Function(module, ir.FunctionType(I32, [I64, I64, I32]), "checksum")
     address, size, state = function.args
@@ -135,7 +135,7 @@ def _emit_loop(
 
 @functools.cache
 def _checksum() -> Checksum:
-    """The function that computes on this processor: ``(address, size, state) -> state``, without inversions."""
+    """Return the checksum function for this processor: ``(address, size, state) -> state``, without inversions."""
     return table_checksum() if INSTRUCTION == "table" else _compiled(str(checksum_module(INSTRUCTION)))
 
 
@@ -149,12 +149,12 @@ def _compiled(assembly: str) -> Checksum:
     engine.finalize_object()
     kind = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32)
     function: Any = kind(engine.get_function_address("checksum"))
-    function.engine = engine  # the code lives as long as its engine
+    function.engine = engine  # the engine owns the code
     return function  # type: ignore[no-any-return]
 
 
 def table_checksum() -> Checksum:
-    """As :func:`_checksum` for processors without an instruction. Takes a moment, as Numba compiles it."""
+    """Like :func:`_checksum`, for processors without an instruction. Takes a moment to compile with Numba."""
     from numba import njit
 
     rows = tables()

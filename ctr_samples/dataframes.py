@@ -1,8 +1,9 @@
-"""The job's joins for any DataFrames: features as of each impression, labels, counts over windows, and histories.
+"""Joins of the nightly job for any DataFrames: features as of each impression, labels, windowed counts and histories.
 
-They are the code that the nightly job runs, in the caller's session: text is read as a time in the session's time zone. ``on``
-names the columns that make a key, in both frames; times, conditions and numbers are SQL expressions, as in the configuration.
-A key is text or an integer. Each function gives back the impressions, one row for each, with one more column. All are lazy.
+They run the same code as the job, in the caller's session: text is parsed as a time in the session's time zone. ``on``
+names the key columns, which both frames have; times, conditions and numbers are SQL expressions, as in the
+configuration. A key is text or an integer. Each function returns the impressions, one row each, with one more column.
+All are lazy.
 """
 
 from __future__ import annotations
@@ -45,12 +46,13 @@ def as_of_join(
     ttl: str = "unbounded",
     **clocks: Any,
 ) -> DataFrame:
-    """Impressions with the row of a table that was true before each of them and known by then, as a struct ``name``.
+    """Join each impression with the table row that was valid and known just before it, as a struct ``name``.
 
-    ``time`` is the impression's time and ``event_time`` when a row became true. The struct has ``columns`` (all but the keys,
-    unless told otherwise), ``age_s`` and ``matched``. ``intervals`` is for tables of some megabytes: they are broadcast. All
-    other keys are those of a view of events in docs/configuration.md: ``available_after``, ``available_time``, ``valid_to``,
-    ``closed_available``, ``inclusive``, ``sequence``, ``tombstone``, ``where``. InputError or ValidationError for a wrong one.
+    ``time`` is the time of the impression and ``event_time`` the time from which a row is valid. The struct has
+    ``columns`` (by default all but the keys), ``age_s`` and ``matched``. ``intervals`` is for tables of a few
+    megabytes, which are broadcast. All other keys are those of an event view in docs/configuration.md:
+    ``available_after``, ``available_time``, ``valid_to``, ``closed_available``, ``inclusive``, ``sequence``,
+    ``tombstone``, ``where``. Raises InputError or ValidationError if one is invalid.
 
     >>> shown = spark.sql("SELECT 'ann' AS user, timestamp'2019-06-05 10:00:00' AS at")
     >>> plans = spark.sql('''
@@ -88,11 +90,11 @@ def windowed_aggregates(
     where: str | None = None,
     **measures: Mapping[str, Any],
 ) -> DataFrame:
-    """Impressions with what was counted of their key over windows that end just before each of them, as a struct ``name``.
+    """Add aggregates of each impression's key over windows that end just before it, as a struct ``name``.
 
     ``measures`` are ``counts``, ``sums``, ``distinct`` and ``rates``, each a dict as under `aggregates` of a view in
-    docs/configuration.md. The struct has a column for each of them and each window, such as ``clicks_1h``: 0, or a rate's
-    prior, where nothing was counted. An action counts once its ``step`` is over and ``available_after`` has passed.
+    docs/configuration.md. The struct has one column per measure and window, such as ``clicks_1h``; without any action
+    it is 0, or the prior of a rate. An action counts once its ``step`` is over and ``available_after`` has passed.
 
     >>> shown = spark.sql("SELECT 7 AS item, timestamp'2019-06-05 10:00:00' AS at")
     >>> log = spark.sql('''
@@ -135,10 +137,11 @@ def attribute_labels(
     name: str = "clicked",
     **rules: Any,
 ) -> DataFrame:
-    """Impressions with a label of the actions that belong to them: each to the last impression of its key before it.
+    """Label impressions by their actions: each action is attributed to the last impression of its key before it.
 
-    ``rules`` are further keys of a label in docs/configuration.md: ``where``, ``skew``, ``value`` and ``reduce``. Without a
-    ``value`` the label is 1 where there is an action within the ``window``, else 0; with one there is also ``<name>__mask``.
+    ``rules`` are further keys of a label in docs/configuration.md: ``where``, ``skew``, ``value`` and ``reduce``.
+    Without a ``value`` the label is 1 if there is an action within the ``window``, else 0; with one there is also
+    ``<name>__mask``.
 
     >>> shown = spark.sql('''
     ...     SELECT 1 AS id, 'ann' AS user, 'lamp' AS item, timestamp'2019-06-05 10:00:00' AS at
@@ -175,7 +178,7 @@ def join_history(
     name: str = "history",
     **rules: Any,
 ) -> DataFrame:
-    """Impressions with the ``last`` different items of their key before each of them, newest first, as a struct of lists.
+    """Add the ``last`` distinct items of each impression's key before it, newest first, as a struct of lists.
 
     ``rules`` are further keys of a history in docs/configuration.md: ``where``, ``within``, ``available_after`` and
     ``columns``. The struct has ``items``, ``ages_s``, the ``columns``, ``length`` and ``matched``.
@@ -232,10 +235,10 @@ def _viewed(
 
 
 def _packed(impressions: DataFrame, keys: Sequence[str], time: str, name: str) -> DataFrame:
-    """Each impression as it is, and what the joins need of it as they expect it from the job."""
+    """Pack the original impression into a struct, next to the columns that the job's joins expect."""
     if name.lower() in {column.lower() for column in impressions.columns}:
         raise InputError(f"name: the impressions have a column {name!r} already; choose another name.")
-    # Equal rows may have one id: where the id decides, either may come first.
+    # Equal rows may share an id: if the id breaks a tie, either may come first.
     needed = {
         "impression_id": content_hash(impressions),
         "impression_time": time_column(impressions, time, "time"),
@@ -250,7 +253,7 @@ def _keyed(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
-    """One key of one or several columns, null if any of them is."""
+    """Join one or more columns into one key; null if any of them is null."""
     return joint_key([key_column(frame, quoted(key), "on") for key in keys])
 
 

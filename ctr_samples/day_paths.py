@@ -1,4 +1,4 @@
-"""Paths that name the day or the hour of what lies under them, in whatever form: ``{date}``, ``{date:%Y%m%d}``, ``{hour}``."""
+"""Paths with date and hour templates in any form: ``{date}``, ``{date:%Y%m%d}``, ``{hour}``."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _FIELDS = {
     },
     "hour": {"%H": (r"\d\d", "[0-2][0-9]"), "%-H": (r"\d\d?", "{[0-9],[1-2][0-9]}")},
 }
-"""The fields of a form: what matches one, as a regular expression and as a glob of Hadoop's."""
+"""Fields of a template: regular expression and Hadoop glob that match each."""
 _ANY = {field: how for fields in _FIELDS.values() for field, how in fields.items()}
 _BETWEEN = re.compile(r"[\w.,=+ /-]*", re.ASCII)
 _SAFE = re.compile(r"[\w.=-]+", re.ASCII)
-"""What Spark writes as it is into the path of a row's file."""
+"""Text that Spark writes unescaped into a file path."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayPath:
-    """A path as a source has it. No glob crosses a slash, so names are counted from its end in whatever it matches."""
+    """Path declared by a source. Globs do not cross slashes, so components count from the end of a matched path."""
 
     path: str
 
     def problem(self) -> str | None:
-        """What is wrong with its templates, in words; None for a path that can be filled in."""
+        """Describe what is wrong with the templates, or return None if the path is valid."""
         for template in sorted(set(re.findall(r"\{[^}]*\}", self.path))):
             if (problem := _problem(template)) is not None:
                 return problem
@@ -55,7 +55,7 @@ class DayPath:
         return "{hour" in self.path
 
     def filled(self, day: date | None, hour: int | None) -> str:
-        """The path of a day and an hour; where one is None, its templates stay."""
+        """Fill in the day and the hour; templates of one that is None stay."""
         values = {"Y": day and day.year, "m": day and day.month, "d": day and day.day, "H": hour}
 
         def fill(template: re.Match[str]) -> str:
@@ -66,7 +66,7 @@ class DayPath:
         return _NAMED.sub(fill, self.path)
 
     def glob(self, which: str) -> str:
-        """The path with a glob for every ``date`` or ``hour``."""
+        """Replace every ``date`` or ``hour`` template with a glob."""
         return _NAMED.sub(
             lambda found: _FIELD.sub(lambda field: _ANY[field[0]][1], _form(found)) if found[1] == which else found[0],
             self.path,
@@ -74,16 +74,16 @@ class DayPath:
 
     @property
     def spread(self) -> str:
-        """The path with a template for each name where a form has slashes: ``{date:%Y/%m}`` -> ``{date:%Y}/{date:%m}``."""
+        """Split templates at slashes, one per path component: ``{date:%Y/%m}`` -> ``{date:%Y}/{date:%m}``."""
         return _NAMED.sub(_spread, self.path)
 
     def names(self) -> list[str]:
-        """The names on the way to what it leads to."""
+        """Components of the path, each with its own template."""
         return self.spread.rstrip("/").split("/")
 
     @property
     def key(self) -> str | None:
-        """The name in front of the day where a directory names all of it: ``dt`` of ``users/dt={date}``."""
+        """Partition key if one directory names the whole day: ``dt`` for ``users/dt={date}``."""
         for name in self.names():
             match = re.fullmatch(r"([A-Za-z_][\w-]*)=(\{date[^{}]*\})", name, re.ASCII)
             if match is not None and DayPath(match[2]).problem() is None:
@@ -92,13 +92,13 @@ class DayPath:
 
     @property
     def from_end(self) -> int:
-        """How far the first name that tells of the day is from the end; 1 is the last name."""
+        """Position of the first component with a date, counted from the end; 1 is the last."""
         names = self.names()
         return len(names) - next(i for i, name in enumerate(names) if "{date" in name)
 
     def day_pattern(self) -> tuple[str, list[int]]:
-        """A regular expression, for Java and Python, of the names from the first that tells of the day to the last, and its
-        groups with year, month and day."""
+        """Regular expression, for Java and Python, that matches the date components, and its group numbers of year,
+        month and day."""
         names = self.names()[-self.from_end :]
         names = names[: 1 + max(i for i, name in enumerate(names) if "{date" in name)]
         pattern, groups = "", dict[str, int]()
@@ -110,7 +110,7 @@ class DayPath:
         return f"{pattern}(/|$)", [groups[field] for field in ("%Y", "%m", "%d")]
 
     def day_of(self, found: str) -> date | None:
-        """The day of something that the path matches; None if the calendar has no such day."""
+        """Parse the day from a path that matches this one; None if the calendar has no such day."""
         pattern, groups = self.day_pattern()
         match = re.match(pattern, "/".join(found.rstrip("/").split("/")[-self.from_end :]))
         try:
@@ -120,7 +120,7 @@ class DayPath:
 
 
 def pattern_of(template: str) -> str | None:
-    """A regular expression for what stands for a template of the day or hour; None for other templates."""
+    """Regular expression that matches a filled-in date or hour template; None for other templates."""
     if _NAMED.fullmatch(template) is None:
         return None
     return "".join(re.escape(text) + (_ANY[field][0] if field else "") for text, field in _pieces(template))
@@ -144,7 +144,7 @@ def _form(template: re.Match[str]) -> str:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str | None]]:
-    """The text before each field of the templates, with the field; at the end the text after the last, with None."""
+    """Text before each template field, with the field; finally the text after the last field, with None."""
     plain, end = "", 0
     for template in _NAMED.finditer(text):
         plain, end, at = plain + text[end : template.start()], template.end(), 0
@@ -161,7 +161,7 @@ def _spread(template: re.Match[str]) -> str:
 
 
 def _literal(text: str) -> str:
-    """Matches what a path has there. Of globs, and of characters that Spark escapes, any text counts."""
+    """Regular expression for literal text. Globs, and characters that Spark escapes, match any text."""
     pieces: Sequence[str] = re.findall(r"[\w.=-]+|/|(?:\[[^\]]*\]|\\.|[^\w.=/\\[-])+", text, re.ASCII)
     return "".join(re.escape(piece) if piece == "/" or _SAFE.fullmatch(piece) else "[^/]*?" for piece in pieces)
 

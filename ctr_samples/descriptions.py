@@ -1,4 +1,4 @@
-"""The contract in the words of others: a schema of TensorFlow Metadata, and what ``tf.io.parse_example`` takes. Pure."""
+"""Export the contract to a TensorFlow Metadata schema and to arguments of ``tf.io.parse_example``. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _DTYPES = {"int64": "int64", "float32": "float32", "bytes": "string"}
 
 
 def contract_json(contract: ExampleContract) -> str:
-    """The contract, its fingerprint, and under ``parse`` what a reader passes to TensorFlow for each feature."""
+    """The contract with its fingerprint and, under ``parse``, the arguments that TensorFlow needs for each feature."""
     document = {**contract.to_dict(), "fingerprint": contract.fingerprint, "parse": parsing(contract)}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def parsing(contract: ExampleContract) -> dict[str, dict[str, Any]]:
-    """For each feature the class of ``tf.io`` that parses it and its arguments.
+    """Map each feature to its ``tf.io`` parsing class and arguments.
 
-    ``kind`` is FixedLenFeature (``shape``, ``dtype``, and ``default_value`` where the key may be missing), RaggedFeature
-    (``dtype``), FixedLenSequenceFeature (``shape``, ``dtype``, and ``allow_missing`` where the list may be missing; of the
-    feature lists of a SequenceExample) or, for the layout
-    sparse, SparseFeature (``index_key``, ``value_key``, ``dtype``, ``size``). ``decode`` says what is inside a bytes value:
-    ``parse_tensor`` or ``decode_raw``, of ``decoded_dtype`` and ``decoded_shape``.
+    ``kind`` is FixedLenFeature (``shape``, ``dtype``, and ``default_value`` if the key may be missing), RaggedFeature
+    (``dtype``), FixedLenSequenceFeature (``shape``, ``dtype``, and ``allow_missing`` if the list may be missing; for
+    the feature lists of a SequenceExample) or, for the sparse layout, SparseFeature (``index_key``, ``value_key``,
+    ``dtype``, ``size``). ``decode`` says how to decode a bytes value: ``parse_tensor`` or ``decode_raw``, with
+    ``decoded_dtype`` and ``decoded_shape``.
     """
     if contract.layout == "sparse":
         others = {spec.name: _parsing(spec) for spec in contract.features if spec.role != "feature"}
@@ -42,7 +42,7 @@ def parsing(contract: ExampleContract) -> dict[str, dict[str, Any]]:
 
 
 def schema_pbtxt(contract: ExampleContract) -> str:
-    """A tensorflow_metadata.v0.Schema in text form, which TensorFlow Data Validation reads."""
+    """Return a tensorflow_metadata.v0.Schema in text form, for TensorFlow Data Validation."""
     lines: list[str] = []
     for spec in contract.features:
         lines += ["feature {", *(f"  {line}" for line in _schema_lines(spec, contract)), "}"]
@@ -74,7 +74,7 @@ def _parsing(spec: FeatureSpec) -> dict[str, Any]:
 
 
 def _missing(spec: FeatureSpec, dtype: str, size: int) -> dict[str, Any]:
-    """A default where the key may be left out; without one TensorFlow refuses the record."""
+    """Default for a key that may be missing; without one TensorFlow rejects the record."""
     if spec.nulls != "omit":
         return {}
     zero: Any = {"int64": 0, "float32": 0.0, "string": ""}[dtype]

@@ -1,4 +1,4 @@
-"""Every error that ctr-samples raises on purpose, with its exit code.
+"""All deliberate errors of ctr-samples, with their exit codes.
 
 ::
 
@@ -9,17 +9,17 @@
     ├── InputError             3  the data: missing path, empty day, missing column, too many malformed lines
     ├── ContractError          3  features that cannot be written as declared
     │   └── EncodeError        3  one value in one row that cannot be written
-    ├── GateRefused            3  samples that are written, but not like those of the days before
+    ├── GateRefused            3  samples that are written, but differ too much from previous days
     ├── AccountingError        3  impressions that do not add up
-    ├── DamagedFile            3  a shard or manifest whose bytes are not what they should be
-    │   ├── DamagedPartial     3  a partial result of which something is missing or changed; the run makes it anew
-    │   └── UnusableFeatures   3  an earlier generation that lacks the features of a run; the run joins them anew
-    ├── StorageError           1  a store that failed or cannot keep our promises
+    ├── DamagedFile            3  a shard or manifest with unexpected content
+    │   ├── DamagedPartial     3  a partial result that is incomplete or was changed; the run rebuilds it
+    │   └── UnusableFeatures   3  an earlier generation that lacks features of a run; the run joins them again
+    ├── StorageError           1  a store that failed or cannot keep our guarantees
     │   └── AccessDenied       2  files and directories that this user may not read or write
     ├── PublishConflict        4  another run published this generation first
     └── PublishUnknown         5  the store did not say whether the manifest was written
 
-A message is one sentence or two: what was found, what was expected, what to do. All of them pickle, since some cross
+Messages are one or two sentences: what was found, what was expected, what to do. All errors pickle, since some cross
 from a Python worker to the driver.
 """
 
@@ -29,7 +29,7 @@ NO_TENSORFLOW = "TensorFlow is not installed here; install it with `pip install 
 
 
 class CtrSamplesError(Exception):
-    """Base of all expected errors; ``exit_code`` is what the command line returns."""
+    """Base of all expected errors; ``exit_code`` is the exit status of the command line."""
 
     exit_code = 1
 
@@ -41,17 +41,17 @@ class UsageError(CtrSamplesError):
 
 
 class ConfigError(CtrSamplesError):
-    """The configuration file asks for something that cannot be run."""
+    """The configuration file asks for something impossible."""
 
     exit_code = 2
 
 
 class ExpressionError(ConfigError):
-    """An SQL expression in the configuration does not parse or uses what is not allowed."""
+    """An SQL expression in the configuration does not parse or uses something forbidden."""
 
 
 class InputError(CtrSamplesError):
-    """The input data are missing, unreadable or not what the configuration says."""
+    """The input data are missing, unreadable or do not match the configuration."""
 
     exit_code = 3
 
@@ -79,17 +79,17 @@ class AccountingError(CtrSamplesError):
 
 
 class DamagedFile(CtrSamplesError):
-    """A shard or manifest is truncated, altered or not of the expected form."""
+    """A shard or manifest is truncated, altered or malformed."""
 
     exit_code = 3
 
 
 class DamagedPartial(DamagedFile):
-    """A partial result of which something is missing or was changed; a run that starts over makes it anew."""
+    """A partial result is incomplete or was changed; a restarted run rebuilds it."""
 
 
 class UnusableFeatures(DamagedFile):
-    """An earlier generation whose shards do not have the features of this run; one that starts over joins them anew."""
+    """Shards of an earlier generation lack features of this run; a restarted run joins them again."""
 
 
 class StorageError(CtrSamplesError):
@@ -97,13 +97,13 @@ class StorageError(CtrSamplesError):
 
 
 class AccessDenied(StorageError):
-    """The user of this process may not read or write a file or a directory; another try finds the same."""
+    """The user of this process may not read or write a file or directory; retrying does not help."""
 
     exit_code = 2
 
 
 class PublishConflict(CtrSamplesError):
-    """Another run published the generation that this run was about to publish."""
+    """Another run published the same generation first."""
 
     exit_code = 4
 

@@ -1,6 +1,6 @@
-"""What follows from the keys of a feature.
+"""Rules derived from the keys of a feature.
 
-The job reads them in the configuration, serving in the manifest: what both conclude stands here once.
+The job reads the keys from the configuration, serving from the manifest; both share these rules.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class _Keys(Protocol):
-    """The keys that the rules look at."""
+    """Keys that the rules use."""
 
     @property
     def dtype(self) -> str: ...
@@ -35,13 +35,13 @@ class _Keys(Protocol):
 
 
 class FeatureRules:
-    """The rules, as properties of whatever has these keys."""
+    """Rules as properties, for any class that has these keys."""
 
     __slots__ = ()
 
     @property
     def is_list(self: _Keys) -> bool:
-        """Whether a sample has several values."""
+        """Whether a sample has several values of the feature."""
         return self.ragged or bool(self.shape)
 
     @property
@@ -56,11 +56,11 @@ class FeatureRules:
 
     @property
     def default_value(self: _Keys) -> int | float | str:
-        """What a missing value becomes."""
+        """Replacement for a missing value."""
         if self.default is not None:
             default: int | float | str = self.default
             return default
         if self.makes_ids and self.dtype == "float32":
-            return math.nan  # what the model's boundaries take for missing
+            return math.nan  # which the model's boundaries treat as missing
         zeros: dict[str, int | float] = {"int64": 0, "float32": 0.0}
         return zeros.get(self.dtype, "")

@@ -1,7 +1,7 @@
-"""The environment of a job as one archive for ``--archives``: its Python, its packages, and kernels compiled ahead.
+"""Pack the environment of a job into an archive for ``--archives``: Python, packages, and kernels compiled ahead.
 
-The archive needs nothing of the host but the C library and what Python's own modules link to, such as OpenSSL. Spark's jars are
-left out, since executors run in a Spark that is there, and so are TensorFlow and pip, which executors do not use.
+The archive needs only the C library of the host and the libraries that Python's own modules link to, such as OpenSSL.
+It omits Spark's jars, since executors already run in Spark, and TensorFlow and pip, which executors do not use.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NOT_OF_PYTHON = {"site-packages", "dist-packages", "test", "idlelib", "tkinter"
 _NOT_OF_PACKAGES = {"pip", "setuptools", "tensorflow", "keras", "pyspark/jars"}
 _VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
-# The interpreter may need its own library; PYTHONHOME of the host would lead it to another Python's modules.
+# The interpreter may need its own library; the host's PYTHONHOME would point it to the modules of another Python.
 _START = f"""\
 #!/bin/sh
 home=$(dirname "$(dirname "$(readlink -f "$0")")")
@@ -41,13 +41,13 @@ import ctr_samples.job.run, ctr_samples.tfrecord.public, numba, numpy, pyarrow
 for name in sys.argv[1:]:
     importlib.metadata.version(name)
 """
-"""Runs in the unpacked archive. No kernel runs: the archive may be for another processor."""
+"""Runs in the unpacked archive. It runs no kernel, since the archive may be for another processor."""
 
 
 def pack(output: Path, cpu: str) -> None:
-    """Write the archive, whole and tried, or not at all. Without a ``cpu``, its kernels run on almost every such machine.
+    """Write the archive, complete and tested, or nothing. Without a ``cpu``, kernels run on almost every such machine.
 
-    UsageError where the archive alone cannot do what this environment can.
+    Raises UsageError if the archive alone cannot replace this environment.
     """
     packages = Path(sysconfig.get_path("purelib"))
     kernels = packed_file()
@@ -71,7 +71,7 @@ def pack(output: Path, cpu: str) -> None:
 
 
 def try_archive(archive: Path, host: Path) -> None:
-    """Unpack an archive into a new directory, and import there what a job needs, with an empty environment."""
+    """Unpack an archive into a new directory and import a job's dependencies there, with an empty environment."""
     with tarfile.open(archive) as tar:
         tar.extractall(host, filter="tar")
     command = [str(host / "bin/python"), "-I", "-c", _TRIAL, *_needed()]
@@ -88,14 +88,14 @@ def try_archive(archive: Path, host: Path) -> None:
 
 
 def _needed() -> list[str]:
-    """The distributions that ctr-samples requires, also by its extras, as far as they are here and the archive has them."""
+    """Installed requirements of ctr-samples, including its extras, without the packages that the archive omits."""
     required = (re.split(r"[^\w.-]", text)[0] for text in importlib.metadata.requires("ctr-samples") or ())
     installed = {str(one.name).lower() for one in importlib.metadata.distributions()}
     return sorted({name for name in required if name.lower() in installed} - _NOT_OF_PACKAGES)
 
 
 def _add_python(tar: tarfile.TarFile) -> None:
-    """The interpreter with its library and modules. It finds them by where it lies itself."""
+    """Add the interpreter with its library and modules, which it finds relative to itself."""
     start = tarfile.TarInfo("bin/python")
     start.size, start.mode = len(_START), 0o755
     tar.addfile(start, io.BytesIO(_START.encode()))
@@ -110,7 +110,7 @@ def _add_python(tar: tarfile.TarFile) -> None:
 
 
 def _add(tar: tarfile.TarFile, source: Path, name: str, left_out: Collection[str] = ()) -> None:
-    """A file or directory without what is left out of it, as root's and readable for everyone."""
+    """Add a file or directory without the names in ``left_out``, owned by root and readable by everyone."""
 
     def kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         if entry.name.removeprefix(f"{name}/") in left_out:

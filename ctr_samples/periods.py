@@ -1,6 +1,6 @@
-"""Periods: what one run makes. A day is a ``date``; an hour and the whole log have types of their own.
+"""Periods: the unit of work of one run. A day is a ``date``; an hour and the whole log have their own types.
 
-Each has a name, which sorts by time (``isoformat``, and ``str``): ``2019-06-05``, ``2019-06-05T07``, ``all``.
+Each has a name that sorts by time (``isoformat`` and ``str``): ``2019-06-05``, ``2019-06-05T07``, ``all``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _EXAMPLES = {"day": "a day such as 2019-11-26", "hour": "an hour such as 2019-11
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """An hour that the clocks show on a day. Where they are put back and show it again, ``again`` is the second one."""
+    """Hour of local time on a day. If the clocks go back and repeat it, ``again`` marks the second occurrence."""
 
     day: date
     hour: int
     again: bool = False
 
     def isoformat(self) -> str:
-        """``2019-06-05T07``; ``2019-10-27T02b`` for the second of two."""
+        """``2019-06-05T07``; ``2019-10-27T02b`` for a repeated hour."""
         return f"{self.day}T{self.hour:02}{'b' if self.again else ''}"
 
     def __str__(self) -> str:
@@ -43,10 +43,10 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The whole log, whatever days it has."""
+    """The whole log, regardless of its days."""
 
     def isoformat(self) -> str:
-        """``all``."""
+        """Always ``all``."""
         return "all"
 
     def __str__(self) -> str:
@@ -55,24 +55,24 @@ class Whole:
 
 WHOLE = Whole()
 Period = date | Hour | Whole
-"""All of one sample set are of one kind."""
+"""All periods of a sample set are of the same kind."""
 
 
 def parse_day(text: str) -> date:
-    """``"2019-06-05"`` -> a date; UsageError for anything else, also for days that no calendar has."""
+    """Parse a day such as ``"2019-06-05"``. Raise UsageError for anything else, including days not in the calendar."""
     if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         raise UsageError(f"The date is {text!r}; expected a day such as 2019-11-26.")
     try:
         day = date.fromisoformat(text)
     except ValueError:
         raise UsageError(f"The date is {text!r}, which is not in the calendar.") from None
-    if not 1971 <= day.year <= 2199:  # leaves room for windows on both sides of what Spark and Python can count
+    if not 1971 <= day.year <= 2199:  # leaves room for windows on both sides within the range of Spark and Python
         raise UsageError(f"The date is {text!r}; expected a day from 1971 to 2199.")
     return day
 
 
 def parse_period(text: str) -> Period:
-    """The period of a name; UsageError for anything else."""
+    """Parse the name of a period. Raise UsageError for anything else."""
     if text == str(WHOLE):
         return WHOLE
     match = _NAME.fullmatch(text)
@@ -84,7 +84,7 @@ def parse_period(text: str) -> Period:
 
 
 def period_of(given: Period | str) -> Period:
-    """A period, or the one of a name; UsageError for anything else, such as a time or a number."""
+    """Return a period, parsing its name if needed. Raise UsageError for anything else, such as a time or a number."""
     if isinstance(given, str):
         return parse_period(given)
     if isinstance(given, date | Hour | Whole) and not isinstance(given, datetime):
@@ -93,7 +93,7 @@ def period_of(given: Period | str) -> Period:
 
 
 def is_period(text: str) -> bool:
-    """Whether a period has this name."""
+    """Whether ``text`` is the name of a period."""
     try:
         parse_period(text)
     except UsageError:
@@ -102,12 +102,12 @@ def is_period(text: str) -> bool:
 
 
 def grain_of(period: Period) -> Grain:
-    """The kind of a period."""
+    """Grain of a period."""
     return "day" if isinstance(period, date) else "hour" if isinstance(period, Hour) else "all"
 
 
 def check_period(period: Period, grain: Grain, timezone: str) -> None:
-    """UsageError unless a run of a configuration can make it: it is of its grain, and the clocks of its zone show it."""
+    """Raise UsageError if the period has the wrong grain or does not exist in the time zone."""
     if grain_of(period) != grain:
         raise UsageError(
             f"The date is '{period}', but the configuration has `grain: {grain}`; give {_EXAMPLES[grain]}."
@@ -116,19 +116,19 @@ def check_period(period: Period, grain: Grain, timezone: str) -> None:
 
 
 def calendar_day(period: Period) -> date | None:
-    """The day that a period lies on; None for the whole log."""
+    """Day that contains a period; None for the whole log."""
     return period.day if isinstance(period, Hour) else period if isinstance(period, date) else None
 
 
 def overlap(one: Period, other: Period) -> bool:
-    """Whether two periods are the same, or one lies in the other."""
+    """Whether two periods are the same, or one contains the other."""
     return one == other or one in (WHOLE, calendar_day(other)) or other in (WHOLE, calendar_day(one))
 
 
 def periods_between(first: Period, last: Period, timezone: str) -> list[Period]:
-    """All days, or all hours that the clocks show, from the first to the last; the whole log is alone.
+    """List all days, or all existing hours, from the first to the last; the whole log stands alone.
 
-    UsageError where the last is before the first, or both are not of one kind.
+    Raises UsageError if the last precedes the first, or their kinds differ.
     """
     if first == last == WHOLE:
         return [WHOLE]
@@ -146,21 +146,21 @@ def periods_between(first: Period, last: Period, timezone: str) -> list[Period]:
 
 
 def days_before(period: Period, days: int) -> Period | None:
-    """The same period so many days earlier: the same day or hour by the clocks. The whole log has none."""
+    """Shift a period back by some days, keeping its hour in local time. None for the whole log."""
     if isinstance(period, Hour):
         return Hour(period.day - days * _DAY, period.hour)
     return period - days * _DAY if isinstance(period, date) else None
 
 
 def next_of(period: Period) -> Period | None:
-    """The day or the hour of the clocks that comes next; None after the whole log."""
+    """Next day, or next hour of local time; None for the whole log."""
     if isinstance(period, Hour):
         return Hour(period.day, period.hour + 1) if period.hour < 23 else Hour(period.day + _DAY, 0)
     return period + _DAY if isinstance(period, date) else None
 
 
 def newest_complete(grain: Grain, timezone: str, now: datetime) -> Period:
-    """The last day, or the last hour of the clocks, that has ended; the whole log, which is there at any time."""
+    """Last day, or last hour of local time, that has ended; for the grain ``all`` always the whole log."""
     if grain == "all":
         return WHOLE
     today = now.astimezone(ZoneInfo(timezone)).date()
@@ -171,9 +171,9 @@ def newest_complete(grain: Grain, timezone: str, now: datetime) -> Period:
 
 
 def span_of(period: Period, timezone: str) -> tuple[datetime, datetime] | None:
-    """Start and end in UTC: midnight to midnight of local time, or while the clocks show the hour. None for the whole log.
+    """Start and end in UTC: local midnight to midnight, or the span of the hour. None for the whole log.
 
-    UsageError for an hour that the clocks skip.
+    Raises UsageError for an hour that the clocks skip.
     """
     if isinstance(period, Whole):
         return None
@@ -189,9 +189,9 @@ def span_of(period: Period, timezone: str) -> tuple[datetime, datetime] | None:
 
 @lru_cache(maxsize=1024)
 def hours_of(day: date, timezone: str) -> dict[Hour, tuple[datetime, datetime]]:
-    """The hours that the clocks show on a day, in order, each with its start and end in UTC; 23 or 25 when the clocks change.
+    """Hours of a local day in order, each with its start and end in UTC; 23 or 25 when the clocks change.
 
-    Each minute of the day lies in one of them, also where the clocks are moved by half an hour.
+    Each minute of the day belongs to one hour, even where the clocks change by half an hour.
     """
     zone, start, end = ZoneInfo(timezone), _midnight(day, timezone), _midnight(day + _DAY, timezone)
 
@@ -205,29 +205,29 @@ def hours_of(day: date, timezone: str) -> dict[Hour, tuple[datetime, datetime]]:
 
 
 def moment_of(name: str) -> datetime | None:
-    """The first moment of a period by its name, as if it were in UTC; None for the whole log."""
+    """Start of a period, from its name, as if in UTC; None for the whole log."""
     match = _NAME.fullmatch(name)
     return datetime.fromisoformat(f"{match[1]}T{match[2] or '00'}").replace(tzinfo=UTC) if match else None
 
 
 def zone_of(config: Mapping[str, Any]) -> str:
-    """The zone of a configuration as a manifest keeps it; UTC where no zone can be told."""
+    """Time zone of a configuration in a manifest; UTC if it cannot be determined."""
     with suppress(LookupError, ValueError, OSError):
         return ZoneInfo(os.path.expandvars(str(config["timezone"]))).key
     return "UTC"
 
 
 def in_zone(moment: datetime | str, zone: str) -> str:
-    """An instant as people read it, by the clocks of a zone and with their offset: ``2019-06-05 10:00:00+02:00``.
+    """Format an instant for people, in local time with its offset: ``2019-06-05 10:00:00+02:00``.
 
-    Whatever a person reads is told like this; documents for programs stay in UTC. A moment without an offset is in UTC.
+    Everything for people uses this form; documents for programs stay in UTC. A time without an offset is in UTC.
     """
     moment = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(ZoneInfo(zone)).isoformat(" ")
 
 
 def local_days(start: datetime, end: datetime, timezone: str) -> Iterator[date]:
-    """The days of local time that an interval touches, in order."""
+    """Local days that an interval touches, in order."""
     zone = ZoneInfo(timezone)
     first, last = start.astimezone(zone).date(), (end - timedelta(microseconds=1)).astimezone(zone).date()
     return (first + n * _DAY for n in range((last - first).days + 1))

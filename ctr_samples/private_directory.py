@@ -1,7 +1,7 @@
-"""A directory that nobody else can write to: it holds code that will be executed.
+"""A directory that nobody else can write to, since it holds code to be executed.
 
-It is checked once, through the descriptor with which its files are then reached, so that nothing can be exchanged in
-between. No symbolic link is followed, neither to the directory nor to a file in it.
+It is checked once, through the descriptor that is then used to access its files, so that nothing can be swapped in
+between. Symbolic links are not followed, neither to the directory nor to a file in it.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from pathlib import Path
 
 try:
     import fcntl
-except ModuleNotFoundError:  # Windows, which has no descriptors of directories either: no directory is ever opened
+except ModuleNotFoundError:  # Windows has no directory descriptors either: no directory is ever opened
     fcntl = None  # type: ignore[assignment]
 
 
 def user_cache() -> Path:
-    """Where this user keeps what can be made again: ``$CTR_SAMPLES_CACHE_DIR``, or ours among the caches of the home."""
+    """Cache directory of this user: ``$CTR_SAMPLES_CACHE_DIR``, or ``ctr-samples`` in the user's cache directory."""
     if chosen := os.environ.get("CTR_SAMPLES_CACHE_DIR"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "ctr-samples"
 
 
 class NotPrivate(Exception):
-    """Others may have written to the directory; the message says how."""
+    """Other users may have written to the directory; the message says how."""
 
 
 class PrivateDirectory:
-    """The open directory. Its files are those that it has, owned as it is, and no links."""
+    """Open private directory. Reads only its own plain files, and follows no links."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
 
     def read(self, name: str) -> bytes | None:
-        """A file's content, or None if it is missing, is no plain file, or others may have written it."""
+        """Read a file, or return None if it is missing, not a regular file, or writable by other users."""
         with contextlib.suppress(OSError), os.fdopen(self._open(name, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             status = os.fstat(file.fileno())
             if stat.S_ISREG(status.st_mode) and exposure(status) is None:
@@ -45,7 +45,7 @@ class PrivateDirectory:
         return None
 
     def replace(self, name: str, data: bytes) -> None:
-        """Store a file so that a reader sees all of it or nothing. Raises OSError."""
+        """Write a file atomically. Raises OSError."""
         temporary = f"{name}.{uuid.uuid4().hex}"
         try:
             with os.fdopen(self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as file:
@@ -58,18 +58,18 @@ class PrivateDirectory:
 
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Hold a lock among the processes of this host. Raises OSError where the directory cannot be written."""
-        # Neither truncated nor written: the file is there to be locked.
+        """Hold a lock among the processes of this host. Raises OSError if the directory is not writable."""
+        # Neither truncated nor written: the file exists only to be locked.
         lock = self._open(name, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            with contextlib.suppress(OSError):  # a file system without locks: several may compile, which is only slow
+            with contextlib.suppress(OSError):  # without locks, several processes may compile, which is merely slow
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
         finally:
             os.close(lock)
 
     def is_locked(self, name: str) -> bool:
-        """Whether a process of this host holds the lock now. Raises OSError where there never was one."""
+        """Whether a process on this host holds the lock now. Raises OSError if the lock file does not exist."""
         lock = self._open(name, os.O_RDONLY)
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -85,9 +85,9 @@ class PrivateDirectory:
 
 @contextlib.contextmanager
 def private_directory(path: Path, *, create: bool) -> Iterator[PrivateDirectory]:
-    """The directory at ``path``; with ``create`` it is made if it is missing, for this user alone.
+    """Open the directory at ``path``; with ``create``, create it for this user alone if it is missing.
 
-    Raises NotPrivate where others could have written, and OSError where it cannot be opened.
+    Raises NotPrivate if other users could have written to it, and OSError if it cannot be opened.
     """
     if fcntl is None:
         raise OSError("this system cannot open directories")
@@ -95,7 +95,7 @@ def private_directory(path: Path, *, create: bool) -> Iterator[PrivateDirectory]
         _make(path)
     if path.is_symlink():
         raise NotPrivate("it is a symbolic link")
-    # Should the link be made only now, this ends with an OSError.
+    # If the link is created only now, this raises OSError.
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         reason = exposure(os.fstat(handle))
@@ -107,7 +107,7 @@ def private_directory(path: Path, *, create: bool) -> Iterator[PrivateDirectory]
 
 
 def exposure(status: os.stat_result) -> str | None:
-    """How somebody else could have written there, or None: what we execute is ours or root's, and only its owner writes it."""
+    """How another user could write there, or None: code must be owned by us or root, and writable only by its owner."""
     if status.st_uid not in (os.geteuid(), 0):
         return f"it belongs to user {status.st_uid}"
     return "others can write to it" if status.st_mode & 0o022 else None

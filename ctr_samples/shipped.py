@@ -1,6 +1,6 @@
-"""Files that come with the package: jobs for spark-submit, configurations, and the data of the demo.
+"""Files shipped with the package: jobs for spark-submit, configurations, and the data of the demo.
 
-They lie in the directories ``jobs``, ``conf`` and ``data`` of the repository; a wheel has them inside of the package.
+They are in the directories ``jobs``, ``conf`` and ``data`` of the repository; a wheel has them inside the package.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _DIRECTORIES = ("conf", "data", "jobs")
 
 
 def shipped(name: str) -> Path:
-    """A file or directory, as in ``conf/toutiao.yaml``. UsageError for one that does not come with the package."""
+    """Path of a shipped file or directory, such as ``conf/toutiao.yaml``. Raises UsageError if it is not shipped."""
     path = _root() / name
     if name.split("/", maxsplit=1)[0] not in _DIRECTORIES or ".." in path.parts or not path.exists():
         raise UsageError(f"{name!r} does not come with ctr-samples; `ctr-samples where` lists what does.")
@@ -21,7 +21,7 @@ def shipped(name: str) -> Path:
 
 
 def shipped_files() -> list[str]:
-    """The names of all files that come with the package, in order."""
+    """Sorted names of all files shipped with the package."""
     root = _root()
     files = [file for name in _DIRECTORIES for file in (root / name).rglob("*") if file.is_file()]
     return sorted(str(file.relative_to(root)) for file in files if "__pycache__" not in file.parts)

@@ -1,4 +1,4 @@
-"""Output to a terminal. Names and values come from data, and none of it may act as markup or as a control code."""
+"""Terminal output. Names and values come from data and must never act as markup or control codes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from rich.table import Column, Table
 from rich.text import Text
 
 PIPE_WIDTH = 160
-"""Columns of a table that goes to a file or a pipe."""
+"""Width of a table written to a file or a pipe."""
 
 _WHOLE_WORD = 32
-"""Columns of the longest word that a table never breaks; what is longer is a path or a value."""
+"""Width of the longest word that is never broken; longer ones are paths or values."""
 
 _NARROW = 16
-"""Columns that are left to a cell of several words, if it has as many."""
+"""Minimum width of a cell with several words, unless its text is shorter."""
 
 
 def visible(text: str) -> str:
-    """The text with an escape such as ``\\x1b`` or ``\\u202e`` for each character that a terminal would obey or hide.
+    """Escape each character that a terminal would obey or hide, as in ``\\x1b`` or ``\\u202e``.
 
-    Those are control characters, marks that change the direction of text, and what has no form at all. Line feeds are too:
-    a value must not look like lines of its own.
+    These are control characters, marks that change the direction of text, and characters without a glyph. Line feeds
+    are escaped too: a value must not look like separate lines.
     """
     return text if text.isprintable() else "".join(map(_visible, text))
 
@@ -45,22 +45,22 @@ def _visible(character: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """As :func:`visible`, for text of several lines."""
+    """Like :func:`visible`, for text of several lines."""
     return "\n".join("\t".join(map(visible, line.split("\t"))) for line in text.split("\n"))
 
 
 class Terminal(Console):
-    """A console that prints text as it is: markup and emoji codes only where a call asks for them, control characters never.
+    """Console that prints text literally: markup and emoji codes only on request, control characters never.
 
-    It never cuts a table: one that is too wide gets narrower gaps and cells of several lines, or else becomes a paragraph for
-    each row.
+    It never truncates a table: a table that is too wide gets narrower gaps and cells of several lines, or else becomes
+    one paragraph per row.
     """
 
     def __init__(self, **how: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **how)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Segments in which all but rich's own control codes is visible."""
+        """Render segments with control characters made visible, except rich's own control codes."""
         if isinstance(renderable, Table):
             renderable = _fitted(renderable, self, options or self.options)
         for segment in super().render(renderable, options):
@@ -73,11 +73,11 @@ def _fitted(table: Table, console: Console, options: ConsoleOptions) -> Renderab
         return table
     narrow = copy(table)
     narrow.columns = [copy(column) for column in table.columns]
-    if table.box is not None:  # without lines the padding is all that parts the columns
+    if table.box is not None:  # without lines only the padding separates the columns
         narrow.padding = 0
     texts = [[*([column.header] if table.show_header else []), *column.cells] for column in table.columns]
     if not all(isinstance(text, str | Text) for column in texts for text in column):
-        return table  # the lines of a progress, which are of its own making
+        return table  # a progress display, which handles its own width
     cells = [[_plain(text) for text in column] for column in texts]
     most = [max([column.min_width or 0, *map(cell_len, of)]) for column, of in zip(table.columns, cells, strict=True)]
     least = [_least(*one) for one in zip(table.columns, cells, most, strict=True)]
@@ -94,7 +94,7 @@ def _fitted(table: Table, console: Console, options: ConsoleOptions) -> Renderab
 
 
 def _least(column: Column, cells: Sequence[str], most: int) -> int:
-    """The fewest columns in which no word of the cells is broken."""
+    """Minimum width of a column at which no word is broken."""
     if column.no_wrap:
         return most
     words = [min(cell_len(word), _WHOLE_WORD) for cell in cells for word in cell.split()]
@@ -102,7 +102,7 @@ def _least(column: Column, cells: Sequence[str], most: int) -> int:
 
 
 def _paragraphs(table: Table) -> Iterable[Text]:
-    """Each row as its first cell, and what the others are called and hold."""
+    """Format each row as its first cell, followed by the titles and values of the remaining cells."""
     titles = [_plain(column.header) if table.show_header else "" for column in table.columns]
     for row in zip_longest(*(column.cells for column in table.columns), fillvalue=""):
         first, *others = zip(titles, map(_plain, row), strict=True)
@@ -115,28 +115,28 @@ def _plain(cell: RenderableType) -> str:
 
 
 def stderr_console() -> Terminal:
-    """Where progress, summaries and errors go; stdout is for output that other programs read."""
+    """Console for progress, summaries and errors; stdout is for output that other programs read."""
     terminal = None if sys.stderr.isatty() else _terminal_behind_spark_submit()
     if terminal is not None:
-        return Terminal(file=open(terminal, "w"))  # lives as long as the console
+        return Terminal(file=open(terminal, "w"))  # open as long as the console
     return Terminal(stderr=True)
 
 
 def stdout_console() -> Terminal:
-    """Where tables that a person asked for go."""
+    """Console for tables that a person asked for."""
     return Terminal(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def say(text: object, end: str = "\n") -> None:
-    """Print a result on stdout: as it is for programs, and visible for people."""
+    """Print a result on stdout: unchanged for programs, with control characters made visible for people."""
     typer.echo((visible_lines(str(text)) if sys.stdout.isatty() else str(text)) + end, nl=False)
 
 
 def _terminal_behind_spark_submit() -> str | None:
-    """The terminal that spark-submit's own stderr is, if it is one.
+    """Path of the terminal behind spark-submit's own stderr, if there is one.
 
-    spark-submit runs Python as its child and copies both of its outputs to stdout, so that Python sees no terminal. Where
-    there is no /proc, as on macOS, a run under spark-submit is quiet until its summary.
+    spark-submit runs Python as its child and copies both of its outputs to stdout, so Python sees no terminal. Without
+    /proc, as on macOS, a run under spark-submit is quiet until its summary.
     """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return None

@@ -1,8 +1,8 @@
-"""Values of JSON as frozen dataclasses: no key is unknown, and each value has the type that its field declares. Pure.
+"""Convert JSON values to frozen dataclasses, rejecting unknown keys and values of the wrong type. Pure.
 
 Fields declare ``str``, ``int`` (64 bits), ``float``, ``bool``, ``Literal``, ``X | None``, ``tuple[X, ...]``,
-``Mapping[str, X]``, another dataclass, a ``TypedDict`` (whose unknown keys pass), or ``Any``; ``Annotated`` adds rules such as
-:class:`Within`.
+``Mapping[str, X]``, another dataclass, a ``TypedDict`` (unknown keys are allowed), or ``Any``; ``Annotated`` adds rules
+such as :class:`Within`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Annotated, Any, Literal, Required, TypeVar, Union, get_args, 
 T = TypeVar("T")
 
 _DEEPEST = 50
-"""Lists and objects inside each other, where anything may stand: deeper ones exhaust the stack of whoever copies them."""
+"""Maximum nesting of lists and objects under ``Any``: deeper ones exhaust the stack of code that copies them."""
 _LONGEST = 60
 
 
 class Mistyped(ValueError):
-    """A value that is not what its field declares; the message has its place, what was found and what was expected."""
+    """A value does not match its field; the message gives the place, the value and what was expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Within:
     most: float
 
     def allows(self, value: Any) -> bool:
-        """Whether a value that has its type is one of these."""
+        """Whether a value of the right type is in the range."""
         return bool(self.least <= value <= self.most)
 
     def __str__(self) -> str:
@@ -42,13 +42,13 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Such:
-    """Values that pass a test, which may raise ValueError instead; ``description`` completes "expected ..."."""
+    """Values that pass a test, which may also raise ValueError; ``description`` completes "expected ..."."""
 
     test: Callable[[Any], object]
     description: str
 
     def allows(self, value: Any) -> bool:
-        """Whether a value that has its type is one of these."""
+        """Whether a value of the right type passes the test."""
         try:
             return bool(self.test(value))
         except ValueError:
@@ -60,7 +60,7 @@ class Such:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """Objects that could be read as ``kind``, but stay what they are."""
+    """Objects that could be read as ``kind``, but are kept unchanged."""
 
     kind: Any
 
@@ -71,7 +71,7 @@ Finite = Annotated[float, Within(-1.7976931348623157e308, 1.7976931348623157e308
 
 
 def typed(kind: type[T], value: Any, where: str = "") -> T:
-    """``value`` as a ``kind``; raises Mistyped, with a place that begins with ``where``, and what ``kind`` itself raises."""
+    """Convert ``value`` to ``kind``. Raises Mistyped, with a place under ``where``, and any error of ``kind``."""
     return _typed(kind, value, where)  # type: ignore[no-any-return]
 
 
@@ -168,7 +168,7 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
 
 
 def _fits(value: float) -> bool:
-    """Whether a float can hold it; some integers are beyond all floats."""
+    """Whether a number fits into a float; some integers do not."""
     try:
         math.isfinite(value)
     except OverflowError:
@@ -183,7 +183,7 @@ def _object(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def _bounded(value: Any, where: str, depth: int = 0) -> Any:
-    """Anything, unless it is nested too deeply."""
+    """Return the value. Raise Mistyped if it is nested too deeply."""
     if depth > _DEEPEST:
         raise Mistyped(f"{_named(where)} is nested more than {_DEEPEST} levels deep")
     inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()

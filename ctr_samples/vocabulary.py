@@ -1,15 +1,15 @@
-"""The fitted state of a sample set: ids of tokens, moments and quantiles. Values and pure functions; nothing reads or writes.
+"""Fitted state of a sample set: ids of tokens, moments and quantiles. Values and pure functions, without I/O.
 
 ::
 
-    to fit          to make the next version from training days: the command `ctr-samples fit`
-    fitted state    everything that a sample set has fitted, kept below `fitted.path`
+    to fit          to build the next version from training days: the command `ctr-samples fit`
+    fitted state    everything fitted for a sample set, kept below `fitted.path`
     version         one published fitted state, by number
-    lineage         a series of versions in which nothing that was fitted ever changes
+    lineage         a series of versions in which fitted values never change
     vocabulary      the part of a fitted state that gives tokens their ids
 
-Within a lineage a token keeps its id and a feature its moments, and new tokens take the next free ids. So samples of different
-nights of one lineage can be mixed, and a model that was trained on one version reads records of a later one.
+Within a lineage a token keeps its id and a feature its moments, and new tokens take the next free ids. So samples of
+different nights of a lineage can be mixed, and a model trained on one version can read records of a later one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from datetime import date
 from typing import Any
 
 PADDING, MISSING, FIRST_OOV = 0, 1, 2
-"""Ids that are no token's: padding of a list, a missing value, and the first of the OOV buckets."""
+"""Reserved ids: padding of a list, a missing value, and the first OOV bucket."""
 
 STATE_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Tokens in the order of their ids, of which the first is ``2 + oov_buckets``."""
+    """Tokens in order of their ids, which start at ``2 + oov_buckets``."""
 
     tokens: tuple[str, ...]
     oov_buckets: int
@@ -37,16 +37,16 @@ class Vocabulary:
 
     @property
     def first_id(self) -> int:
-        """The id of the first token."""
+        """Id of the first token."""
         return FIRST_OOV + self.oov_buckets
 
     @property
     def buckets(self) -> int:
-        """Number of ids, free ones included: rows of an embedding table."""
+        """Number of ids, including free ones: the rows of an embedding table."""
         return self.first_id + self.capacity
 
     def grown(self, counted: Iterable[tuple[str, int]]) -> Vocabulary:
-        """With the tokens of ``counted`` that it does not have, the most frequent first, as long as there is room."""
+        """Add the unknown tokens of ``counted``, most frequent first, as far as there is room."""
         known = set(self.tokens)
         fresh = sorted((-count, token) for token, count in counted if token not in known)
         room = self.capacity - len(self.tokens)
@@ -54,7 +54,7 @@ class Vocabulary:
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hex digits of the tokens, their order and the ids before them."""
+        """Sixteen hex digits, a hash of the tokens, their order, ``oov_buckets`` and ``capacity``."""
         digest = hashlib.sha256(f"{self.oov_buckets} {self.capacity}\n".encode())
         for token in self.tokens:
             encoded = token.encode()
@@ -64,17 +64,17 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Of the finite values of a feature after `clip` and `log1p`; one number for each place of a vector."""
+    """Moments of the finite values of a feature after `clip` and `log1p`; one number per vector element."""
 
     count: tuple[int, ...]
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    """Of the population."""
+    """Population standard deviation."""
     min: tuple[float, ...]
     max: tuple[float, ...]
 
     def shift_and_scale(self, how: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """``(x - shift) / scale`` is what ``standardise`` or ``min_max`` makes; a constant place has the scale 1."""
+        """``(x - shift) / scale`` computes ``standardise`` or ``min_max``; constant elements have the scale 1."""
         if how == "standardise":
             return self.mean, tuple(s or 1.0 for s in self.std)
         return self.min, tuple((high - low) or 1.0 for low, high in zip(self.min, self.max, strict=True))
@@ -82,7 +82,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What a version added to a vocabulary, and how well it covers the days that it was fitted on."""
+    """Growth of a vocabulary in a version, and its coverage of the days that it was fitted on."""
 
     before: int
     added: int
@@ -90,17 +90,17 @@ class Growth:
     occurrences: int
     covered: int
     left_out: int
-    """Tokens that are frequent enough, but for which there was no room."""
+    """Tokens that are frequent enough but did not fit."""
 
     @property
     def coverage(self) -> float:
-        """Share of occurrences whose token has an id of its own."""
+        """Share of occurrences whose token has its own id."""
         return self.covered / self.occurrences if self.occurrences else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class FittedState:
-    """One version of all that a sample set has fitted. ``declared`` is what the configuration said of each part then."""
+    """One version of everything fitted for a sample set. ``declared`` is the configuration of each part back then."""
 
     name: str
     lineage: str
@@ -116,12 +116,12 @@ class FittedState:
 
     @property
     def through(self) -> date:
-        """The last day that was looked at: only later days may use this version."""
+        """Last day of the training data: only later days may use this version."""
         return max(date.fromisoformat(day) for day in self.days)
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hex digits that change whenever an id, a moment or a boundary does, or one is added."""
+        """Sixteen hex digits that change whenever an id, moment or boundary is changed or added."""
         parts = {
             "vocabularies": {name: v.fingerprint for name, v in self.vocabularies.items()},
             "moments": {name: asdict(m) for name, m in self.moments.items()},
@@ -130,7 +130,7 @@ class FittedState:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def to_contract(self) -> dict[str, Any]:
-        """What a contract says of the state that its ids come from."""
+        """Summary of the state for the contract of its ids."""
         return {
             "lineage": self.lineage,
             "version": self.version,
@@ -141,8 +141,8 @@ class FittedState:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """What was counted for a vocabulary: the tokens that have an id or are worth one, ``occurrences`` of all tokens, and how
-    many are ``frequent`` enough for an id that they do not have."""
+    """Counts for a vocabulary: tokens with or worthy of an id, ``occurrences`` of all tokens, and how many new tokens
+    are ``frequent`` enough for an id."""
 
     tokens: Sequence[tuple[str, int]]
     occurrences: int
@@ -150,7 +150,7 @@ class TokenCounts:
 
 
 def grown_by(before: Vocabulary | None, empty: Vocabulary, counted: TokenCounts) -> tuple[Vocabulary, Growth]:
-    """The next version of a vocabulary, and what became of it."""
+    """Return the next version of a vocabulary, and its growth."""
     known = before or empty
     now = known.grown(counted.tokens)
     has = set(now.tokens)

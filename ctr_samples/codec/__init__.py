@@ -1,12 +1,12 @@
-"""Arrow batches to and from TFRecord bytes. No Spark, no TensorFlow. ``README.md`` in this directory is the contract.
+"""Arrow batches to TFRecord bytes and back. No Spark, no TensorFlow. ``README.md`` in this directory is the contract.
 
 encoder.py, decoder.py      batches to framed records and back
-plan.py, conversions.py      what becomes of each column; column_parts.py takes parts of structs, maps and vectors
+plan.py, conversions.py      how to encode each column; column_parts.py extracts parts of structs, maps and vectors
 kernel_columns.py, values.py, tensors.py, wire_arrays.py       lists, values and tensors between Arrow and the wire
 frames.py, streams.py, deflate.py       frames in a buffer, records in a file, compression
-inference.py    the contract of data that come without one
-layout.py       what the kernels and their callers agree on
-kernels/        the kernels; machine_code.py compiles and loads them, compiled_ahead.py has them for other hosts
+inference.py    infers a contract from data
+layout.py       conventions shared by the kernels and their callers
+kernels/        the kernels; machine_code.py compiles and loads them, compiled_ahead.py serves other hosts
 reference.py    the same records by TensorFlow, as the oracle of the tests
 """
 

@@ -1,4 +1,4 @@
-"""Where each feature of a contract comes from: a column itself, or a part of a struct, map, vector or nested list."""
+"""Find the source of each feature of a contract: a column, or part of a struct, map, vector or nested list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Extract = Callable[[pa.Array], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A feature's ``name``, the ``type`` of its values before conversion, how to ``extract`` them from the column."""
+    """Source of feature ``name``: ``type`` of values before conversion, and how to ``extract`` them from the column."""
 
     name: str
     column: str
@@ -25,11 +25,11 @@ class Source:
 
 
 def sources_of(column: str, kind: pa.DataType, wanted: Collection[str]) -> list[Source]:
-    """The features that a column gives, by the names that the contract has.
+    """List the features of a column, under the names of the contract.
 
-    A name that is ``wanted`` stands for the whole column. Otherwise a struct gives ``outer.inner``, a map ``name.keys``
-    and ``name.values``, a Spark ML vector ``name.indices`` and ``name.values``, a nested list ``name.values`` and
-    ``name.row_lengths``. A column with neither gives itself, which the caller then finds to be unwanted.
+    A ``wanted`` name denotes the whole column. Otherwise a struct gives ``outer.inner``, a map ``name.keys`` and
+    ``name.values``, a Spark ML vector ``name.indices`` and ``name.values``, a nested list ``name.values`` and
+    ``name.row_lengths``. Any other column gives itself, and the caller finds that it is not in the contract.
     """
     return [Source(name, column, part, extract) for name, part, extract in _parts(column, kind, plain, wanted)]
 
@@ -79,14 +79,14 @@ def _map_side(index: int) -> Extract:
 
 
 def _lists(lists: Lists, like: pa.Array) -> pa.Array:
-    """A large_list array of ``lists``, null where ``like`` is."""
+    """Build a large_list array from ``lists``, null where ``like`` is null."""
     valid = validity(like)
     mask = None if valid is None else pa.array(~valid)
     return pa.LargeListArray.from_arrays(pa.array(lists.offsets), lists.values, mask=mask)
 
 
 def ragged_values(array: pa.Array) -> pa.Array:
-    """The values of a list of lists with the inner brackets taken away. Raises NullListError for a null inner list."""
+    """Flatten the inner lists of a list of lists. Raises NullListError for a null inner list."""
     outer = take_apart(array)
     inner = take_apart(outer.values)
     return _lists(Lists(inner.offsets[outer.offsets], _with_null_lists(outer, inner)), array)
@@ -99,7 +99,7 @@ def _with_null_lists(outer: Lists, inner: Lists) -> pa.Array:
 
 
 def ragged_lengths(array: pa.Array) -> pa.Array:
-    """How many values each inner list has."""
+    """Length of each inner list."""
     outer = take_apart(array)
     inner = take_apart(outer.values)
     return _lists(Lists(outer.offsets, pa.array(np.diff(inner.offsets))), array)
@@ -119,7 +119,7 @@ SPARSE = 0
 
 
 def is_vector(kind: pa.DataType) -> bool:
-    """Whether a struct is a Spark ML vector as Spark hands it over."""
+    """Whether a struct is a Spark ML vector in Spark's Arrow form."""
     if not pt.is_struct(kind) or [kind.field(i).name for i in range(kind.num_fields)] != [
         "type",
         "size",
@@ -154,7 +154,7 @@ def _vectors(array: pa.Array) -> _Vectors:
 
 
 def dense_vector(array: pa.Array) -> pa.Array:
-    """Every vector written out; the missing positions of a sparse one are zero."""
+    """Expand every vector to a dense list; positions missing from a sparse one are zero."""
     vectors = _vectors(array)
     offsets = offsets_of(vectors.size)
     flat = np.zeros(int(offsets[-1]), np.float64)
@@ -163,7 +163,7 @@ def dense_vector(array: pa.Array) -> pa.Array:
 
 
 def sparse_indices(array: pa.Array) -> pa.Array:
-    """The positions of the values of each vector; all positions for a dense one."""
+    """Positions of the values of each vector; all positions for a dense one."""
     vectors = _vectors(array)
     zero = np.zeros(len(array) + 1, np.int64)
     positions = _positions(vectors, zero).astype(np.int32)
@@ -171,14 +171,14 @@ def sparse_indices(array: pa.Array) -> pa.Array:
 
 
 def sparse_values(array: pa.Array) -> pa.Array:
-    """The values that :func:`sparse_indices` places."""
+    """Values at the positions of :func:`sparse_indices`."""
     return _lists(_vectors(array).values, array)
 
 
 def _positions(
     vectors: _Vectors, base: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Where each value goes: its place in its vector plus ``base`` of the vector's row."""
+    """Target position of each value: its position in the vector plus ``base`` of the row."""
     counts = np.diff(vectors.values.offsets)
     places = np.arange(int(vectors.values.offsets[-1])) - np.repeat(vectors.values.offsets[:-1], counts)
     from_sparse = np.repeat(vectors.sparse, counts)

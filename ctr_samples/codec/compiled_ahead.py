@@ -1,8 +1,8 @@
-"""Kernels compiled ahead for other hosts. ``ctr-samples pack`` puts them beside this module, in the archive only.
+"""Kernels compiled ahead for other hosts. ``ctr-samples pack`` adds them next to this module, only in the archive.
 
-Where they are, they are all that is loaded. They need no check of who may write: whoever could change them could change the
-modules around them, too. A processor that lacks one of the instructions would end the process without a word, so it is refused
-before they are loaded.
+If present, they are the only kernels loaded. They need no ownership check: anyone who could change them could also
+change the modules around them. A processor without one of the instructions would kill the process silently, so it is
+rejected before they are loaded.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
 _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 LEVELS = {"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
-"""The levels of the x86-64 ABI, by the name that LLVM gives a processor that has just these features."""
+"""Levels of the x86-64 ABI, by LLVM's name for a processor with exactly these features."""
 
 HOST = "host"
-"""The processor of this machine."""
+"""Processor of this machine."""
 
 
 def default_cpu() -> str:
-    """What almost every machine of this kind can run."""
+    """Processor target that almost every machine of this kind supports."""
     return "x86-64-v3" if platform.machine().lower() in ("x86_64", "amd64") else HOST
 
 
 def compile_ahead(cpu: str, path: Path) -> None:
-    """Write the kernels for ``cpu`` to a file. In a process of its own, since Numba is told its target as it starts."""
+    """Write the kernels for ``cpu`` to a file. Uses a separate process, since Numba reads its target at startup."""
     name, features = _target(cpu)
     flags = ",".join(f"+{feature}" for feature in features)
     told = os.environ | {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": flags}
@@ -46,7 +46,7 @@ def compile_ahead(cpu: str, path: Path) -> None:
 
 
 def read_ahead(path: Path) -> bytes | None:
-    """The machine code that :func:`compile_ahead` wrote, if there is a file. UsageError where it cannot run."""
+    """Read the code of :func:`compile_ahead`; None if there is no file. Raises UsageError if it cannot run here."""
     try:
         head, _, code = path.read_bytes().partition(b"\n")
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Framed TFRecord bytes to Arrow batches."""
+"""Decode framed TFRecord bytes to Arrow batches."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KIND_NAMES = {BYTES: "bytes", FLOAT: "float32", INT64: "int64"}
 
 
 class Messages:
-    """The messages of one or more runs of records whose frames were checked, or those that ``order`` picks, in its order.
+    """Messages of one or more runs of checked records, optionally selected and ordered by ``order``.
 
     ``begins`` and ``ends`` are their addresses (int64); nothing is copied.
     """
@@ -59,17 +59,17 @@ class Messages:
         return len(self.begins)
 
     def position(self, row: int) -> int:
-        """Where the frame of a message begins in the buffer that holds it."""
+        """Offset of a message's frame in the buffer that holds it."""
         places = [int(self.begins[row]) - HEADER - run.buffer.ctypes.data for run in self._runs]
         return next(place for place, run in zip(places, self._runs, strict=True) if 0 <= place < run.buffer.size)
 
 
 class ExampleDecoder:
-    """Turns framed records into batches with the contract's features, in declared order; other keys are skipped.
+    """Decodes framed records to batches with the features of the contract, in declared order; other keys are skipped.
 
-    ``strict`` refuses a feature whose kind or number of values differs from the contract, and a record without a feature
-    that the contract requires (`nulls: fail`); otherwise such a feature is null. Reading changes nothing in a decoder, so
-    one may serve several threads. Pickles.
+    ``strict`` rejects a feature whose kind or number of values differs from the contract, and a record without a
+    feature that the contract requires (`nulls: fail`); otherwise such a feature is null. Decoding does not change the
+    decoder, so several threads may share one. Pickles.
     """
 
     def __init__(self, contract: ExampleContract, *, strict: bool = True) -> None:
@@ -81,15 +81,15 @@ class ExampleDecoder:
             self._groups = _groups_of(contract)
 
     def decode(self, buffer: Buffer) -> pa.RecordBatch:
-        """Every record in ``buffer``, as ``schema`` says. An absent feature is null, or its default if it has one.
+        """Decode every record in ``buffer`` to ``schema``. An absent feature is null, or its default if it has one.
 
-        Raises DamagedFile for bytes that are not whole, sound records, ContractError for a feature that does not fit.
+        Raises DamagedFile if the bytes are not complete, valid records, ContractError if a feature does not fit.
         """
         data = as_bytes(buffer)
         return self.decode_frames(data, frame_offsets(data))
 
     def decode_frames(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        """Like :meth:`decode`, for records that :func:`frame_offsets` has checked; ``offsets`` may be a part of theirs."""
+        """:meth:`decode` for records checked by :func:`frame_offsets`; ``offsets`` may be a slice of its result."""
         messages = Messages([EncodedBatch(data, offsets)])
         if self.contract.record == "byte_array":
             limits, content = byte_arrays(messages)
@@ -109,7 +109,7 @@ class ExampleDecoder:
         )
 
     def read(self, messages: Messages) -> WireArrays:
-        """The features of messages as they are on the wire, absent ones as zeros. Raises as :meth:`decode` does."""
+        """Decode messages to features in wire form, with zeros for absent ones. Raises like :meth:`decode`."""
         try:
             return self._read(messages)
         except MemoryError as error:
@@ -143,12 +143,12 @@ class ExampleDecoder:
         return arrays
 
     def __reduce__(self) -> Any:
-        # The layout has addresses of this process.
+        # The layout contains addresses of this process.
         return partial(ExampleDecoder, strict=self.strict), (self.contract,)
 
 
 def _groups_of(contract: ExampleContract) -> npt.NDArray[np.int64]:
-    """The map of each kind of feature, as the kernel takes them (``layout.GROUP_SIZE``)."""
+    """Map field of each kind of feature, in the kernel's format (``layout.GROUP_SIZE``)."""
     context = sum(not f.sequence for f in contract.features)
     groups = [[0x0A, 0, context]]
     if contract.record == "sequence_example":
@@ -157,7 +157,7 @@ def _groups_of(contract: ExampleContract) -> npt.NDArray[np.int64]:
 
 
 def byte_arrays(messages: Messages) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """All messages, one after the other, and where each begins and the last one ends: int64[messages + 1]."""
+    """Concatenate all messages; returns their offsets, int64[messages + 1], and the bytes."""
     begins, ends = messages.begins, messages.ends
     target, limits = np.empty(int((ends - begins).sum()), np.uint8), np.zeros(len(messages) + 1, np.int64)
     kernels().read_byte_arrays(
@@ -167,7 +167,7 @@ def byte_arrays(messages: Messages) -> tuple[npt.NDArray[np.int64], npt.NDArray[
 
 
 def _finished(column: WireArray) -> pa.Array:
-    """A feature as Arrow has it: tensors taken out of their bytes, and the default where it is absent."""
+    """Convert a feature to Arrow: unpack tensors, and fill in the default for absent values."""
     array, spec = column.to_arrow(), column.spec
     if spec.encoding != "list":
         array = unpack_tensors(array, spec)

@@ -1,4 +1,4 @@
-"""Compression of whole shards: none, gzip or zlib, with ISA-L's deflate where it is installed."""
+"""Compression of whole shards: none, gzip or zlib, using ISA-L if it is installed."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from ctr_samples.errors import ContractError, DamagedFile
 
 try:
     fast_zlib: Any = importlib.import_module("isal.isal_zlib")
-except ModuleNotFoundError:  # no wheel for this platform; the standard library writes the same format, more slowly
+except ModuleNotFoundError:  # no wheel for this platform; the standard library writes the same format, but slower
     fast_zlib = zlib
 
 Compression = Literal["none", "gzip", "zlib"]
 
 FASTEST_LEVELS = 3
-"""Levels up to this one are ISA-L's; those above are zlib's, several times slower and a few per cent smaller."""
+"""Levels up to this one use ISA-L; higher levels use zlib, several times slower but a few per cent smaller."""
 
 WINDOW_BITS = {"gzip": 31, "zlib": 15}
 _STEP = 4 << 10
 PIECE = 1 << 20
-"""Bytes read from a file at a time, and the most that a decompressor gives at once."""
+"""Bytes to read from a file at a time, and the maximum that a decompressor returns at once."""
 
 
 class Readable(Protocol):
-    """The part of a binary file that reading needs."""
+    """Subset of a binary file needed for reading."""
 
     def read(self, size: int = ..., /) -> bytes:
-        """At most ``size`` bytes; none at the end."""
+        """Read at most ``size`` bytes; empty at the end."""
 
 
 class Compressor(Protocol):
-    """What zlib and ISA-L both offer."""
+    """Interface common to zlib and ISA-L."""
 
     def compress(self, data: Any, /) -> bytes:
         """Compress data; return what is ready."""
@@ -53,7 +53,7 @@ class _Stored:
 
 
 def compressor(compression: Compression, level: int = 1) -> Compressor:
-    """A fresh compressor; ``level`` is 1 (fast) to 9 (small). ContractError for an unknown compression."""
+    """Return a new compressor; ``level`` is 1 (fast) to 9 (small). Raises ContractError for an unknown compression."""
     check_compression(compression)
     if compression == "none":
         return _Stored()
@@ -69,10 +69,10 @@ def check_compression(compression: str) -> None:
 
 
 def pieces(file: Readable, compression: Compression, size: int = PIECE) -> Iterator[bytes]:
-    """The decompressed content of ``file`` in pieces of at most ``size`` bytes each, whatever the ratio.
+    """Decompress ``file`` in pieces of at most ``size`` bytes, regardless of the ratio.
 
-    gzip members that follow each other count as one content, as gzip says. Raises DamagedFile for a stream that is
-    corrupt, ends early or, with zlib, is followed by more bytes (TensorFlow would pass over them in silence).
+    Consecutive gzip members form one content, as the gzip specification says. Raises DamagedFile for a stream that is
+    corrupt, truncated or, with zlib, followed by more bytes (TensorFlow would silently ignore them).
     """
     check_compression(compression)
     if compression == "none":
@@ -86,9 +86,10 @@ def pieces(file: Readable, compression: Compression, size: int = PIECE) -> Itera
 
 
 def before_damage(file: Readable, compression: Compression) -> Iterator[bytes]:
-    """The content of a corrupt stream up to the byte from which nothing can be decompressed.
+    """Content of a corrupt stream up to the first byte that cannot be decompressed.
 
-    ISA-L drops what the failing call had decompressed; zlib, a byte at a time, does not. Slow: to say where damage is.
+    ISA-L drops the output of the failing call; zlib, fed one byte at a time, does not. Slow: only used to locate
+    damage.
     """
     stream = zlib.decompressobj(WINDOW_BITS[compression])
     while waiting := file.read(_STEP):

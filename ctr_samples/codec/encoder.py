@@ -1,4 +1,4 @@
-"""Arrow batches to framed TFRecord bytes."""
+"""Encode Arrow batches as framed TFRecord bytes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ KINDS = {pa.int64(): INT64, pa.float32(): FLOAT, pa.large_binary(): BYTES}
 CONTEXT, FEATURE_LISTS = 0x0A, 0x12  # fields 1 and 2 of the message; Example has the first only
 
 TYPICAL_VARINT = 4
-"""Bytes set aside for each int64; where that falls short, the buffer grows."""
+"""Bytes reserved for each int64; if that is too little, the buffer grows."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """Framed records: ``buffer`` (uint8) holds them one after the other, and record i, its two checksums included, is
+    """Framed records, concatenated in ``buffer`` (uint8). Record i, including its two checksums, is
     ``buffer[offsets[i]:offsets[i + 1]]``. ``offsets`` is int64[rows + 1]."""
 
     buffer: npt.NDArray[np.uint8]
@@ -46,15 +46,15 @@ class EncodedBatch:
         return len(self.offsets) - 1
 
     def records(self, first: int, stop: int) -> memoryview:
-        """The bytes of records ``first`` to ``stop``, not copied."""
+        """Bytes of records ``first`` to ``stop``, exclusive, without a copy."""
         return self.buffer.data[self.offsets[first] : self.offsets[stop]]
 
 
 class ExampleEncoder:
-    """Turns batches into framed records of the contract's kind: Example, SequenceExample or ByteArray.
+    """Encodes batches as framed records of the contract's kind: Example, SequenceExample or ByteArray.
 
-    Runs on executors, once for each batch. Keeps no state between batches but the plan of the last schema, so that one
-    encoder may serve several threads; the GIL is released while records are written. Pickles as its contract.
+    Runs on executors, once per batch. The only state kept between batches is the plan for the last schema, so several
+    threads may share an encoder; the GIL is released while records are written. Pickles as its contract.
     """
 
     def __init__(self, contract: ExampleContract) -> None:
@@ -68,8 +68,8 @@ class ExampleEncoder:
     def encode(self, batch: pa.RecordBatch) -> EncodedBatch:
         """Encode every row of ``batch``, in order.
 
-        Raises ContractError when the columns are not those of the contract, EncodeError for a value that breaks it;
-        nothing is returned then.
+        Raises ContractError if the columns do not match the contract, EncodeError for a value that breaks it; nothing
+        is returned then.
         """
         plan = self._plan(batch.schema)
         columns = plan.wire_columns(batch)
@@ -107,7 +107,7 @@ def _encode_messages(plan: EncodePlan, columns: list[WireColumn], rows: int, seq
         )
 
     encoded = _fill(write, rows, _estimate(matrix, columns, rows))
-    del alive  # the kernel has read the last of them
+    del alive  # keeps the arrays alive until the kernel is done
     return encoded
 
 
@@ -128,12 +128,12 @@ def _encode_byte_arrays(plan: EncodePlan, column: WireColumn, rows: int) -> Enco
 
 
 def _fill(write: Any, rows: int, capacity: int) -> EncodedBatch:
-    """Let ``write`` fill a buffer of ``capacity`` bytes, which grows until all rows are in, and trim it."""
+    """Let ``write`` fill a buffer that starts at ``capacity`` bytes and grows until all rows fit; then trim it."""
     buffer = np.empty(capacity, np.uint8)
     offsets = np.zeros(rows + 1, np.int64)
     done = write(offsets, buffer.ctypes.data, buffer.size, 0)
     while done < rows:
-        # realloc moves pages and not bytes for large buffers; no other reference to the array exists yet.
+        # For large buffers realloc moves pages instead of bytes; no other reference to the array exists yet.
         buffer.resize(buffer.size + buffer.size // 2 + 4096, refcheck=False)
         done = write(offsets, buffer.ctypes.data, buffer.size, done)
     buffer.resize(int(offsets[-1]), refcheck=False)
@@ -141,7 +141,7 @@ def _fill(write: Any, rows: int, capacity: int) -> EncodedBatch:
 
 
 def _matrix(plan: EncodePlan, columns: list[WireColumn]) -> tuple[npt.NDArray[np.int64], list[Any]]:
-    """The columns as the kernel reads them, and everything whose address is in there."""
+    """Column matrix for the kernel, and all objects whose addresses it contains."""
     matrix = np.zeros((len(columns), Encoded.FIELDS), np.int64)
     alive: list[Any] = [columns]
 
@@ -171,7 +171,7 @@ def _matrix(plan: EncodePlan, columns: list[WireColumn]) -> tuple[npt.NDArray[np
 
 
 def _estimate(matrix: npt.NDArray[np.int64], columns: list[WireColumn], rows: int) -> int:
-    """Bytes that the records will probably take: exact for floats, generous for keys, a guess for integers."""
+    """Estimated size of the records in bytes: exact for floats, generous for keys, a guess for integers."""
     per_row = HEADER + FOOTER + 16
     total = SLACK + 64
     for fields, column in zip(matrix, columns, strict=True):

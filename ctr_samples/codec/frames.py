@@ -1,4 +1,4 @@
-"""Finding and checking the frames of records in a buffer."""
+"""Find and check the frames of records in a buffer."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ PROBLEMS = {
 
 
 def frame_offsets(buffer: Buffer) -> npt.NDArray[np.int64]:
-    """Where each framed record in ``buffer`` begins, and where the last one ends: int64[records + 1].
+    """Offsets of the framed records in ``buffer``, and the end of the last one: int64[records + 1].
 
-    Verifies both checksums of every record and allocates by the records that are there, never by a length that is only
-    claimed. Raises DamagedFile with the byte position of the first record that is cut or altered.
+    Verifies both checksums of every record. Memory depends on the records actually present, never on a claimed length.
+    Raises DamagedFile with the byte position of the first record that is truncated or altered.
     """
     data = as_bytes(buffer)
     offsets, position, wrong = scan(data)
@@ -38,14 +38,14 @@ def frame_offsets(buffer: Buffer) -> npt.NDArray[np.int64]:
 
 
 def scan(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], int, int]:
-    """Offsets of the valid frames at the start of ``data``, where they end, and what is wrong there, if anything."""
+    """Offsets of the valid frames at the start of ``data``, their end, and what is wrong there, if anything."""
     walk = Walk(data)
     walk.to(data.size)
     return walk.offsets, walk.position, walk.wrong
 
 
 class Walk:
-    """Finds and checks the frames at the start of ``data``, also while that is still being filled."""
+    """Finds and checks the frames at the start of ``data``, even while it is still being filled."""
 
     def __init__(self, data: npt.NDArray[np.uint8]) -> None:
         self._data = data
@@ -53,7 +53,7 @@ class Walk:
         self._status = np.zeros(3, np.int64)
 
     def to(self, filled: int) -> None:
-        """Check the frames that lie within the first ``filled`` bytes, beginning where the last call stopped."""
+        """Check the frames within the first ``filled`` bytes, continuing from the last call."""
         self._status[2] = SOUND
         while self._status[1] < filled and self._status[2] == SOUND:
             if self._status[0] == self._offsets.size - 1:
@@ -68,26 +68,26 @@ class Walk:
 
     @property
     def frames(self) -> int:
-        """How many are valid."""
+        """Number of valid frames."""
         return int(self._status[0])
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Where each valid frame begins, and where the last one ends."""
+        """Start of each valid frame, and the end of the last one."""
         return self._offsets[: self.frames + 1]
 
     @property
     def position(self) -> int:
-        """Where the valid frames end."""
+        """End of the valid frames."""
         return int(self._status[1])
 
     @property
     def wrong(self) -> int:
-        """What is wrong there; SOUND where nothing is left."""
+        """What is wrong at ``position``; SOUND if nothing is left."""
         return int(self._status[2])
 
 
 def as_bytes(buffer: Any) -> npt.NDArray[np.uint8]:
-    """Any contiguous buffer as uint8, not copied."""
+    """View any contiguous buffer as uint8, without a copy."""
     view = memoryview(buffer)
     return np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)

@@ -1,4 +1,4 @@
-"""Infers the features of records by reading them, for data without a contract."""
+"""Infer the features of records by reading them, for data without a contract."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ DTYPES: dict[int, DType] = {BYTES: "bytes", FLOAT: "float32", INT64: "int64"}
 
 @dataclass(frozen=True, slots=True)
 class SeenFeature:
-    """A key's kinds (a bit for each), and the fewest and most values that any of its features has.
+    """Kinds found under a key (one bit each), and the minimum and maximum number of values in its features.
 
-    ``binary``: a value is not UTF-8. ``both``: the key is in the context of some records and in the lists of others.
+    ``binary``: some value is not UTF-8. ``both``: the key is in the context of some records and the feature lists of
+    others.
     """
 
     sequence: bool
@@ -33,7 +34,7 @@ class SeenFeature:
     both: bool = False
 
     def joined(self, other: SeenFeature) -> SeenFeature:
-        """Both combined."""
+        """Combine both findings."""
         return SeenFeature(
             self.sequence or other.sequence,
             self.kinds | other.kinds,
@@ -45,10 +46,10 @@ class SeenFeature:
 
 
 class SchemaSurvey:
-    """Gathers what features records have. Pickles: executors may survey files and the driver :meth:`merge` them.
+    """Collects the features of records. Pickles: executors may survey files and the driver :meth:`merge` the results.
 
-    A feature that always has exactly one value is a scalar; any other is a list of any length. A key whose features
-    never have a kind is left out: nothing is known about it.
+    A feature that always has exactly one value is a scalar; any other is a list of any length. Keys that never have a
+    value are left out, since their type is unknown.
     """
 
     def __init__(self, record: RecordType = "example") -> None:
@@ -58,15 +59,15 @@ class SchemaSurvey:
         self._bytes = 0
 
     def add(self, chunk: EncodedBatch) -> None:
-        """Look at every record of ``chunk``, which follows the chunks before it in a file.
+        """Survey every record of ``chunk``, which follows the previous chunks of a file.
 
-        Raises DamagedFile, with its number and position in the file, for a record that is not a well-formed message.
+        Raises DamagedFile, with the number and position in the file, for a record that is not a well-formed message.
         """
         if self.record == "byte_array":
             return
         sequences = self.record == "sequence_example"
         keys, done = _survey(chunk, sequences)
-        if done < len(chunk):  # it has left its own keys behind
+        if done < len(chunk):  # the broken record has left its own keys behind
             keys, _ = _survey(EncodedBatch(chunk.buffer, chunk.offsets[: done + 1]), sequences)
         for name, feature in keys:
             if isinstance(name, bytes):
@@ -83,24 +84,24 @@ class SchemaSurvey:
             self._note(name, feature)
 
     def names(self) -> list[str]:
-        """The keys with at least one value, in order."""
+        """Sorted keys with at least one value."""
         return sorted(name for name, feature in self.seen.items() if feature.kinds)
 
     def check_keys(self) -> None:
-        """ContractError for a key that is empty: it can name no feature."""
+        """Raise ContractError for an empty key, which cannot be a feature name."""
         if "" in self.seen:
             raise ContractError("A record has a feature with an empty key, which can be no name.")
 
     def conflicts(self) -> dict[str, str]:
-        """Keys without a single type, with the types stored under them."""
+        """Keys without a single type, mapped to the types stored under them."""
         return {name: kinds for name in self.names() if (kinds := _conflict(self.seen[name]))}
 
     def binary_names(self) -> frozenset[str]:
-        """The keys whose bytes are not text: at least one value is not UTF-8."""
+        """Keys whose bytes are not text: at least one value is not UTF-8."""
         return frozenset(name for name, feature in self.seen.items() if feature.binary)
 
     def contract(self, names: Collection[str] | None = None) -> ExampleContract:
-        """The features in order of their names, or those of ``names``. Raises ContractError for one without a single type."""
+        """Contract of all features, or of ``names``, sorted by name. Raises ContractError if one has no single type."""
         if self.record == "byte_array":
             return ExampleContract((FeatureSpec("byteArray", "bytes"),), "byte_array")
         chosen = None if names is None else frozenset(names)
@@ -125,7 +126,7 @@ class SchemaSurvey:
 
 
 def infer_contract(chunks: Iterable[EncodedBatch], record: RecordType = "example") -> ExampleContract:
-    """The contract of all records in ``chunks`` (a ``RecordReader`` gives them). See :class:`SchemaSurvey`."""
+    """Infer the contract of all records in ``chunks`` (from a ``RecordReader``). See :class:`SchemaSurvey`."""
     survey = SchemaSurvey(record)
     for chunk in chunks:
         survey.add(chunk)
@@ -148,7 +149,7 @@ def _spec(name: str, feature: SeenFeature) -> FeatureSpec:
 
 
 def _first_with(name: bytes, chunk: EncodedBatch, sequences: bool) -> int:
-    """The first record that has a key."""
+    """Index of the first record that has a key."""
     for row in range(len(chunk) - 1):
         keys, _ = _survey(EncodedBatch(chunk.buffer, chunk.offsets[row : row + 2]), sequences)
         if any(key == name for key, _ in keys):
@@ -157,9 +158,9 @@ def _first_with(name: bytes, chunk: EncodedBatch, sequences: bool) -> int:
 
 
 def _survey(chunk: EncodedBatch, sequences: bool) -> tuple[list[tuple[str | bytes, SeenFeature]], int]:
-    """The keys of the records up to the first one that is no message, and the number of these records.
+    """Keys of the records before the first malformed one, and the number of these records.
 
-    A key that is no UTF-8 comes as bytes.
+    A key that is not UTF-8 is returned as bytes.
     """
     data, offsets = chunk.buffer, np.ascontiguousarray(chunk.offsets, np.int64)
     keys = np.zeros((64, Surveyed.FIELDS), np.int64)

@@ -1,4 +1,4 @@
-"""One column of a batch as the kernels take it: flat values of a wire type, and which of them belong to each feature."""
+"""Columns of a batch in the form that kernels need: flat values of a wire type, and the values of each feature."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Lists:
     values: pa.Array
 
     def owner(self, position: int) -> int:
-        """The list that holds the value at ``position``."""
+        """Index of the list that holds the value at ``position``."""
         return int(np.searchsorted(self.offsets, position, side="right")) - 1
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether values of this type are lists that the wire contract knows."""
+    """Whether values of this type are lists that the wire contract supports."""
     return bool(pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """The array without dictionary encoding and without views, which Arrow cannot filter inside lists."""
+    """Decode dictionaries, and convert views, which Arrow cannot filter inside lists."""
     if pt.is_dictionary(array.type):
         array = array.dictionary_decode()
     kind = plain_type(array.type)
@@ -41,7 +41,7 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of :func:`plain`."""
+    """Type that :func:`plain` returns."""
     if pt.is_dictionary(kind):
         return plain_type(kind.value_type)
     if pt.is_string_view(kind):
@@ -74,7 +74,7 @@ def take_apart(array: pa.Array) -> Lists:
 
 
 def _without_null_lists(offsets: Offsets, values: pa.Array, array: pa.Array) -> tuple[Offsets, pa.Array]:
-    """A null list may cover values all the same (a fixed-size one always does): leave them out."""
+    """Remove values covered by null lists, which is always the case for fixed-size lists."""
     valid, lengths = array.is_valid().to_numpy(zero_copy_only=False), np.diff(offsets)
     if not lengths[~valid].any():
         return offsets, plain(values)
@@ -83,14 +83,14 @@ def _without_null_lists(offsets: Offsets, values: pa.Array, array: pa.Array) -> 
 
 
 def offsets_of(lengths: npt.NDArray[np.int64]) -> Offsets:
-    """Where each list begins, and where the last one ends."""
+    """Start of each list, and the end of the last one."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
 
 
 def with_default(lists: Lists, valid: npt.NDArray[np.bool_], default: pa.Scalar, count: int) -> Lists:
-    """Give each list that is not ``valid`` ``count`` copies of ``default``."""
+    """Replace each list that is not ``valid`` with ``count`` copies of ``default``."""
     old = np.diff(lists.offsets)
     new = np.where(valid, old, count)
     take = np.full(int(new.sum()), len(lists.values), np.int64)
@@ -102,7 +102,7 @@ def with_default(lists: Lists, valid: npt.NDArray[np.bool_], default: pa.Scalar,
 def with_default_step(
     rows: Lists, steps: Lists, valid: npt.NDArray[np.bool_], default: pa.Scalar, count: int
 ) -> tuple[Lists, Lists]:
-    """Give each row that is not ``valid`` one step of ``count`` copies of ``default``."""
+    """Replace each row that is not ``valid`` with one step of ``count`` copies of ``default``."""
     lengths = np.diff(steps.offsets)
     marked = with_default(Lists(rows.offsets, pa.array(np.ones(len(lengths), np.int64))), valid, pa.scalar(0), 1)
     original = marked.values.to_numpy() == 1
@@ -112,7 +112,7 @@ def with_default_step(
 
 
 def validity(array: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """A mask of the rows that are not null, or None where all are valid."""
+    """Mask of the rows that are not null, or None if all are valid."""
     if not array.null_count:
         return None
     mask: npt.NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
@@ -121,10 +121,10 @@ def validity(array: pa.Array) -> npt.NDArray[np.bool_] | None:
 
 @dataclass(frozen=True, slots=True)
 class WireColumn:
-    """What a kernel needs to encode one feature, see ``layout.Encoded``.
+    """Input of a kernel to encode one feature, see ``layout.Encoded``.
 
-    ``values`` is an array of the wire's type. ``stride`` is the number of values of each feature where it is always the
-    same, and ``offsets`` says it otherwise. ``steps`` is set for a FeatureList.
+    ``values`` is an array of the wire's type. ``stride`` is the number of values per feature if it is constant;
+    otherwise ``offsets`` delimits them. ``steps`` is set for a FeatureList.
     """
 
     values: pa.Array
@@ -134,16 +134,16 @@ class WireColumn:
     steps: Offsets | None = None
 
     def keep(self, valid: npt.NDArray[np.bool_] | None) -> WireColumn:
-        """The same column with a mask of the rows that have the key."""
+        """Return the column with a mask of the rows that have the key."""
         return replace(self, valid=valid)
 
     def fixed_buffer(self) -> npt.NDArray[np.uint8]:
-        """The bytes of numbers, from the first one of this slice."""
+        """Bytes of numeric values, from the start of this slice."""
         width = self.values.type.bit_width // 8
         return _bytes(self.values.buffers()[1])[self.values.offset * width :]
 
     def binary_buffers(self) -> tuple[Offsets, npt.NDArray[np.uint8]]:
-        """Byte offsets of this slice's values, and the bytes that they divide."""
+        """Byte offsets of the values in this slice, and the bytes that they delimit."""
         _, offsets, data = self.values.buffers()
         if len(self.values) == 0:
             return np.zeros(1, np.int64), np.empty(0, np.uint8)
@@ -158,7 +158,7 @@ def _bytes(buffer: pa.Buffer | None) -> npt.NDArray[np.uint8]:
 
 
 def with_nulls_replaced(array: pa.Array, default: object) -> pa.Array:
-    """Scalars, or lists of ``default``: as many as a fixed-size list holds, else one."""
+    """Replace nulls with ``default``, or with a list of it: full size for fixed-size lists, else one value."""
 
     def shaped(kind: pa.DataType) -> object:
         if pt.is_fixed_size_list(kind):
@@ -172,7 +172,7 @@ def with_nulls_replaced(array: pa.Array, default: object) -> pa.Array:
 
 
 def shaped(values: pa.Array, shape: tuple[int, ...], rows: int, mask: pa.Buffer | None) -> pa.Array:
-    """Flat values as nested fixed-size lists, ``rows`` of them, not copied."""
+    """View flat values as ``rows`` nested fixed-size lists, without a copy."""
     array = values
     for depth in range(len(shape) - 1, -1, -1):
         length = rows * int(np.prod(shape[:depth], dtype=np.int64))

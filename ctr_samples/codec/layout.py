@@ -1,4 +1,4 @@
-"""What encoder, decoder and kernels agree on: frames, the column matrices and the reasons why a kernel stops.
+"""Conventions shared by encoder, decoder and kernels: frames, the column matrices and the reasons why a kernel stops.
 
 Kernels take int64 only: numbers, and addresses of arrays that the caller keeps alive. A column is one row of an int64
 matrix; the tuples below name its fields.
@@ -11,32 +11,32 @@ HEADER = 12
 FOOTER = 4
 
 BLOCK = 48
-"""Rows handled at a time: few enough to stay in the second-level cache, a multiple of the three checksums in flight."""
+"""Rows handled at a time: few enough for the second-level cache, and a multiple of the three checksums in flight."""
 BLOCK_SIZE = 8 * BLOCK
 
-# What can be wrong with a frame.
+# Possible faults of a frame.
 SOUND, CUT_HEADER, BAD_LENGTH, CUT_MESSAGE, BAD_MESSAGE = range(5)
 
 BYTES, FLOAT, INT64 = 1, 2, 3
-"""The number of each list's field in tf.train.Feature."""
+"""Field number of each list in tf.train.Feature."""
 
 GROUP_SIZE = 24
-"""A map of the message is three int64: its tag, its first column, the one after its last. A tag of zero ends them."""
+"""A map of the message is three int64: its tag, its first column, and its column end. A zero tag ends the list."""
 
 KEY_PADDING = bytes(8)
 SLACK = 16
-"""Bytes beyond the records that the encoder's kernels may touch: short writes are done eight bytes at a time."""
+"""Bytes beyond the records that the encoder's kernels may touch, since short writes use eight bytes at a time."""
 
 
 class Encoded:
     """Fields of a column to encode.
 
     KIND          BYTES, FLOAT or INT64
-    STRIDE        values in each feature, or -1 where OFFSETS tells
+    STRIDE        values per feature, or -1 if OFFSETS delimits them
     OFFSETS       int64[features + 1]: the values of each feature
-    VALUES        int64 or float32 values, or the bytes that BYTE_OFFSETS divides
+    VALUES        int64 or float32 values, or the bytes delimited by BYTE_OFFSETS
     BYTE_OFFSETS  int64[values + 1]
-    VALID         uint8[rows], zero where the key is left out; no address where it is in every row
+    VALID         uint8[rows], zero if the key is omitted; no address if every row has it
     KEY, KEY_SIZE the key's own field and the tag of the value, ``0A <size> <name> 12``, followed by KEY_PADDING
     STEPS         int64[rows + 1] for a FeatureList: the features of each row; without it a row has one feature
     """
@@ -50,18 +50,18 @@ class Decoded:
 
     KEY, KEY_SIZE       the feature's name
     KIND                BYTES, FLOAT or INT64
-    COUNT               values of each feature, or -1 for any number
-    REQUIRED            a record without the feature is refused
-    VALUES, VALUE_ROOM  int64 or float32 values (none for bytes), and for how many there is room
-    BYTES_AT, BYTE_ROOM the bytes of bytes values, and room
-    BYTE_OFFSETS        int64: where each bytes value ends (room for VALUE_ROOM + 1)
-    OFFSETS             int64: where the values of each feature end, features being rows or steps
-    STEPS, STEP_ROOM    for a sequence, int64[rows + 1], and for how many steps OFFSETS has room
+    COUNT               values per feature, or -1 for any number
+    REQUIRED            a record without the feature is rejected
+    VALUES, VALUE_ROOM  int64 or float32 values (none for bytes), and their capacity
+    BYTES_AT, BYTE_ROOM the bytes of bytes values, and their capacity
+    BYTE_OFFSETS        int64: end of each bytes value (capacity VALUE_ROOM + 1)
+    OFFSETS             int64: end of each feature's values, features being rows or steps
+    STEPS, STEP_ROOM    for a sequence, int64[rows + 1], and the capacity of OFFSETS in steps
     VALID               uint8[rows]
     SEQUENCE            the column is a FeatureList
-    FOUND               kind found in the feature in hand; 0 is none
+    FOUND               kind found in the current feature; 0 is none
     USED, BYTES_USED, STEPS_USED   how much has been written
-    FIRST, FIRST_BYTE, FIRST_STEP  where the row in hand began
+    FIRST, FIRST_BYTE, FIRST_STEP  start of the current row
     STATE               MISSING, PRESENT or MISFIT
     PREFIX, PREFIX_SIZE the field of the key, ``0A <size> <name>``, followed by KEY_PADDING
     """
@@ -73,16 +73,16 @@ class Decoded:
 
 
 class Surveyed:
-    """Fields of a key that the survey has found, and the two places of the status that it uses.
+    """Fields of a key found by the survey, and the two status slots that it uses.
 
     KEY, KEY_SIZE  its name
-    SEQUENCE       1 if it was found among the FeatureLists
-    KINDS          a bit for each kind found: 1 << BYTES, FLOAT or INT64
+    SEQUENCE       1 if it was found in the FeatureLists
+    KINDS          one bit per kind found: 1 << BYTES, FLOAT or INT64
     FEWEST, MOST   values of a feature
-    BINARY         1 if a bytes value was found that is no UTF-8
+    BINARY         1 if some bytes value is not UTF-8
     HASH           of the name
-    FIRST, NEXT    chains of keys by their hash, each as the number of a row plus 1: FIRST of row ``hash % ROOM`` is where the
-                   chain of these hashes begins, NEXT of a key leads on; 0 ends a chain
+    FIRST, NEXT    chains of keys by hash, as row number plus 1: FIRST of row ``hash % ROOM`` starts the chain of these
+                   hashes, NEXT of a key continues it; 0 ends a chain
     """
 
     KEY, KEY_SIZE, SEQUENCE, KINDS, FEWEST, MOST, BINARY, HASH, FIRST, NEXT = range(10)
@@ -90,13 +90,13 @@ class Surveyed:
     USED, ROOM = 1, 2
 
 
-# Why the kernel of the decoder stopped.
+# Why the decode kernel stopped.
 DONE, BROKEN, NEED_VALUES, NEED_BYTES, NEED_STEPS, WRONG_KIND, WRONG_COUNT, ABSENT = range(8)
 
 REASON, COLUMN, DETAIL, OPEN_GROUPS = range(4)
 DEEPEST_GROUP = 64
 STATUS_SIZE = OPEN_GROUPS + DEEPEST_GROUP
-"""The decoder's status: reason, column, a number that goes with the reason, and scratch space for protobuf groups."""
+"""The decoder's status: reason, column, a number that depends on the reason, and scratch space for protobuf groups."""
 
 FIRST_OF_KEY, ACTION = 1, 2
-"""What is said of a row with an action or an impression: that it is the first of its key; that it is an action."""
+"""Flags of a row with an action or an impression: first of its key; is an action."""

@@ -1,17 +1,17 @@
-"""The kernels as machine code: compiled once on a host, then loaded by every process in milliseconds, without Numba.
+"""Kernels as machine code: compiled once per host, then loaded by every process in milliseconds, without Numba.
 
-In a packed environment they are there already (``compiled_ahead.py``). Elsewhere the code is kept in a file whose name is a
-digest of everything that it depends on: the kernels' source, the versions of Numba and LLVM, the processor. It is loaded from,
-and stored in, the first of these directories that serves:
+A packed environment already contains them (``compiled_ahead.py``). Elsewhere the code is cached in a file whose name is
+a digest of everything that it depends on: the kernels' source, the versions of Numba and LLVM, the processor. It is
+loaded from, and stored in, the first usable directory of:
 
 1. ``$CTR_SAMPLES_CACHE_DIR``
 2. ``__pycache__`` of this package
 3. ``$XDG_CACHE_HOME/ctr-samples``, by default ``~/.cache/ctr-samples``
 4. ``ctr-samples-<user>`` in the directory for temporary files
 
-A directory or file serves only if it belongs to this user or root and nobody else may write to it; no symbolic link is followed
-(``private_directory.py``). One process compiles, under a file lock; those that start at the same time wait for it. ``python -m
-ctr_samples.codec`` does it ahead, for instance while an image is built.
+A directory or file is usable only if it belongs to this user or root and nobody else may write to it; symbolic links
+are not followed (``private_directory.py``). One process compiles, under a file lock; others that start at the same time
+wait for it. Run ``python -m ctr_samples.codec`` to compile in advance, for instance during an image build.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ DIGEST_SIZE = 32
 
 @functools.cache
 def kernels() -> Kernels:
-    """The kernels of this process. The first call on a host compiles for some seconds, later ones load a file.
+    """Return the kernels of this process. The first call on a host compiles for some seconds, later calls load a file.
 
-    Runs wherever records are written or read. Where no directory can be written, each process compiles for itself and
-    says so in the log.
+    Runs wherever records are written or read. If no directory is writable, each process compiles for itself and logs a
+    warning.
     """
     return load(machine_code())
 
 
 def machine_code() -> bytes:
-    """An object file with all kernels for this processor: packed, found in a cache, or compiled and stored in one."""
+    """Return an object file with all kernels for this processor: packed, cached, or compiled now and cached."""
     packed = read_ahead(packed_file())
     if packed is not None:
         return packed
@@ -83,7 +83,7 @@ def machine_code() -> bytes:
 
 
 def being_compiled() -> bool:
-    """Whether a process of this host compiles the kernels right now, for others to load them."""
+    """Whether another process on this host is compiling the kernels right now."""
     for path in cache_directories():
         with contextlib.suppress(OSError, NotPrivate), private_directory(path, create=False) as directory:
             if directory.is_locked(_lock(_file())):
@@ -100,7 +100,7 @@ def _lock(name: str) -> str:
 
 
 def _read_or_compile(directory: PrivateDirectory, name: str) -> bytes:
-    # Whoever held the lock before may have left the file.
+    # The previous holder of the lock may have left the file.
     code = read_code(directory, name)
     if code is None:
         code = compile_kernels()
@@ -109,7 +109,7 @@ def _read_or_compile(directory: PrivateDirectory, name: str) -> bytes:
 
 
 def compile_kernels() -> bytes:
-    """Compile, which imports Numba and takes seconds."""
+    """Compile the kernels, which imports Numba and takes seconds."""
     from ctr_samples.codec.kernels.compilation import object_file
 
     return object_file()
@@ -134,20 +134,20 @@ def _function(engine: Any, name: str, arguments: int) -> Kernel:
     address = engine.get_function_address(name)
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * arguments)
     function: Any = prototype(address)
-    function.engine = engine  # the code lives as long as its engine
+    function.engine = engine  # the engine owns the code
     return function  # type: ignore[no-any-return]
 
 
 @functools.cache
 def digest() -> str:
-    """Forty hex digits that differ whenever the machine code might."""
+    """Forty hex digits that change whenever the machine code might."""
     return _digest_of(
         binding.get_default_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
     )
 
 
 def packed_file() -> Path:
-    """Where kernels that were compiled ahead lie, if there are any. Those of other sources have another name."""
+    """Path of kernels that were compiled ahead, whether or not it exists. The name depends on the sources."""
     return Path(__file__).parent / f"kernels-{_digest_of()}.packed"
 
 
@@ -160,7 +160,7 @@ def _digest_of(*parts: str) -> str:
 
 
 def cache_directories() -> list[Path]:
-    """Where the machine code may be kept, best first."""
+    """Candidate directories for the machine code, best first."""
     if os.environ.get("CTR_SAMPLES_CACHE_DIR"):
         return [user_cache()]
     user = os.geteuid() if hasattr(os, "geteuid") else "user"
@@ -172,13 +172,13 @@ def cache_directories() -> list[Path]:
 
 
 def read_code(directory: PrivateDirectory, name: str) -> bytes | None:
-    """Machine code that :func:`write_code` wrote completely and that nobody else can have written."""
+    """Read machine code that :func:`write_code` wrote completely and nobody else could have written."""
     content = directory.read(name) or b""
     code = content[DIGEST_SIZE:]
     return code if content and hashlib.sha256(code).digest() == content[:DIGEST_SIZE] else None
 
 
 def write_code(directory: PrivateDirectory, name: str, code: bytes) -> None:
-    """Store machine code with its digest. Failing to is not an error."""
+    """Store machine code with its digest. Ignores failure."""
     with contextlib.suppress(OSError):
         directory.replace(name, hashlib.sha256(code).digest() + code)

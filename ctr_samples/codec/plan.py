@@ -1,4 +1,4 @@
-"""What to do with each column of a schema, decided once. The features are in wire order."""
+"""Plan how to encode each column of a schema, once per schema. The features are in wire order."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ctr_samples.errors import ContractError
 
 @dataclass(frozen=True, slots=True)
 class EncodePlan:
-    """The features in wire order, the index of the column that each reads, and where the FeatureLists begin."""
+    """Features in wire order, and the index of the column that each one reads."""
 
     features: tuple[FeaturePlan, ...]
     columns: tuple[int, ...]
 
     @property
     def context_count(self) -> int:
-        """Features before the first FeatureList."""
+        """Number of features before the first FeatureList."""
         return sum(not f.spec.sequence for f in self.features)
 
     def wire_columns(self, batch: pa.RecordBatch) -> list[WireColumn]:
-        """All features of ``batch``; raises EncodeError."""
+        """Convert all features of ``batch``; raises EncodeError."""
         return [f.wire_column(batch.column(i)) for f, i in zip(self.features, self.columns, strict=True)]
 
 
@@ -56,16 +56,16 @@ def plan_encoding(contract: ExampleContract, schema: pa.Schema) -> EncodePlan:
 
 
 def in_wire_order(contract: ExampleContract) -> list[FeatureSpec]:
-    """The features as ``SerializeToString(deterministic=True)`` writes them, FeatureLists last.
+    """Features in the order of ``SerializeToString(deterministic=True)``, FeatureLists last.
 
-    Python's protobuf sorts keys by bytes but puts a key after those that it is the beginning of: C10 before C1.
+    Python's protobuf sorts keys by bytes but puts a key after longer keys that start with it: C10 before C1.
     """
     end = b"\xff"  # sorts after every byte of UTF-8
     return sorted(contract.features, key=lambda spec: (spec.sequence, spec.name.encode() + end))
 
 
 def check_record_type(contract: ExampleContract) -> None:
-    """Raise ContractError where the features do not suit the kind of record."""
+    """Raise ContractError if the features do not suit the record type."""
     if contract.record == "byte_array":
         if [(f.dtype, f.shape, f.encoding, f.sequence) for f in contract.features] != [("bytes", (), "list", False)]:
             raise ContractError(

@@ -1,7 +1,7 @@
-"""The reference engine: the same records made one by one with tf.train.Example and tf.io.TFRecordWriter.
+"""Reference engine: builds the same records one by one with tf.train.Example and tf.io.TFRecordWriter.
 
-Small, slow and independent of the kernels: it is the oracle of the tests, and the engine for those who ask for
-``engine: tensorflow``. The only module here that uses TensorFlow, which it imports when an encoder is made.
+Small, slow and independent of the kernels: it is the oracle of the tests, and the engine behind ``engine: tensorflow``.
+The only module here that uses TensorFlow, imported when an encoder is created.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PER_DAY = {"D": 1, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86
 
 
 class ReferenceEncoder:
-    """Has the interface of ``ExampleEncoder`` and writes the same bytes, some fifty times more slowly."""
+    """Drop-in replacement for ``ExampleEncoder`` that writes the same bytes, about fifty times slower."""
 
     def __init__(self, contract: ExampleContract) -> None:
         import tensorflow as tf
@@ -39,7 +39,7 @@ class ReferenceEncoder:
         return type(self), (self.contract,)
 
     def encode(self, batch: pa.RecordBatch) -> EncodedBatch:
-        """Encode every row through a temporary file. Raises EncodeError and ContractError as ``ExampleEncoder``."""
+        """Encode every row via a temporary file. Raises EncodeError and ContractError like ``ExampleEncoder``."""
         with tempfile.TemporaryDirectory(prefix="ctr-samples-") as folder:
             path = Path(folder) / "records"
             with self._tf.io.TFRecordWriter(str(path)) as writer:
@@ -49,7 +49,7 @@ class ReferenceEncoder:
         return EncodedBatch(buffer, frame_offsets(buffer))
 
     def messages(self, batch: pa.RecordBatch) -> Iterator[bytes]:
-        """The message of each row."""
+        """Yield the message of each row."""
         build = {"example": self._example, "sequence_example": self._sequence_example, "byte_array": self._byte_array}
         names = {f.name for f in self.contract.features}
         for row in range(batch.num_rows):
@@ -111,7 +111,7 @@ class ReferenceEncoder:
 
 
 def _split(name: str, scalar: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
-    """A value, or the parts of a struct, map, vector or nested list, under the names that the contract has."""
+    """Yield a value, or the parts of a struct, map, vector or nested list, under the names of the contract."""
     kind = scalar.type
     value = _python(scalar)
     if pa.types.is_dictionary(kind):
@@ -153,13 +153,13 @@ def _vector(name: str, value: dict[str, Any] | None, names: set[str]) -> Iterato
 
 
 class _Ticks(int):
-    """A timestamp as a count of ``unit`` since 1970."""
+    """Timestamp as a count of ``unit`` since 1970."""
 
     unit = "us"
 
 
 def _python(scalar: Any) -> Any:
-    """``as_py``, but timestamps as counts, since Python's datetime has no nanoseconds and ends in the year 9999."""
+    """``as_py``, but with timestamps as counts, since Python's datetime lacks nanoseconds and ends in the year 9999."""
     kind = scalar.type
     if pa.types.is_dictionary(kind):
         return _python(pa.scalar(scalar.as_py(), kind.value_type))
@@ -173,7 +173,7 @@ def _python(scalar: Any) -> Any:
 
 
 def _filled(spec: FeatureSpec, value: Any, row: int) -> Any:
-    """The value, or what the null policy makes of its absence (None: leave the key out)."""
+    """Apply the null policy to a value; None means that the key is omitted."""
     if value is not None:
         return value
     if spec.nulls == "fail":
@@ -190,7 +190,7 @@ def _filled(spec: FeatureSpec, value: Any, row: int) -> Any:
 
 
 def _values(spec: FeatureSpec, value: Any, row: int) -> list[Any]:
-    """The flat values of one feature; checks their number."""
+    """Flatten the values of one feature and check their number."""
     flat = list(_flat(value))
     if spec.size is not None and len(flat) != spec.size:
         raise EncodeError(f"Feature {spec.name!r}, row {row}: {len(flat)} values, its shape needs {spec.size}.")
@@ -206,7 +206,7 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 def _wire_value(spec: FeatureSpec, value: Any, row: int) -> Any:
-    """One value as protobuf takes it."""
+    """Convert one value to the type that protobuf expects."""
     where = f"Feature {spec.name!r}, row {row}: the value {value!r}"
     if value is None:
         raise EncodeError(f"{where} is a null inside a list; declare `fill` or remove it.")
@@ -231,7 +231,7 @@ def _wire_value(spec: FeatureSpec, value: Any, row: int) -> Any:
 
 
 def _ticks(spec: FeatureSpec, value: Any) -> int:
-    """A date or timestamp in the contract's unit, rounded towards the past; other numbers as they are."""
+    """Convert a date or timestamp to the contract's unit, rounding down; other numbers are unchanged."""
     if isinstance(value, _Ticks):
         return int(value) * PER_DAY[str(spec.unit)] // PER_DAY[value.unit]
     if isinstance(value, date):

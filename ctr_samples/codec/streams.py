@@ -1,4 +1,4 @@
-"""Records to and from binary file objects, in chunks of bounded size."""
+"""Read and write records in binary file objects, in chunks of bounded size."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ WRITE_PIECE = 4 << 20
 
 
 class RecordWriter:
-    """Writes framed records to a binary file object, which stays open: it belongs to the caller.
+    """Writes framed records to a binary file object, which the caller owns and must close.
 
-    Runs on executors, once for each shard. ``records``, ``size`` (bytes of the file) and ``crc32c`` (of the file)
-    describe what was written once :meth:`close` has returned. An exception inside ``with`` leaves the stream
-    unfinished, so that a compressed file cannot pass for a whole one.
+    Runs on executors, once per shard. ``records``, ``size`` (bytes of the file) and ``crc32c`` (of the file) are final
+    once :meth:`close` has returned. An exception inside ``with`` leaves the stream unfinished, so that a compressed
+    file cannot pass for complete.
     """
 
     def __init__(self, file: BinaryIO, compression: Compression = "none", *, level: int = 1) -> None:
@@ -46,7 +46,7 @@ class RecordWriter:
         self.records += len(batch)
 
     def close(self) -> None:
-        """Write what the compressor still holds; a second call does nothing."""
+        """Flush the compressor; a second call does nothing."""
         if not self._closed:
             self._put(self._compressor.flush())
             self._closed = True
@@ -54,7 +54,7 @@ class RecordWriter:
     def _put(self, data: bytes | memoryview) -> None:
         view = memoryview(data)
         while view:
-            # A raw file may take a part only.
+            # A raw file may accept only part of the data.
             written = self._file.write(view)
             done = len(view) if written is None else written
             self.crc32c = crc32c(view[:done], self.crc32c)
@@ -74,10 +74,11 @@ class RecordWriter:
 class RecordReader:
     """Reads framed records from a binary file object as chunks of whole, checked records (``EncodedBatch``).
 
-    Iterate once. A chunk holds about ``chunk_size`` bytes, and more only for a single larger record. Memory follows the
-    bytes that really come, never a length that a header claims: a record over ``largest_record`` bytes, or a content
-    over ``largest_content`` bytes, is DamagedFile, as is anything cut or altered. It is raised once all sound records before
-    it were given out, and counts them; for a corrupt compressed stream that needs ``reopen``, which opens the file again.
+    Iterate once. A chunk holds about ``chunk_size`` bytes, or more for a single larger record. Memory depends on the
+    bytes actually read, never on a length claimed by a header. A record over ``largest_record`` bytes, content over
+    ``largest_content`` bytes, and truncated or altered data raise DamagedFile. It is raised after all valid records
+    before it were returned, and states their number; for a corrupt compressed stream that requires ``reopen``, which
+    opens the file again.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class RecordReader:
         self._largest_content = largest_content
         self.records = 0
         self.size = 0
-        """Bytes of checked records given out so far, before compression."""
+        """Bytes of checked records returned so far, before compression."""
 
     def __iter__(self) -> Iterator[EncodedBatch]:
         rest = np.empty(0, np.uint8)
@@ -123,14 +124,14 @@ class RecordReader:
             wanted = self._next_size(rest)
 
     def messages(self) -> Iterator[memoryview]:
-        """Each record's message without its frame."""
+        """Yield each record's message without its frame."""
         for chunk in self:
             view = chunk.buffer.data
             for first, stop in zip(chunk.offsets[:-1].tolist(), chunk.offsets[1:].tolist(), strict=True):
                 yield view[first + HEADER : stop - FOOTER]
 
     def _fill(self, rest: npt.NDArray[np.uint8], wanted: int) -> tuple[npt.NDArray[np.uint8], bool]:
-        """``rest`` and what follows it, ``wanted`` bytes or up to the end, and whether that was the end."""
+        """Append to ``rest`` until there are ``wanted`` bytes or the content ends; also return whether it has ended."""
         parts: list[Any] = [rest]
         size = rest.size
         while size < wanted:
@@ -148,7 +149,7 @@ class RecordReader:
         return _joined(parts), False
 
     def _next_size(self, rest: npt.NDArray[np.uint8]) -> int:
-        """How many bytes to gather next: a chunk, or the whole of a larger record (its length has been checked)."""
+        """Number of bytes to gather next: a chunk, or a larger record as a whole (its length has been verified)."""
         if rest.size < HEADER:
             return max(self._chunk_size, HEADER)
         length = int(rest[:8].view("<u8")[0])
@@ -157,7 +158,7 @@ class RecordReader:
         return max(self._chunk_size, length + HEADER + FOOTER)
 
     def _rescued(self, known: int) -> npt.NDArray[np.uint8]:
-        """What a corrupt compressed stream still holds behind the first ``known`` bytes of its content."""
+        """Remaining content of a corrupt compressed stream after the first ``known`` bytes."""
         if self._reopen is None or self._compression == "none":
             return np.empty(0, np.uint8)
         rest, position = [b""], 0
@@ -169,7 +170,7 @@ class RecordReader:
         return as_bytes(b"".join(rest))
 
     def _damaged(self, problem: str) -> DamagedFile:
-        """Counts what was given out: all that is sound."""
+        """The count of returned records covers all valid ones."""
         sentence = problem.rstrip(".").removesuffix("; write the file again")
         records = f"{self.records} record" if self.records == 1 else f"{self.records} records"
         return DamagedFile(f"After {records}, at byte {self.size} of the content: {sentence}. Write the file again.")

@@ -14,13 +14,13 @@ from ctr_samples.contract import FeatureSpec
 from ctr_samples.errors import DamagedFile
 
 TENSOR_TYPES = {"float32": 1, "float64": 2, "int64": 9}
-"""Numbers of tensorflow.DataType."""
+"""Enum values of tensorflow.DataType."""
 
 _NUMPY: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "float64": np.dtype("<f8"), "int64": np.dtype("<i8")}
 
 
 def pack_tensors(wire: WireColumn, spec: FeatureSpec, rows: int) -> WireColumn:
-    """Each row's values as one bytes value."""
+    """Pack the values of each row into one bytes value."""
     width = wire.values.type.bit_width // 8
     counts = np.diff(wire.offsets) if wire.offsets is not None else np.full(rows, wire.stride, np.int64)
     limits = offsets_of(counts * width)
@@ -35,7 +35,7 @@ def pack_tensors(wire: WireColumn, spec: FeatureSpec, rows: int) -> WireColumn:
 
 
 def tensor_prefix(spec: FeatureSpec, count: int) -> bytes:
-    """A TensorProto of ``count`` values up to where its content begins."""
+    """Bytes of a TensorProto of ``count`` values, up to its content."""
     width = _NUMPY[spec.dtype].itemsize
     dimensions = (count,) if spec.shape is None else spec.shape
     shape = b"".join(_field(0x12, b"\x08" + varint(n) if n else b"") for n in dimensions)
@@ -48,7 +48,7 @@ def _field(tag: int, content: bytes) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """A non-negative number in protobuf's variable-length form."""
+    """Encode a non-negative number as a protobuf varint."""
     out = bytearray()
     while number >= 0x80:
         out.append(number & 0x7F | 0x80)
@@ -58,7 +58,7 @@ def varint(number: int) -> bytes:
 
 
 def unpack_tensors(array: pa.Array, spec: FeatureSpec) -> pa.Array:
-    """The tensors of :func:`pack_tensors` back as (nested) lists; DamagedFile for bytes that are not such a tensor."""
+    """Unpack :func:`pack_tensors` to (nested) lists. Raises DamagedFile for bytes that are not such a tensor."""
     width = _NUMPY[spec.dtype].itemsize
     lengths = pc.fill_null(pc.binary_length(array), 0).to_numpy().astype(np.int64)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -79,12 +79,12 @@ def unpack_tensors(array: pa.Array, spec: FeatureSpec) -> pa.Array:
 
 
 def _prefix_of(spec: FeatureSpec, length: int, width: int) -> bytes:
-    """The prefix of a packed tensor of ``length`` bytes."""
+    """Prefix of a packed tensor of ``length`` bytes."""
     if spec.encoding == "raw":
         count = length // width
         prefix = b""
     else:
-        # A prefix takes at least six bytes; lengths in varints add some that depend on the count.
+        # A prefix takes at least six bytes; its varint lengths add a few more, depending on the count.
         candidates = range(max(0, length // width - 8), length // width + 1)
         fitting = [n for n in candidates if len(tensor_prefix(spec, n)) + n * width == length]
         count = fitting[0] if fitting else -1
@@ -107,7 +107,7 @@ def _not_a_tensor(spec: FeatureSpec, row: int) -> DamagedFile:
 def _as_lists(
     values: npt.NDArray[Any], counts: npt.NDArray[np.int64], spec: FeatureSpec, valid: npt.NDArray[np.bool_]
 ) -> pa.Array:
-    """Values as the lists, nested fixed-size lists or scalars that the contract declares, null where not ``valid``."""
+    """Build the lists, nested fixed-size lists or scalars that the contract declares, null where not ``valid``."""
     mask = pa.py_buffer(np.packbits(valid, bitorder="little"))
     if spec.size is None:
         buffers = [mask, pa.py_buffer(offsets_of(counts).astype(np.int32))]

@@ -1,7 +1,7 @@
-"""Converts the values of a column to one of the three wire types: int64, float32, bytes.
+"""Convert the values of a column to one of the wire types: int64, float32, bytes (float64 inside tensors).
 
-Nulls pass through; what cannot be written without changing its meaning raises. Casts are Arrow's and NumPy's, a whole
-column at a time, and cost nothing where the column has the type of the wire already.
+Nulls pass through; a value that cannot be written faithfully raises. Casts are done by Arrow and NumPy, a whole column
+at a time, and cost nothing if the column already has the wire type.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ACCEPTED = {
 
 
 class UnwritableError(Exception):
-    """One value that the wire cannot hold; ``position`` counts the values of the array that was converted."""
+    """A value that the wire cannot hold; ``position`` is its index in the converted array."""
 
     def __init__(self, position: int, value: object, problem: str) -> None:
         super().__init__(problem)
@@ -41,10 +41,10 @@ class UnwritableError(Exception):
 
 
 def converter(spec: FeatureSpec, column: str, column_type: pa.DataType, leaf: pa.DataType) -> Convert:
-    """How values of type ``leaf`` become ``spec.dtype``.
+    """Choose the conversion from type ``leaf`` to ``spec.dtype``.
 
-    Runs at planning. Raises ContractError naming ``column`` where there is no faithful way. What it returns gives an
-    array of the wire's type with the same nulls, or raises :class:`UnwritableError`.
+    Runs at planning. Raises ContractError naming ``column`` if there is no faithful conversion. The returned function
+    gives an array of the wire's type with the same nulls, or raises :class:`UnwritableError`.
     """
     convert = _CONVERTERS[spec.dtype](spec, leaf)
     if convert is not None:
@@ -172,7 +172,7 @@ def _as_float32(value: float) -> np.float32:
 
 
 def wire_scalar(spec: FeatureSpec, value: Any, role: str) -> pa.Scalar:
-    """The ``default`` or ``fill`` of a contract as a value of the wire's type; ContractError if it has none."""
+    """Convert the ``default`` or ``fill`` of a contract to the wire type; raises ContractError if that fails."""
     try:
         if spec.dtype == "bytes" and isinstance(value, str):
             value = value.encode()

@@ -1,4 +1,4 @@
-"""Arrays that decode kernels fill: NumPy buffers that grow on demand and become Arrow arrays without another copy."""
+"""Arrays filled by decode kernels: NumPy buffers that grow on demand and become Arrow arrays without another copy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OFFSET_LIMIT = 2**31 - 1
 
 
 def arrow_type(spec: FeatureSpec) -> pa.DataType:
-    """What a feature decodes to: a scalar, list<...> for any length, nested fixed-size lists for a shape."""
+    """Arrow type of a decoded feature: a scalar, list<...> for any length, nested fixed-size lists for a shape."""
     kind = VALUE_TYPES[spec.dtype]
     if spec.shape is None:
         kind = pa.list_(kind)
@@ -32,8 +32,8 @@ def arrow_type(spec: FeatureSpec) -> pa.DataType:
 
 
 def _room(count: int, dtype: Any) -> npt.NDArray[Any]:
-    """Memory of Arrow's pool: aligned to 64 bytes, which TensorFlow takes without a copy, and reused once it is free,
-    while fresh pages cost as much as decoding into them. Its content is undefined."""
+    """Allocate from Arrow's pool: aligned to 64 bytes, so TensorFlow needs no copy, and reused once free, while
+    touching fresh pages costs as much as decoding into them. The content is undefined."""
     width = np.dtype(dtype).itemsize
     return np.frombuffer(pa.allocate_buffer(max(1, count) * width), dtype)[:count]
 
@@ -45,14 +45,14 @@ def _larger(old: npt.NDArray[Any], count: int, used: int) -> npt.NDArray[Any]:
 
 
 def _from_zero(count: int) -> npt.NDArray[np.int64]:
-    """Room for ``count`` offsets of which the kernel writes all but the first."""
+    """Allocate ``count`` offsets; the kernel writes all but the first."""
     offsets = _room(count, np.int64)
     offsets[0] = 0
     return offsets
 
 
 class WireLayout:
-    """What a contract's features are to the kernel, before there are any records."""
+    """Kernel's description of a contract's features, independent of any records."""
 
     def __init__(self, specs: Sequence[FeatureSpec]) -> None:
         self.specs = specs
@@ -79,9 +79,9 @@ def _is_number(spec: FeatureSpec) -> bool:
 
 
 class WireArrays:
-    """The arrays of all features of some records, in wire order in ``columns``.
+    """Arrays of all features of some records, in wire order in ``columns``.
 
-    ``scalars`` are those that are rows of a matrix of one type, each with its columns; ``others`` are all but these.
+    ``scalars`` are stored as rows of one matrix per type; ``others`` holds the remaining features.
     """
 
     def __init__(self, layout: WireLayout, rows: int) -> None:
@@ -112,12 +112,12 @@ def _wire_type(spec: FeatureSpec) -> str:
 
 
 def _values_of(spec: FeatureSpec) -> int | None:
-    """Values of each feature; None for any number."""
+    """Number of values per feature; None if it varies."""
     return 1 if spec.encoding != "list" else spec.size
 
 
 class WireArray:
-    """The growing arrays of one feature, and its row of the kernel's column matrix."""
+    """Growing arrays of one feature, and its row of the kernel's column matrix."""
 
     def __init__(
         self,
@@ -164,8 +164,8 @@ class WireArray:
             fields[Decoded.OFFSETS], fields[Decoded.STEP_ROOM] = self._offsets.ctypes.data, self._offsets.size - 1
 
     def grow(self, reason: int, needed: int, done: int) -> None:
-        """Make room as the kernel asked when it had read ``done`` rows; at least twofold, so that copying costs a constant
-        for each value, and enough for all rows if they are like those read."""
+        """Make room as the kernel asked after reading ``done`` rows: at least double, so that copying has constant cost
+        per value, and enough for all rows if they resemble those read."""
         if 8 * done > self.rows:
             needed = needed * self.rows // done * 17 // 16
         if reason == NEED_BYTES:
@@ -176,7 +176,7 @@ class WireArray:
             used = int(self.fields[Decoded.STEPS_USED]) + 1
             self._offsets = _larger(self._offsets, max(needed, 2 * self._offsets.size) + 1, used)
         else:
-            used = int(self.fields[Decoded.USED]) + (self.bytes is not None)  # offsets are one more than values
+            used = int(self.fields[Decoded.USED]) + (self.bytes is not None)  # one more offset than values
             self.values = _larger(self.values, max(needed, 2 * self.values.size) + 1, used)
         self._point()
 
@@ -186,29 +186,29 @@ class WireArray:
 
     @property
     def content(self) -> npt.NDArray[Any]:
-        """All values, or the bytes of all values."""
+        """All values, or their concatenated bytes."""
         used = int(self.fields[Decoded.USED])
         return self.values[:used] if self.bytes is None else self.bytes[: int(self.fields[Decoded.BYTES_USED])]
 
     @property
     def value_offsets(self) -> npt.NDArray[np.int64]:
-        """Where each bytes value begins in ``content``, and where the last one ends."""
+        """Start of each bytes value in ``content``, and the end of the last one."""
         return self.values[: int(self.fields[Decoded.USED]) + 1]
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Where the values of each feature begin if their number is not fixed, and where the last ones end."""
+        """Start of each feature's values if their number varies, and the end of the last one."""
         assert self._offsets is not None
         return self._offsets[: self._features + 1]
 
     @property
     def steps(self) -> npt.NDArray[np.int64]:
-        """Where the features of each row of a sequence begin, and where the last ones end."""
+        """Start of each row's features in a sequence, and the end of the last one."""
         assert self._steps is not None
         return self._steps
 
     def to_arrow(self) -> pa.Array:
-        """The finished array, null where the feature was absent. ContractError if it needs 64-bit offsets."""
+        """Arrow array, null where the feature was absent. Raises ContractError if it needs 64-bit offsets."""
         mask = None if self.valid.all() else pa.py_buffer(np.packbits(self.valid, bitorder="little"))
         if self.spec.sequence:
             return self._list(self.steps, self._shaped(None), mask)

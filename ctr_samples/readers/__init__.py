@@ -1,13 +1,13 @@
-"""Published samples as ``tf.data``, NumPy or torch. Imports TensorFlow and torch only where they are asked for.
+"""Published samples as ``tf.data``, NumPy or torch. Imports TensorFlow and torch only on demand.
 
 datasets.py       load_dataset: a tf.data pipeline
 batches.py        iter_batches: NumPy or torch, without TensorFlow
-sample_set.py     which days, splits and shards a reader takes, checked
-order.py          in which order shards and their pieces come, epoch by epoch
+sample_set.py     selects and checks days, splits and shards
+order.py          order of shards and their pieces, epoch by epoch
 stream.py         from shards to decoded batches, on several threads
-lanes.py          the records of one piece of a shard
+lanes.py          records of a piece of a shard
 batch_decoder.py  records as columns
-arrays.py         columns as arrays, ragged and sparse ones too
+arrays.py         columns as arrays, including ragged and sparse ones
 native.py, plain.py       the two engines of load_dataset: ours, and TensorFlow's own parser
 tensor_forms.py, torch_tensors.py     arrays as tensors
 """

@@ -1,4 +1,4 @@
-"""The columns of a batch besides plain arrays: lists of any length, and sparse rows. NumPy only."""
+"""Column types of a batch besides plain arrays: lists of any length, and sparse rows. NumPy only."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Lists of any length: row i has ``values[row_splits[i]:row_splits[i + 1]]``.
+    """Lists of any length: row i is ``values[row_splits[i]:row_splits[i + 1]]``.
 
-    ``row_splits`` is int64[rows + 1] and begins with 0. ``values`` is an array whose first axis counts the values of all rows,
-    or for lists of lists another Ragged. ``values`` and ``row_splits[:-1]`` are what an embedding bag takes.
+    ``row_splits`` is int64[rows + 1] and starts with 0. ``values`` is an array whose first axis runs over the values of
+    all rows, or another Ragged for lists of lists. Pass ``values`` and ``row_splits[:-1]`` to an embedding bag.
     """
 
     values: Any
@@ -26,12 +26,12 @@ class Ragged:
         return len(self.row_splits) - 1
 
     def rows(self, first: int, stop: int) -> Ragged:
-        """Some of the rows; values are not copied."""
+        """Slice rows ``first`` to ``stop`` without copying values."""
         splits = self.row_splits[first : stop + 1]
         return Ragged(rows_of(self.values, int(splits[0]), int(splits[-1])), splits - splits[0])
 
     def to_list(self) -> list[Any]:
-        """Python lists, for tests and for looking at them."""
+        """Convert to Python lists, for tests and inspection."""
         values = self.values.to_list() if isinstance(self.values, Ragged) else self.values.tolist()
         return [values[a:b] for a, b in zip(self.row_splits[:-1].tolist(), self.row_splits[1:].tolist(), strict=True)]
 
@@ -40,7 +40,8 @@ class Ragged:
 class Sparse:
     """Rows of ``size`` numbers, most of them 0: row i has ``values`` at ``indices``, both Ragged with equal splits.
 
-    ``scipy.sparse.csr_matrix((values.values, indices.values, indices.row_splits), (len(rows), size))`` is the matrix.
+    To get a matrix: ``scipy.sparse.csr_matrix((values.values, indices.values, indices.row_splits), (len(rows),
+    size))``.
     """
 
     indices: Ragged
@@ -51,7 +52,7 @@ class Sparse:
         return len(self.indices)
 
     def rows(self, first: int, stop: int) -> Sparse:
-        """Some of the rows; values are not copied."""
+        """Slice rows ``first`` to ``stop`` without copying values."""
         return replace(self, indices=self.indices.rows(first, stop), values=self.values.rows(first, stop))
 
 
@@ -69,13 +70,13 @@ class Scalars:
         return int(self.values.shape[1])
 
     def rows(self, first: int, stop: int) -> Scalars:
-        """Some of the rows; values are not copied."""
+        """Slice rows ``first`` to ``stop`` without copying values."""
         return replace(self, values=self.values[:, first:stop])
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of some samples. Scalars are together, since handing over forty arrays takes longer than decoding them."""
+    """Columns of some samples. Scalars are grouped, since passing forty arrays takes longer than decoding them."""
 
     scalars: tuple[Scalars, ...]
     others: dict[str, Column]
@@ -84,14 +85,14 @@ class Columns:
         return len(self.scalars[0] if self.scalars else next(iter(self.others.values())))
 
     def rows(self, first: int, stop: int) -> Columns:
-        """Some of the rows; values are not copied."""
+        """Slice rows ``first`` to ``stop`` without copying values."""
         if first == 0 and stop == len(self):
             return self
         others = {name: rows_of(column, first, stop) for name, column in self.others.items()}
         return Columns(tuple(scalars.rows(first, stop) for scalars in self.scalars), others)
 
     def by_name(self) -> dict[str, Column]:
-        """Each column on its own, not copied."""
+        """Map names to single columns, without copies."""
         single = {
             name: row for scalars in self.scalars for name, row in zip(scalars.names, scalars.values, strict=True)
         }
@@ -104,7 +105,7 @@ def rows_of(column: Any, first: int, stop: int) -> Any:
 
 
 def joined(parts: list[Columns]) -> Columns:
-    """One below the other."""
+    """Concatenate along the rows."""
     if len(parts) == 1:
         return parts[0]
     scalars = [

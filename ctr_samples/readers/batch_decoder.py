@@ -1,4 +1,4 @@
-"""Framed records to columns of NumPy arrays, which are the decoder's own memory and not copies of it."""
+"""Decode framed records to columns of NumPy arrays that share the decoder's memory."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from ctr_samples.errors import DamagedFile
 from ctr_samples.readers.arrays import Array, Columns, Ragged, Scalars, Sparse
 
 SPARSE = "features"
-"""The name of the one column that indices and values of the layout ``sparse`` become."""
+"""Name of the single column for the indices and values of the layout ``sparse``."""
 
 _NUMPY: dict[str, np.dtype[Any]] = {"int64": np.dtype("<i8"), "float32": np.dtype("<f4"), "float64": np.dtype("<f8")}
 
 
 def scalars_of(contract: ExampleContract) -> list[list[FeatureSpec]]:
-    """The features of each :class:`Scalars` that a BatchDecoder of the contract gives."""
+    """Features of each :class:`Scalars` that a BatchDecoder of the contract returns."""
     return WireLayout(in_wire_order(contract)).scalars
 
 
 class BatchDecoder:
-    """Decodes records of a contract, or some of its features. Keeps no state and may serve several threads.
+    """Decodes all or some features of a contract's records. Stateless; several threads may share it.
 
-    A feature that a record does not have is 0, or an empty text or list, or its declared default.
+    A feature missing from a record is 0, an empty text or list, or its declared default.
     """
 
     def __init__(self, contract: ExampleContract, names: Sequence[str] | None = None) -> None:
@@ -45,7 +45,7 @@ class BatchDecoder:
         self._decoder = ExampleDecoder(self.contract)
 
     def decode(self, messages: Messages) -> Columns:
-        """All messages. Raises as ExampleDecoder does."""
+        """Decode all messages. Raises like ExampleDecoder."""
         if self.contract.record == "byte_array":
             limits, content = byte_arrays(messages)
             return Columns((), {self.contract.features[0].name: _texts(limits, content)})
@@ -81,7 +81,7 @@ def _column(wire: WireArray) -> Any:
 
 
 def _with_default(column: Any, valid: npt.NDArray[np.bool_], default: Any) -> Any:
-    """The default in each row that is not ``valid``: one value, or as many as the shape needs."""
+    """Fill each row that is not ``valid`` with the default: one value, or as many as the shape needs."""
     if not isinstance(column, Ragged):
         column[~valid] = default
         return column
@@ -90,7 +90,7 @@ def _with_default(column: Any, valid: npt.NDArray[np.bool_], default: Any) -> An
 
 
 def _spread(values: Any, there: npt.NDArray[np.bool_], default: Any) -> Any:
-    """The values at the places that are ``there``, and the default at the others."""
+    """Put the values at the positions marked in ``there``, and the default at all others."""
     if isinstance(values, Ragged):
         lengths = np.ones(len(there), np.int64)
         lengths[there] = np.diff(values.row_splits)
@@ -101,7 +101,7 @@ def _spread(values: Any, there: npt.NDArray[np.bool_], default: Any) -> Any:
 
 
 def _texts(ends: Array, content: Array) -> Array:
-    """As objects of bytes."""
+    """Convert to an array of bytes objects."""
     data, limits = content.tobytes(), ends.tolist()
     texts = np.empty(len(limits) - 1, object)
     texts[:] = [data[first:stop] for first, stop in itertools.pairwise(limits)]
@@ -109,7 +109,7 @@ def _texts(ends: Array, content: Array) -> Array:
 
 
 def _tensors(wire: WireArray, valid: npt.NDArray[np.bool_]) -> Any:
-    """Tensors of one shape as one array; of any length as lists."""
+    """Decode tensors of a fixed shape to one array, of any length to lists."""
     spec, offsets = wire.spec, wire.value_offsets
     if spec.size is None:
         return _tensors_of_any_length(offsets.tolist(), wire.content.tobytes(), spec)

@@ -1,4 +1,4 @@
-"""Published samples as batches of NumPy arrays or torch tensors. No TensorFlow."""
+"""Read published samples as batches of NumPy arrays or torch tensors. No TensorFlow."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from ctr_samples.readers.torch_tensors import as_torch, import_torch
 
 _BLOCK_RECORDS = 4096
 _BLOCK_BYTES = 4 << 20
-"""A task decodes about so much, or one batch if that is more."""
+"""Approximate size of a decoding task, or one batch if that is more."""
 _WINDOW_RECORDS = 8192
 _WINDOW_BYTES = 16 << 20
-"""What ``shuffle=True`` permutes at a time."""
+"""Size of the window that ``shuffle=True`` permutes."""
 
 
 class Batch(NamedTuple):
-    """Columns by name: what a model sees, what it shall predict with the masks of that, how much each sample counts (None where
-    nothing was sampled), and what only identifies a sample."""
+    """Columns by name: inputs of the model, labels with their masks, sample weights (None without sampling), and keys
+    that only identify a sample."""
 
     features: dict[str, Any]
     labels: dict[str, Any]
@@ -38,7 +38,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a sample set is read; the arguments of the public functions, checked."""
+    """Options for reading a sample set; the checked arguments of the public functions."""
 
     batch_size: int
     shuffle: bool | int = False
@@ -65,12 +65,12 @@ class Reading:
 
     @property
     def decoders(self) -> int:
-        """Threads that decode: ``threads``, or one for each processor that this process may use, but not more than eight."""
+        """Number of decoding threads: ``threads``, or one per processor available to this process, at most eight."""
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return self.threads or min(8, cores)
 
     def order_of(self, samples: SampleSet) -> Order:
-        """The order of the samples, which ``threads`` does not change."""
+        """Order of the samples, independent of ``threads``."""
         shards = samples.shards
         size = sum(shard.bytes for shard in shards) / max(1, samples.records)
         records, room = (_WINDOW_RECORDS, _WINDOW_BYTES) if self.shuffle else (_BLOCK_RECORDS, _BLOCK_BYTES)
@@ -83,12 +83,12 @@ class Reading:
         return Order(counts, window, bool(self.shuffle), self.seed, *self.shard, most)
 
     def steps_of(self, samples: SampleSet) -> int:
-        """Batches of an epoch of this worker."""
+        """Batches per epoch for this worker."""
         return samples.steps(self.batch_size, self.shard, drop_remainder=self.drop_remainder)
 
 
 def _is_share(shard: Any) -> bool:
-    """Whether it is a worker's index and the number of workers."""
+    """Whether ``shard`` is a worker's index and the number of workers."""
     if not isinstance(shard, tuple | list) or len(shard) != 2 or not all(isinstance(n, Integral) for n in shard):
         return False
     return bool(0 <= shard[0] < shard[1])
@@ -111,19 +111,20 @@ def iter_batches(
     as_: Literal["numpy", "torch"] = "numpy",
     threads: int | None = None,
 ) -> Iterator[Batch]:
-    """Batches of one split of a day, or of several days, over any storage.
+    """Iterate over batches of one split of a day, or of several days, from any storage.
 
-    A feature with a shape is an array ``[batch, *shape]``, one without a :class:`Ragged`, and what the layout ``sparse`` holds
-    one :class:`Sparse` named ``features``; texts are objects of bytes. ``columns`` are the features to read, all others are
-    skipped without decoding. ``as_="torch"`` gives tensors over the same memory instead of arrays, except for texts.
+    A feature with a shape is an array ``[batch, *shape]``, one without is a :class:`Ragged`, and the layout ``sparse``
+    gives one :class:`Sparse` named ``features``; texts are bytes objects. ``columns`` selects features; all others are
+    skipped without decoding. ``as_="torch"`` returns tensors over the same memory instead of arrays, except for texts.
 
-    ``shuffle`` draws an order of the shards for each epoch and permutes as many records at a time as it says (True: about 16
-    MiB), by ``seed`` alone. Worker ``index`` of ``shard=(index, count)`` reads its own part; all workers must use one seed.
-    ``epochs=None`` never ends. ``skip`` is the number of batches to skip at the start, mostly without reading them; the rest
-    come as if these had been taken. ``drop_remainder`` leaves out the last batch of an epoch if it is smaller, or if another
-    worker has no more. ``threads`` decode ahead, with a bound on memory; batches do not depend on it.
+    ``shuffle`` draws an order of the shards for each epoch and permutes that many records at a time (True: about 16
+    MiB), depending only on ``seed``. Worker ``index`` of ``shard=(index, count)`` reads its own part; all workers must
+    use the same seed. ``epochs=None`` never ends. ``skip`` is the number of batches to skip at the start, mostly
+    without reading them; the following batches are the same as without skipping. ``drop_remainder`` drops the last
+    batch of an epoch if it is smaller, or if another worker has no more. ``threads`` decode ahead, with bounded memory,
+    and do not affect the batches.
 
-    Raises as :func:`load_dataset`; DamagedFile while it is iterated for a record whose checksum is wrong.
+    Raises like :func:`load_dataset`; while iterating, DamagedFile for a record with a wrong checksum.
     """
     reading = Reading(batch_size, shuffle, seed, shard, epochs, skip, drop_remainder, threads)
     if as_ not in ("numpy", "torch"):
@@ -147,7 +148,7 @@ def _batches(samples: SampleSet, reading: Reading, names: list[str] | None, torc
 
 
 def columns_of(samples: SampleSet, reading: Reading, names: Collection[str] | None = None) -> Iterator[Columns]:
-    """The columns of batches. Whoever stops early closes the iterator."""
+    """Yield batches as columns. Close the iterator to stop early."""
     steps = reading.steps_of(samples)
     order = reading.order_of(samples)
     decoder = BatchDecoder(samples.contract, None if names is None else list(names))
@@ -161,7 +162,7 @@ def columns_of(samples: SampleSet, reading: Reading, names: Collection[str] | No
 
 
 def cut_into_batches(blocks: Iterator[tuple[Columns, bool]], size: int) -> Iterator[Columns]:
-    """Batches of ``size`` rows from blocks of any; at the end of an epoch what is left. Copies where a batch has two blocks."""
+    """Cut blocks into batches of ``size`` rows, and a rest per epoch. Copies only batches that span blocks."""
     waiting: list[Columns] = []
     have = 0
     for columns, ends in blocks:
@@ -178,7 +179,7 @@ def cut_into_batches(blocks: Iterator[tuple[Columns, bool]], size: int) -> Itera
 
 
 def _chosen(contract: ExampleContract, columns: Collection[str] | None) -> list[str] | None:
-    """The features of ``columns`` and all that are no features."""
+    """Names in ``columns``, plus all columns that are not features."""
     if columns is None:
         return None
     features = contract.names("feature")

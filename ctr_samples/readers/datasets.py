@@ -38,23 +38,23 @@ def load_dataset(
     keys: bool = False,
     threads: int | None = None,
 ) -> tf.data.Dataset:
-    """Batches of ``(features, labels)`` of one split of a day, or of several, from the files that the newest manifests list.
+    """Load batches of ``(features, labels)`` of one split, from one or several days, as listed by the newest manifests.
 
-    ``features`` maps each feature of the contract with the role ``feature`` to a tensor of shape ``[batch, *shape]``, a
-    RaggedTensor where it has no shape, or for the layout ``sparse`` one SparseTensor ``features``; with ``keys`` the
-    impression's id too, which a model must not see. ``labels`` is a tensor of shape ``[batch]``, or a dict of labels and masks
-    where the sample set has several. Where samples have a weight, it comes third, as ``model.fit`` takes it.
-    ``steps_per_epoch`` of the dataset is the number of batches of an epoch. TensorFlow's autotuning is off
-    (``options().autotune``): it has nothing to tune here, and ends an iteration late.
+    ``features`` maps each feature of the contract with the role ``feature`` to a tensor of shape ``[batch, *shape]``,
+    or to a RaggedTensor if it has no shape; the layout ``sparse`` gives one SparseTensor ``features``. With ``keys`` it
+    also has the impression's id, which a model must not see. ``labels`` is a tensor of shape ``[batch]``, or a dict of
+    labels and masks if the sample set has several. Sample weights, if any, come third, as ``model.fit`` expects.
+    ``steps_per_epoch`` of the dataset is the number of batches per epoch. TensorFlow's autotuning is off
+    (``options().autotune``): it has nothing to tune here, and delays the end of an iteration.
 
-    Records come in their published order, which is already shuffled; ``shuffle``, ``seed``, ``shard``, ``epochs``, ``skip``,
-    ``drop_remainder`` and ``threads`` are those of :func:`iter_batches`. Each iteration over the dataset starts over, with the
-    same batches. ``engine="tensorflow"`` reads and parses with TensorFlow alone: the same batches, several times more slowly,
-    from stores that TensorFlow can open.
+    Records come in their published order, which is already shuffled; ``shuffle``, ``seed``, ``shard``, ``epochs``,
+    ``skip``, ``drop_remainder`` and ``threads`` work as in :func:`iter_batches`. Each iteration over the dataset starts
+    over, with the same batches. ``engine="tensorflow"`` reads and parses with TensorFlow alone: the same batches,
+    several times slower, from stores that TensorFlow can open.
 
-    Raises InputError for a missing day or split, ContractError for days with different contracts, DamagedFile for a shard that
-    is missing or has another size, UsageError for invalid arguments. A damaged record is detected when it is read: TensorFlow
-    then raises its own error with the message of DamagedFile.
+    Raises InputError for a missing day or split, ContractError for days with different contracts, DamagedFile for a
+    shard that is missing or has the wrong size, UsageError for invalid arguments. A damaged record is detected when it
+    is read: TensorFlow then raises its own error with the message of DamagedFile.
     """
     if engine not in ("native", "tensorflow"):
         raise UsageError(f"`engine` is {engine!r}; expected 'native' or 'tensorflow'.")
@@ -72,7 +72,7 @@ def steps_per_epoch(
     shard: tuple[int, int] = (0, 1),
     drop_remainder: bool = False,
 ) -> int:
-    """How many batches an epoch has, by the counts of the manifests. Raises as :func:`load_dataset`."""
+    """Number of batches per epoch, from the counts in the manifests. Raises like :func:`load_dataset`."""
     reading = Reading(batch_size, shard=shard, drop_remainder=drop_remainder)
     return reading.steps_of(open_samples(path, date=date, dates=dates, split=split))
 
@@ -101,7 +101,7 @@ def _with_only(contract: ExampleContract, names: Sequence[str]) -> ExampleContra
 
 
 def _arranged(contract: ExampleContract) -> Any:
-    """From columns to ``(features, labels)`` or ``(features, labels, weight)``."""
+    """Function from columns to ``(features, labels)`` or ``(features, labels, weight)``."""
     specs = column_specs(contract)
     features = [f.name for f in specs if f.role in ("feature", "key")]
     labels = [f.name for f in specs if f.role in ("label", "mask")]

@@ -1,4 +1,4 @@
-"""Records of a shard in runs of the length that is asked for, each read into one piece of memory and checked there."""
+"""Read records of a shard in runs of a given length, each checked in one piece of memory."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from ctr_samples.shards.naming import compression_of
 Bytes = npt.NDArray[np.uint8]
 
 _SKIPPED = 4096
-"""Records that are skipped at a time."""
+"""Number of records to skip at a time."""
 _STEP = 1 << 19
-"""Bytes that are read and then checked while they are still in the second-level cache."""
+"""Bytes to read and then check while they are still in the second-level cache."""
 
 
 class Scratch:
-    """Memory for records, used again and again: fresh memory costs as much as reading into it. Any thread may call."""
+    """Reusable memory for records, since fresh memory costs as much as reading into it. Thread-safe."""
 
     def __init__(self) -> None:
         self._free: list[Bytes] = []
 
     def take(self, size: int) -> Bytes:
-        """An array of ``size`` bytes."""
+        """Return an array of ``size`` bytes."""
         with suppress(IndexError):
             room = self._free.pop()
             if room.size >= size:
@@ -42,12 +42,12 @@ class Scratch:
         return np.empty(size + (size >> 3), np.uint8)[:size]
 
     def give(self, runs: Iterable[EncodedBatch]) -> None:
-        """Take back the memory of runs that are no longer used."""
+        """Reclaim the memory of runs that are no longer used."""
         self._free += [run.buffer.base for run in runs if run.buffer.base is not None]
 
 
 class Lane:
-    """The records of some pieces of shards, one after the other. One thread at a time may read."""
+    """Records of some pieces of shards, one after the other. Only one thread may read at a time."""
 
     def __init__(self, storage: Storage, shards: Sequence[Shard], lane: Sequence[Piece], scratch: Scratch) -> None:
         self._storage, self._shards, self._rest = storage, shards, list(reversed(lane))
@@ -55,7 +55,7 @@ class Lane:
         self._shard: _ShardFrames | None = None
 
     def read(self, records: int) -> list[EncodedBatch]:
-        """The next records, as one run from each shard; DamagedFile names the shard that does not have them."""
+        """Read the next records, one run per shard. DamagedFile names the shard that does not have them."""
         runs = []
         while records:
             if self._shard is None or not self._shard.left:
@@ -94,7 +94,7 @@ class _ShardFrames:
             ) from None
         compression = compression_of(self._shard.path)
         self._content: Any = self._file if compression == "none" else _Inflated(self._file, compression)
-        # Of a compressed shard the first run tells how large records are.
+        # For a compressed shard, the first run reveals how large records are.
         self._record = self._shard.bytes // self._shard.records + 1
         for passed in range(0, piece.first, _SKIPPED):
             scratch.give([self._take(min(_SKIPPED, piece.first - passed))])
@@ -136,7 +136,7 @@ class _ShardFrames:
         return EncodedBatch(data, offsets[: records + 1])
 
     def _fill(self, target: Bytes) -> int:
-        """Read until the target is full or the content ends; says how much there was."""
+        """Read until the target is full or the content ends; returns the number of bytes read."""
         view, done = target.data, 0
         while done < len(view) and not self._ended:
             try:
@@ -156,7 +156,7 @@ class _ShardFrames:
 
 
 class _Inflated(io.RawIOBase):
-    """The content of a compressed file."""
+    """Decompressed content of a file."""
 
     def __init__(self, file: BinaryIO, compression: Any) -> None:
         self._pieces: Iterator[bytes] = pieces(file, compression)

@@ -1,4 +1,4 @@
-"""tf.data fed by this package's decoder: TensorFlow takes finished arrays and parses nothing."""
+"""tf.data fed by this package's decoder: TensorFlow receives finished arrays and parses nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ctr_samples.readers.tensor_forms import TensorForm
 def dataset_from(
     batches: Callable[[], Iterator[Columns]], form: TensorForm, arranged: Callable[[dict[str, Any]], Any]
 ) -> Any:
-    """A dataset of what ``arranged`` makes of the tensors of a batch.
+    """Build a dataset by applying ``arranged`` to the tensors of each batch.
 
-    Each iteration over it calls ``batches`` once, and closes what it gave.
+    Each iteration over it calls ``batches`` once, and closes the resulting iterator.
     """
     import tensorflow as tf
 
@@ -29,13 +29,14 @@ def dataset_from(
     signature = tuple(tf.TensorSpec(None, dtype) for dtype in form.dtypes())
     dataset = tf.data.Dataset.from_generator(arrays, output_signature=signature)
     options = tf.data.Options()
-    # An iterator that ends waits for the tuner's next look, up to as long as it has run; and here is nothing to tune.
+    # An ending iterator waits for the tuner's next check, up to as long as it has run; and there is nothing to tune
+    # here.
     options.autotune.enabled = False
     return dataset.map(lambda *tensors: arranged(form.columns(tensors))).with_options(options)
 
 
 def with_length(dataset: Any, steps: int | None) -> Any:
-    """The dataset with its number of batches known to Keras; None is infinite."""
+    """Set the number of batches, so that Keras knows it; None is infinite."""
     import tensorflow as tf
 
     count = tf.data.INFINITE_CARDINALITY if steps is None else steps
@@ -43,7 +44,7 @@ def with_length(dataset: Any, steps: int | None) -> Any:
 
 
 def length(steps_per_epoch: int, epochs: int | None, skip: int) -> int | None:
-    """How many batches are left."""
+    """Number of batches left; None is infinite."""
     if epochs is None:
         return None if steps_per_epoch else 0
     return max(0, steps_per_epoch * epochs - skip)

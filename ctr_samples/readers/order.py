@@ -1,9 +1,9 @@
-"""Which records a worker reads, in which order: decided from the counts of the manifest alone. Pure functions.
+"""Decide which records a worker reads, and in which order, from the counts in the manifest alone. Pure functions.
 
-An epoch is a sequence of *blocks*. A block is a run of records of one *lane*, and a lane is a list of pieces of shards that are
-read one after the other. Without shuffling there is one lane: the published order. With it, the shards come in an order drawn
-for each epoch, are dealt to a few lanes (so that several shards are read at once), the lanes take turns, and each block is
-permuted. Nothing here depends on threads or on timing.
+An epoch is a sequence of *blocks*. A block is a run of records of one *lane*, and a lane is a list of pieces of shards
+to read one after the other. Without shuffling there is one lane: the published order. With shuffling, each epoch draws
+an order of the shards and deals them to a few lanes (so that several shards are read at once); the lanes take turns,
+and each block is permuted. Nothing here depends on threads or on timing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LANES = 4
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Records ``first`` to ``stop`` of a shard, which is named by its place in the list of shards."""
+    """Records ``first`` to ``stop`` of a shard, identified by its index in the list of shards."""
 
     shard: int
     first: int
@@ -31,8 +31,8 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The next ``records`` of a lane. ``number`` counts the blocks of an epoch; the first ``drop`` rows are left out, after
-    they were permuted: a reader that goes on in the middle of an epoch saw them before."""
+    """Next ``records`` of a lane. ``number`` counts the blocks of an epoch. After the permutation the first ``drop``
+    rows are dropped: a reader that resumes within the epoch has already seen them."""
 
     lane: int
     records: int
@@ -50,8 +50,8 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The order of all epochs. ``counts`` has the records of each shard, ``window`` is the number of records of a block, and
-    ``most`` of an epoch, where its end is left out."""
+    """Order of all epochs. ``counts`` has the records of each shard, ``window`` is the number of records per block, and
+    ``most`` the maximum per epoch, if its end is dropped."""
 
     counts: tuple[int, ...]
     window: int
@@ -62,7 +62,7 @@ class Order:
     most: int | None = None
 
     def epoch(self, number: int, skip: int = 0) -> Epoch:
-        """The epoch ``number``, without its first ``skip`` records."""
+        """Plan epoch ``number``, without its first ``skip`` records."""
         shards = np.arange(len(self.counts))
         if self.shuffle:
             shards = _draws(self.seed, number).permutation(shards)
@@ -77,17 +77,17 @@ class Order:
         return after(Epoch(lanes, take_turns([sum(map(len, lane)) for lane in lanes], self.window)), skip)
 
     def permutation(self, epoch: int, block: int, records: int) -> npt.NDArray[np.int64]:
-        """Where the rows of a block come from."""
+        """Source positions of the rows of a block."""
         return _draws(self.seed, epoch, block).permutation(records)
 
 
 def share(total: int, worker: int, workers: int) -> int:
-    """How many of ``total`` records belong to a worker: equal numbers, but for one."""
+    """Number of records, out of ``total``, that belong to a worker; shares differ by at most one."""
     return total * (worker + 1) // workers - total * worker // workers
 
 
 def cut(pieces: Sequence[Piece], first: int, stop: int) -> list[Piece]:
-    """Records ``first`` to ``stop`` of what the pieces hold together."""
+    """Records ``first`` to ``stop`` of the concatenated pieces."""
     kept, begin = [], 0
     for piece in pieces:
         low, high = max(first - begin, 0), min(stop - begin, len(piece))
@@ -98,13 +98,13 @@ def cut(pieces: Sequence[Piece], first: int, stop: int) -> list[Piece]:
 
 
 def deal(pieces: Sequence[Piece], lanes: int) -> tuple[tuple[Piece, ...], ...]:
-    """The pieces in turn to at most ``lanes`` lanes."""
+    """Deal the pieces in turn to at most ``lanes`` lanes."""
     lanes = min(lanes, len(pieces))
     return tuple(tuple(pieces[lane::lanes]) for lane in range(lanes))
 
 
 def take_turns(records: Sequence[int], window: int) -> tuple[Block, ...]:
-    """Blocks of ``window`` records from each lane in turn, and at the end what is left over of each."""
+    """Blocks of ``window`` records from each lane in turn, and finally the rest of each lane."""
     whole = [count // window for count in records]
     turns = [lane for turn in range(max(whole, default=0)) for lane, count in enumerate(whole) if turn < count]
     sizes = [(lane, window) for lane in turns]
@@ -113,7 +113,7 @@ def take_turns(records: Sequence[int], window: int) -> tuple[Block, ...]:
 
 
 def after(epoch: Epoch, skip: int) -> Epoch:
-    """The epoch without its first ``skip`` records; what only they need is not read."""
+    """Drop the first ``skip`` records of an epoch; whatever only they need is not read."""
     passed = [0] * len(epoch.lanes)
     left = list(epoch.blocks)
     while left and skip >= left[0].records:
@@ -126,7 +126,7 @@ def after(epoch: Epoch, skip: int) -> Epoch:
 
 
 def epochs_after(steps_per_epoch: int, skip: int, epochs: int | None) -> Iterator[tuple[int, int]]:
-    """Epochs that are left when ``skip`` batches were taken, each with the batches to leave out at its beginning."""
+    """Yield the remaining epochs after ``skip`` batches, each with the number of batches to skip at its start."""
     if not steps_per_epoch:
         return
     number, skip = divmod(skip, steps_per_epoch)

@@ -1,4 +1,4 @@
-"""tf.data with TensorFlow's own reader and parser: the same batches as the native path, without this package's decoder."""
+"""tf.data with TensorFlow's own reader and parser: the same batches as the native engine, without our decoder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMPRESSION = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 
 
 def records_of(samples: SampleSet, order: Order, batch_size: int, steps: int, epochs: int | None, skip: int) -> Any:
-    """A dataset of batches of serialized records, in the order of a worker."""
+    """Dataset of batches of serialized records, in the order of a worker."""
     import tensorflow as tf
 
     files = tf.constant([samples.storage.locate(shard.path) for shard in samples.shards])
@@ -63,7 +63,7 @@ def records_of(samples: SampleSet, order: Order, batch_size: int, steps: int, ep
 
 
 def planned(order: Order, epoch: int, skip: int) -> tuple[Any, Any]:
-    """An epoch as two tables: (lane, shard, first, stop) of its pieces, (lane, number, records, drop) of its blocks."""
+    """Plan an epoch as two tables: (lane, shard, first, stop) per piece, (lane, number, records, drop) per block."""
     plan = order.epoch(epoch, skip)
     pieces = [(lane, *_row(piece)) for lane, pieces in enumerate(plan.lanes) for piece in pieces]
     blocks = [(b.lane, b.number, b.records, b.drop) for b in plan.blocks]
@@ -75,7 +75,7 @@ def _row(piece: Piece) -> tuple[int, int, int]:
 
 
 def check_size(contract: ExampleContract, batch_size: int) -> None:
-    """Refuse batches whose values TensorFlow's parser cannot count: it would end the process."""
+    """Reject batches with more values than TensorFlow's parser can count, which would kill the process."""
     for spec in contract.features:
         if spec.size is not None and spec.size * batch_size > _MOST_VALUES:
             raise ContractError(
@@ -101,7 +101,7 @@ class Parser:
                 self._specs[name] = getattr(tf.io, form["kind"])(**_with_default(arguments, contract, name))
 
     def __call__(self, records: Any) -> dict[str, Any]:
-        """Columns by name; runs while a graph is traced."""
+        """Parse records to columns by name; runs while a graph is traced."""
         parsed = self._parsed(records)
         for spec in self._contract.features:
             if spec.encoding != "list":
@@ -123,7 +123,7 @@ class Parser:
 
 
 def _with_default(arguments: Mapping[str, Any], contract: ExampleContract, name: str) -> dict[str, Any]:
-    """The contract's default where a record may lack the key; an older writer may have left it out."""
+    """Use the contract's default for a missing key, which an older writer may have omitted."""
     spec = next((f for f in contract.features if f.name == name), None)
     if spec is None or spec.nulls != "default" or spec.encoding != "list" or spec.shape is None:
         return dict(arguments)
@@ -132,7 +132,7 @@ def _with_default(arguments: Mapping[str, Any], contract: ExampleContract, name:
 
 
 def _steps(column: Any, spec: FeatureSpec) -> Any:
-    """The features of a FeatureList, each of the shape of a step."""
+    """Steps of a FeatureList, each in the shape of a step."""
     import tensorflow as tf
 
     if spec.shape is None:
@@ -142,7 +142,7 @@ def _steps(column: Any, spec: FeatureSpec) -> Any:
 
 
 def _unpacked(column: Any, spec: FeatureSpec) -> Any:
-    """The tensors inside bytes values."""
+    """Unpack the tensors inside bytes values."""
     import tensorflow as tf
 
     dtype = tf.as_dtype(spec.dtype)

@@ -1,4 +1,4 @@
-"""What to read: the shards of one split on one or several days with one contract, from their manifests."""
+"""Select what to read: the shards of one split on one or several days with one contract, from their manifests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ctr_samples.shards import (
 
 @dataclass(frozen=True, slots=True)
 class SampleSet:
-    """One split of some days, as the newest manifests list it. It stays what it is, whatever is published later."""
+    """One split of some days, as listed by the newest manifests. Unaffected by later publications."""
 
     storage: Storage
     manifests: tuple[Manifest, ...]
@@ -33,7 +33,7 @@ class SampleSet:
 
     @property
     def shards(self) -> tuple[Shard, ...]:
-        """The shards in their published order, day by day, without those that hold nothing."""
+        """Shards in published order, day by day, without empty ones."""
         return tuple(s for manifest in self.manifests for s in manifest.of_split(self.split) if s.records)
 
     @property
@@ -42,25 +42,24 @@ class SampleSet:
         return sum(shard.records for shard in self.shards)
 
     def steps(self, batch_size: int, shard: tuple[int, int] = (0, 1), *, drop_remainder: bool = False) -> int:
-        """Batches of an epoch; with ``drop_remainder`` equally many for every worker."""
+        """Batches per epoch; with ``drop_remainder`` the same number for every worker."""
         if drop_remainder:
             return self.records // shard[1] // batch_size
         return math.ceil(share(self.records, *shard) / batch_size)
 
     def check(self) -> None:
-        """Check the size of every shard at the store; DamagedFile for one that is missing or has another size."""
+        """Check the size of every shard at the store. Raises DamagedFile if one is missing or has the wrong size."""
         check_shards(self.storage, self.shards, "restore it, or run the day again")
 
 
 def open_samples(
     path: str, *, date: Period | str | None = None, dates: Sequence[Period | str] | None = None, split: str
 ) -> SampleSet:
-    """The samples of a day or of several. Reads their manifests, and asks for the sizes of their shards.
+    """Open the samples of one or several days. Reads their manifests, and checks the sizes of their shards.
 
-    A day whose samples were made by the hour has those of its published hours; ``date`` may also be an hour, or
-    ``all``: the whole log, or all published days.
-    Raises InputError for a missing day or split, ContractError for days that cannot be read together, DamagedFile for
-    a shard that is missing or has another size than its manifest says.
+    A day built hour by hour consists of its published hours; ``date`` may also be an hour, or ``all``: the whole log,
+    or all published days. Raises InputError for a missing day or split, ContractError for days that cannot be read
+    together, DamagedFile for a shard that is missing or differs in size from its manifest.
     """
     days = _days(date, dates)
     storage = open_storage(path)
@@ -100,13 +99,13 @@ def _days(date: Period | str | None, dates: Sequence[Period | str] | None) -> li
 
 
 def _published(storage: Storage, day: Period) -> list[Period]:
-    """What readers of a day read; all days where all are asked for and the samples are not those of a whole log."""
+    """Periods that make up a day. ``all`` means all published days, unless the samples are those of a whole log."""
     published = published_days(storage) if day == WHOLE else []
     return published if published and WHOLE not in published else periods_of(storage, day)
 
 
 def _difference(first: ExampleContract, second: ExampleContract) -> str:
-    """The first thing in which two contracts differ, in words."""
+    """First difference between two contracts, in words."""
     features, others = ({f.name: f for f in contract.features} for contract in (first, second))
     for name in [*features, *others]:
         if features.get(name) != others.get(name):

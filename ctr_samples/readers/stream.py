@@ -1,4 +1,4 @@
-"""Reads and decodes ahead in threads, in an order that does not depend on them, with a bound on what is held in memory."""
+"""Read and decode ahead in threads, in an order independent of them, with bounded memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ctr_samples.shards import Shard, Storage
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The decoded records of a worker. ``threads`` read and decode; it changes nothing but the speed."""
+    """Decoded records of a worker. ``threads`` read and decode; their number affects only the speed."""
 
     storage: Storage
     shards: tuple[Shard, ...]
@@ -28,10 +28,10 @@ class Stream:
     threads: int
 
     def blocks(self, epochs: Iterable[tuple[int, int]]) -> Iterator[tuple[Columns, bool]]:
-        """Columns, and whether they are the last of an epoch; ``epochs`` has numbers and records to leave out.
+        """Yield columns, and whether they are the last of an epoch; ``epochs`` has numbers and records to skip.
 
-        At most ``threads + 1`` blocks are in memory, as records or decoded. Whoever stops early closes the iterator, which ends
-        the threads. Raises DamagedFile for a shard that is not as it should be.
+        At most ``threads + 1`` blocks are in memory, raw or decoded. Close the iterator to stop early, which ends the
+        threads. Raises DamagedFile for a damaged shard.
         """
         waiting: deque[tuple[Future[Columns], bool]] = deque()
         pool = ThreadPoolExecutor(self.threads, "ctr-samples-reader")
@@ -40,7 +40,7 @@ class Stream:
         try:
             for number, skip in epochs:
                 epoch = self.order.epoch(number, skip)
-                # The end of the epoch before may still be under way.
+                # The end of the previous epoch may still be in progress.
                 ending = [lane for lane in opened if not lane.is_done]
                 lanes = [TakenInTurn(Lane(self.storage, self.shards, pieces, scratch)) for pieces in epoch.lanes]
                 opened = [*ending, *lanes]
@@ -60,7 +60,7 @@ class Stream:
                 lane.close()
 
     def _decoded(self, lane: TakenInTurn, turn: int, epoch: int, block: Block, scratch: Scratch) -> Columns:
-        """Runs in a thread: reads a block when its lane has come to it, and decodes it while others read."""
+        """Read a block when its turn in the lane comes, and decode it while other threads read. Runs in a thread."""
         runs = lane.read(turn, block.records)
         order = None
         if self.order.shuffle:
@@ -78,9 +78,9 @@ def _first(waiting: deque[tuple[Future[Columns], bool]]) -> tuple[Columns, bool]
 
 
 class TakenInTurn:
-    """A lane whose blocks are read in their order, whichever thread comes first.
+    """A lane whose blocks are read in order, regardless of which thread comes first.
 
-    Tasks begin in the order in which they were submitted, so the one whose turn it is has always begun.
+    Tasks start in the order of submission, so the task whose turn it is has always started.
     """
 
     def __init__(self, lane: Lane) -> None:
@@ -91,16 +91,16 @@ class TakenInTurn:
 
     @property
     def is_done(self) -> bool:
-        """Whether all blocks that were submitted have been read."""
+        """Whether all submitted blocks have been read."""
         return self._next == self._turns
 
     def turn(self) -> int:
-        """The number of the next block that is submitted."""
+        """Number of the next block to be submitted."""
         self._turns += 1
         return self._turns - 1
 
     def read(self, turn: int, records: int) -> list[EncodedBatch]:
-        """The records of a block. After an error, or when reading has been stopped, nothing more is read."""
+        """Read the records of a block. After an error or a stop, nothing more is read."""
         with self._changed:
             self._changed.wait_for(lambda: self._next in (turn, -1))
             if self._next == -1:
@@ -116,15 +116,15 @@ class TakenInTurn:
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        """Let all that wait for their turn give up."""
+        """Make all threads that wait for their turn give up."""
         with self._changed:
             self._next = -1
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Close the file, when no thread reads any more."""
+        """Close the file, once no thread reads any more."""
         self._lane.close()
 
 
 class _StoppedError(Exception):
-    """Nobody waits for the block any more."""
+    """Nobody is waiting for the block any more."""

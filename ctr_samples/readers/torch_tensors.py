@@ -1,4 +1,4 @@
-"""Columns as torch tensors over the same memory. torch is imported when it is asked for, and is no dependency."""
+"""Columns as torch tensors over the same memory. torch is not a dependency, and is imported on demand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ctr_samples.readers.arrays import Ragged, Sparse
 
 
 def import_torch() -> Any:
-    """The module; UsageError where it is not installed."""
+    """Import torch. Raises UsageError if it is not installed."""
     try:
         return importlib.import_module("torch")
     except ModuleNotFoundError as error:
@@ -21,7 +21,7 @@ def import_torch() -> Any:
 
 
 def as_torch(column: Any) -> Any:
-    """Tensors for arrays, and for those inside lists and sparse rows; texts stay as they are, since torch has none."""
+    """Convert arrays to tensors, also inside lists and sparse rows; texts stay, since torch has no such type."""
     if isinstance(column, Ragged):
         return Ragged(as_torch(column.values), import_torch().from_numpy(column.row_splits))
     if isinstance(column, Sparse):

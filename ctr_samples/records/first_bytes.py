@@ -1,4 +1,4 @@
-"""The compression of a file by its first bytes: names may say anything, as may the option of the program that wrote it."""
+"""Detect the compression of a file from its first bytes, since its name or the writer's options may be wrong."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ctr_samples.shards.naming import compression_of
 def found_reader(
     file: Readable, path: str, option: Compression | None, reopen: Callable[[], AbstractContextManager[Readable]]
 ) -> RecordReader:
-    """A reader of a file that no manifest lists; ``option`` is what a person says of its compression, if anything.
+    """Reader for a file not listed in any manifest; ``option`` is the user's compression setting, if any.
 
-    DamagedFile for a file that begins like no TFRecord file, or like one of another compression than the option says. Without
-    known first bytes the suffix of ``path`` counts.
+    Raises DamagedFile if the first bytes are not those of a TFRecord file, or contradict the option. If they are
+    unknown, the suffix of ``path`` decides.
     """
     start = file.read(HEADER)
     found = _compression(start)
@@ -50,12 +50,12 @@ def _compression(start: bytes) -> Compression | None:
 
 
 class _Begun:
-    """A file whose first bytes were read before."""
+    """A file whose first bytes have already been read."""
 
     def __init__(self, start: bytes, file: Readable) -> None:
         self._start, self._file = start, file
 
     def read(self, size: int = -1, /) -> bytes:
-        """As ``read`` of a file: the first bytes alone, then what follows them."""
+        """Like ``read`` of a file: returns only the first bytes, then continues after them."""
         start, self._start = self._start, b""
         return start or self._file.read(size)

@@ -1,4 +1,4 @@
-"""TFRecord files that no manifest lists, made by any program: which they are, their damage, their features."""
+"""TFRecord files of any program, not listed in any manifest: find them, check for damage, infer their features."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from ctr_samples.shards import CheckedFile, Storage, open_storage
 from ctr_samples.shards.naming import RUN_ID
 
 SAMPLE = 10_000
-"""Records that are looked at where not all are."""
+"""Number of records to inspect unless all are needed."""
 _SAMPLED_FILES = 10
 _THREADS = 8
 Located = tuple[str, EncodedBatch]
-"""Records, and the place of their file."""
+"""Location of a file, and records of it."""
 _OURS = re.compile(rf"(.*/)?(_?manifests/[0-9]{{8}}\.json|data/{RUN_ID.pattern}/.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignFile:
-    """A file as it is listed; ``split`` is empty: nobody says what the records are for.
+    """A listed file. ``split`` is empty, since the purpose of its records is unknown.
 
-    Once it was checked, it has its records, up to the damage that a sentence tells of.
+    After a check, ``records`` counts those before the damage, which ``damage`` describes.
     """
 
     path: str
@@ -46,56 +46,56 @@ class ForeignFile:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRecords:
-    """The files at a path: what commands use of it, as they use a published day."""
+    """Files at a path, with the interface that commands expect of a published day."""
 
     title: str
     storage: Storage
     shards: tuple[ForeignFile, ...]
 
     def of_split(self, split: str | None) -> tuple[ForeignFile, ...]:
-        """All files; InputError for a split."""
+        """Return all files. Raises InputError if a split is given."""
         if split is not None:
             raise InputError(f"{self.title} has no split {split!r}, as no manifest lists its files; leave out --split.")
         return self.shards
 
     def verified(self, on_bytes: Callable[[int], None] = lambda _: None) -> ForeignRecords:
-        """The same with the records of each file counted, and the first damage of each damaged file."""
+        """Count the records of each file, and find the first damage of each damaged file."""
         with ThreadPoolExecutor(_THREADS) as threads:
             return replace(self, shards=tuple(threads.map(partial(_checked, self.storage, on_bytes), self.shards)))
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """A sentence for each damaged file; empty before :meth:`verified`."""
+        """One sentence per damaged file; empty before :meth:`verified`."""
         return tuple(file.damage for file in self.shards if file.damage)
 
     def sound(self) -> ForeignRecords:
-        """The files without damage."""
+        """Keep only the files without damage."""
         return replace(self, shards=tuple(file for file in self.shards if not file.damage))
 
     def chunks(self, limit: int | None = SAMPLE) -> Iterator[Located]:
-        """Records with the place of their file: all, or the first ``limit`` of some files that are spread over all."""
+        """Yield records with their file's location: all, or the first ``limit`` of an evenly spread sample of files."""
         for file in self.shards if limit is None else _spread(self.shards):
             yield from _first_of(self.storage, [file], limit)
 
     def contract(self, limit: int | None = SAMPLE) -> ExampleContract:
-        """The features of the records that :meth:`chunks` gives. ContractError where they have none, or of several types.
+        """Infer a contract from :meth:`chunks`. Raises ContractError if they have no features or conflicting types.
 
-        They are read twice: ``nulls`` is ``fail`` for a feature that all have, else ``omit``.
+        Reads the records twice: ``nulls`` is ``fail`` for a feature present in all records, else ``omit``.
         """
         shaped = self.layout(limit)
         return _with_missing(shaped, _decoded(self.chunks(limit), shaped))
 
     def layout(self, limit: int | None = SAMPLE) -> ExampleContract:
-        """The contract of records that are read once: any feature may be missing."""
+        """Infer a contract from a single pass over the records: any feature may be missing."""
         return _layout_of(self.chunks(limit), self.title)
 
     def batches(self, contract: ExampleContract, limit: int | None = SAMPLE) -> Iterator[Iterator[pa.RecordBatch]]:
-        """The same records as Arrow batches, file by file."""
+        """Yield the same records as Arrow batches, file by file."""
         for _, chunks in groupby(self.chunks(limit), key=itemgetter(0)):
             yield _decoded(chunks, contract)
 
     def first_examples(self, count: int) -> list[dict[str, Any]]:
-        """The first examples, as name -> value or list of values; empty where no record has a feature."""
+        """First examples, as name -> value or list of values; empty dicts if no record has a feature."""
         chunks = list(_first_of(self.storage, self.shards, count))
         if not _surveyed(chunks).names():
             return [{} for _, chunk in chunks for _ in range(len(chunk))]
@@ -104,7 +104,7 @@ class ForeignRecords:
 
 
 def _first_of(storage: Storage, files: Sequence[ForeignFile], count: int | None) -> Iterator[Located]:
-    """The first ``count`` records of all files together, or all. DamagedFile names the file with damage."""
+    """Yield the first ``count`` records across all files, or all. DamagedFile names the damaged file."""
     for file in files:
         for chunk in _chunks_of(storage, file):
             yield _on_one_line(storage.locate(file.path)), chunk if count is None else _cut(chunk, count)
@@ -115,9 +115,9 @@ def _first_of(storage: Storage, files: Sequence[ForeignFile], count: int | None)
 
 
 def _layout_of(chunks: Iterable[Located], title: str) -> ExampleContract:
-    """A feature has a fixed shape if all records that have it have equally many values.
+    """Infer a contract. A feature has a fixed shape if it always has the same number of values.
 
-    They are SequenceExamples if one of them has feature lists.
+    The records are SequenceExamples if any of them has feature lists.
     """
     survey = _surveyed(chunks)
     sequences = any(survey.seen[name].sequence for name in survey.names())
@@ -136,7 +136,7 @@ def _with_missing(contract: ExampleContract, batches: Iterable[pa.RecordBatch]) 
 
 
 def _surveyed(chunks: Iterable[Located]) -> SchemaSurvey:
-    """Each file has a survey of its own, since a survey tells positions from where it began."""
+    """Survey each file separately, since a survey counts positions from its own start."""
     whole = SchemaSurvey("sequence_example")
     for location, some in groupby(chunks, key=itemgetter(0)):
         survey = SchemaSurvey("sequence_example")
@@ -160,9 +160,9 @@ def _decoded(chunks: Iterable[Located], contract: ExampleContract) -> Iterator[p
 
 
 def find_foreign(path: str) -> ForeignRecords | None:
-    """The TFRecord files that a path means: a file, a glob, or all below a directory but hidden ones. None if there are none.
+    """Find the TFRecord files of a path: a file, a glob, or a directory without hidden files. None if there are none.
 
-    InputError where a file belongs to a sample set or a table: which of them count is known to its manifests alone.
+    Also None if a file belongs to a sample set or table, since only its manifests know which files count.
     """
     place = existing_place(path)
     storage = open_storage(place.root)
@@ -178,7 +178,7 @@ def find_foreign(path: str) -> ForeignRecords | None:
 
 
 def _on_one_line(location: str) -> str:
-    """A place as messages name it: with escapes for what cannot be seen, such as a line feed in the name of a file."""
+    """Format a location for messages, escaping invisible characters such as a line feed in a file name."""
     return location if location.isprintable() else ascii(location)[1:-1]
 
 
@@ -187,14 +187,14 @@ def _is_data(name: str, place: Place) -> bool:
 
 
 def _single(place: Place) -> tuple[Storage, dict[str, int]]:
-    """The path as one file."""
+    """Treat the path as a single file."""
     parent, slash, name = place.root.rpartition("/")
     storage = open_storage(parent or slash or ".")
     if place.pattern is not None or name not in storage.names(""):
         return storage, {}
     try:
         with storage.open(name) as file:
-            file.read(1)  # local stores know the size of an empty directory, too
+            file.read(1)  # local stores also report a size for an empty directory
         return storage, {name: storage.size(name)}
     except (FileNotFoundError, StorageError):
         return storage, {}
@@ -222,7 +222,7 @@ def _checked(storage: Storage, on_bytes: Callable[[int], None], file: ForeignFil
         return replace(file, damage=f"{location} is gone; list the files again.")
     except DamagedFile as error:
         return replace(file, records=records, damage=f"{location}: {error}")
-    except StorageError as error:  # the other files are still worth a look
+    except StorageError as error:  # the other files are still worth checking
         return replace(file, damage=str(error))
     return replace(file, records=records)
 
@@ -238,7 +238,7 @@ def _cut(chunk: EncodedBatch, count: int) -> EncodedBatch:
 
 
 def _shaped(spec: FeatureSpec, survey: SchemaSurvey) -> FeatureSpec:
-    """With a fixed shape where all features have equally many values, but at least one."""
+    """Set a fixed shape if all features have the same positive number of values."""
     seen = survey.seen[spec.name]
     if spec.shape is None and seen.fewest == seen.most > 0:
         return replace(spec, shape=(seen.most,))

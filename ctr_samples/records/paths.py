@@ -1,4 +1,4 @@
-"""Paths as users write them: a root directory, what is fixed below it, and a pattern if there is a glob."""
+"""Paths as users write them: a root directory, a fixed part below it, and a pattern for globs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _GLOB = re.compile(r"[*?\[{]")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """``root`` is a directory or URL; a file belongs to the place if it lies below ``fixed`` and fits ``pattern``.
+    """``root`` is a directory or URL; a file belongs to the place if it is below ``fixed`` and matches ``pattern``.
 
-    Both are relative to the root, and partition columns come from what lies below it.
+    Both are relative to the root; partition columns come from the path below the root.
     """
 
     root: str
@@ -30,7 +30,8 @@ class Place:
         return "/".join(part for part in (self.root.rstrip("/"), self.pattern or self.fixed) if part)
 
     def roots(self) -> Iterator[tuple[str, str]]:
-        """The root, and the directories above it as far as names like ``country=US`` lead, each with what is between."""
+        """Yield the root, and its ancestors while names look like ``country=US``, with the path from each to the
+        root."""
         root, between = self.root, ""
         yield root, between
         while "=" in root.rpartition("/")[2]:
@@ -39,14 +40,14 @@ class Place:
             yield root, between
 
     def below(self, prefix: str) -> Place:
-        """The same place, seen from a root above: ``prefix`` is what lies between the two."""
+        """Return the same place relative to an ancestor of the root: ``prefix`` is the path between the two."""
         if not prefix:
             return self
         joined = "/".join(part for part in (prefix, self.fixed) if part)
         return replace(self, fixed=joined, pattern=f"{prefix}/{self.pattern}" if self.pattern else None)
 
     def has(self, path: str, *, partly: bool = False) -> bool:
-        """Whether a file belongs to the place; with ``partly``, whether a directory may hold such files."""
+        """Whether a file belongs to the place; with ``partly``, whether a directory may contain such files."""
         if partly and self.fixed.startswith(f"{path}/"):
             return True
         if self.fixed and path != self.fixed and not path.startswith(f"{self.fixed}/"):
@@ -58,7 +59,7 @@ class Place:
 
 
 def existing_place(path: str, base: str | None = None) -> Place:
-    """As :func:`place_of`, but a file or directory that has this very name is no glob."""
+    """Like :func:`place_of`, but an existing file or directory with exactly this name is not a glob."""
     place = place_of(path, base)
     if place.pattern is None:
         return place
@@ -70,11 +71,11 @@ def existing_place(path: str, base: str | None = None) -> Place:
 
 
 def place_of(path: str, base: str | None = None, *, literal: bool = False) -> Place:
-    """The place that a path of ``load`` means; ``base`` is the directory below which partition columns begin."""
+    """Parse a path given to ``load``; ``base`` is the directory below which partition columns start."""
     check_address(path)
     text = path.rstrip("/") or "/"
     glob = None if literal else _GLOB.search(text)
-    # A glob is fixed up to the last name before its first special character.
+    # A glob is fixed up to the last slash before its first special character.
     fixed = text[: glob.start()].rpartition("/")[0] if glob else text
     root = (base or fixed).rstrip("/") or "/"
     if glob and not fixed and not text.startswith("/"):
@@ -92,7 +93,7 @@ def place_of(path: str, base: str | None = None, *, literal: bool = False) -> Pl
 
 
 def _inside(root: str, text: str) -> str | None:
-    """The part of ``text`` below ``root``; None if it is not below it."""
+    """Part of ``text`` below ``root``; None if it is not below it."""
     if text == root:
         return ""
     if root == "." and not text.startswith("/"):
@@ -103,7 +104,7 @@ def _inside(root: str, text: str) -> str | None:
 
 @cache
 def regex_of(pattern: str) -> re.Pattern[str]:
-    """A glob of Hadoop's kind: ``*``, ``?``, ``[ab]``, ``[^a]`` and ``{a,b}``. A directory matches with all its files."""
+    """Compile a Hadoop glob: ``*``, ``?``, ``[ab]``, ``[^a]`` and ``{a,b}``. A directory matches with all its files."""
     out, depth, i = "", 0, 0
     while i < len(pattern):
         char = pattern[i]
@@ -126,7 +127,7 @@ def regex_of(pattern: str) -> re.Pattern[str]:
 
 
 def is_hidden(path: str) -> bool:
-    """Whether Spark skips the path because of one of its names."""
+    """Whether Spark skips the path because one of its components is hidden."""
     return any(
         part[:1] == "." or (part[:1] == "_" and "=" not in part) or part.endswith("._COPYING_")
         for part in path.split("/")

@@ -1,4 +1,4 @@
-"""Where shards and codec meet on the reading side: examples as rows, and damage down to the record."""
+"""Read shards with the codec: examples as rows, and damage down to the record."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ctr_samples.shards import CheckedFile, Shard, Storage
 from ctr_samples.shards.naming import compression_of
 
 _THREADS = 8
-"""Shards that are checked at once: more than a laptop has cores, since most of the time goes into waiting for the store."""
+"""Shards checked concurrently: more than a laptop has cores, since most time is spent waiting for the store."""
 
 
 def first_examples(
     storage: Storage, shards: Sequence[Shard], contract: ExampleContract, count: int
 ) -> list[dict[str, Any]]:
-    """The first ``count`` examples, in published order, as name -> value or list of values."""
+    """First ``count`` examples, in published order, as name -> value or list of values."""
     decoder = ExampleDecoder(contract)
     rows: list[dict[str, Any]] = []
     for shard in shards:
@@ -33,9 +33,9 @@ def first_examples(
 
 
 def records_of(storage: Storage, shard: Shard) -> Iterator[EncodedBatch]:
-    """Batches of framed records; DamagedFile, which names the shard, if it is missing or damaged.
+    """Yield batches of framed records. Raises DamagedFile, naming the shard, if it is missing or damaged.
 
-    That the file is the one which the manifest lists is known once the last record was given out.
+    The checksum is verified only after the last record has been read.
     """
     location = storage.locate(shard.path)
     try:
@@ -54,10 +54,10 @@ def records_of(storage: Storage, shard: Shard) -> Iterator[EncodedBatch]:
 def damage_of(
     storage: Storage, shards: Sequence[Shard], on_bytes: Callable[[int], None] = lambda _: None
 ) -> Iterator[str]:
-    """A sentence for each shard that differs from what its task wrote: in size, checksum or records.
+    """Yield a sentence for each shard that differs from what its task wrote: in size, checksum or records.
 
-    Every shard is checked, whatever is wrong with the others, and each byte is read once, by several threads.
-    ``on_bytes`` is called by these threads.
+    Checks every shard, even after finding damage, and reads each byte once, on several threads, which call
+    ``on_bytes``.
     """
     with ThreadPoolExecutor(_THREADS) as threads:
         for wrong in threads.map(partial(_damage_of_one, storage, on_bytes), shards):
@@ -74,7 +74,7 @@ def _damage_of_one(storage: Storage, on_bytes: Callable[[int], None], shard: Sha
             file.drain()
     except FileNotFoundError:
         return f"{location} is missing."
-    except StorageError as error:  # a bad sector, perhaps; the other shards are still worth a look
+    except StorageError as error:  # a bad sector, perhaps; the other shards are still worth checking
         return str(error)
     wrong = file.difference(shard) or wrong
     return f"{location} {wrong.rstrip('.')}." if wrong else None

@@ -1,4 +1,4 @@
-"""Where shards and codec meet on the writing side: Arrow batches to shards, in any process."""
+"""Write Arrow batches to shards with the codec, in any process."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def shard_writer(
     attempt: int = 0,
     engine: Literal["native", "tensorflow"] = "native",
 ) -> ShardWriter:
-    """A shard writer for batches with the columns of ``contract``.
+    """Return a shard writer for batches with the columns of ``contract``.
 
-    Runs in any process; on an executor, once for each attempt of a task. Use it in a ``with`` block: after an error its
-    open files never appear.
+    Runs in any process; on an executor, once per task attempt. Use it in a ``with`` block: after an error its open
+    files never appear.
     """
     from ctr_samples.codec import RecordWriter
 

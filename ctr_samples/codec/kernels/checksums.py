@@ -1,4 +1,4 @@
-"""CRC32C in kernels. The state begins as all ones and is inverted at the end."""
+"""CRC32C in kernels. The state starts as all ones and is inverted at the end."""
 
 # mypy: disallow-untyped-decorators=False
 from __future__ import annotations
@@ -30,19 +30,19 @@ def _hardware_step(bits: int) -> Any:
 
 @intrinsic
 def hardware_step_8(typing_context: Any, state: Any, word: Any) -> Any:
-    """Feed eight bytes by the processor's instruction."""
+    """Feed eight bytes with the processor's instruction."""
     return _hardware_step(64)
 
 
 @intrinsic
 def hardware_step_1(typing_context: Any, state: Any, byte: Any) -> Any:
-    """Feed one byte by the processor's instruction."""
+    """Feed one byte with the processor's instruction."""
     return _hardware_step(8)
 
 
 @njit
 def table_step_8(state: Any, word: Any) -> Any:
-    """Feed eight bytes by table (slicing by eight)."""
+    """Feed eight bytes with the table (slicing by eight)."""
     word = word ^ state
     result = np.uint64(0)
     for k in range(8):
@@ -53,7 +53,7 @@ def table_step_8(state: Any, word: Any) -> Any:
 
 @njit
 def table_step_1(state: Any, byte: Any) -> Any:
-    """Feed one byte by table."""
+    """Feed one byte with the table."""
     return TABLES[0, (state ^ byte) & BYTE] ^ (state >> EIGHT)
 
 
@@ -73,7 +73,7 @@ def extend(state: Any, address: Any, size: Any) -> Any:
 
 @njit
 def masked(state: Any) -> Any:
-    """The end of a checksum as TFRecord stores it: inverted, rotated and offset, so that a CRC of CRCs is sound."""
+    """Finish a checksum as TFRecord stores it: inverted, rotated and offset, so that a CRC of CRCs is sound."""
     crc = state ^ ALL_ONES
     rotated = (crc >> np.uint64(15)) | (crc << np.uint64(17))
     return (rotated + np.uint64(0xA282EAD8)) & ALL_ONES

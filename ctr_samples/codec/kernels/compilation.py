@@ -1,4 +1,4 @@
-"""From Numba's functions to one object file: each kernel under its own name, taking and giving int64."""
+"""Compile Numba functions to one object file: each kernel under its own name, with int64 arguments and result."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def object_file(cpu: str | None = None, features: str | None = None) -> bytes:
 
 
 def _compiled(function: Any, name: str, arguments: int) -> Any:
-    """An LLVM module with ``function`` as Numba compiles it and, under ``name``, in the C calling convention."""
+    """Build an LLVM module with Numba's code for ``function``, exported as ``name`` in the C calling convention."""
     signature = types.int64(*[types.int64] * arguments)
-    # Nothing that needs a running Numba: no Python wrappers, no exceptions (division by zero would be one).
+    # Nothing that needs Numba at run time: no Python wrappers, no exceptions (such as for division by zero).
     loosely = function.targetoptions.get("fastmath", False)
     compiled = njit(signature, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy", fastmath=loosely)(
         function.py_func
@@ -46,7 +46,7 @@ def _compiled(function: Any, name: str, arguments: int) -> Any:
 
 
 def _entry(compiled: Any, internal: str, name: str, arguments: int) -> ir.Module:
-    """A function with the C convention around Numba's own: (result*, exception**, arguments...) -> status."""
+    """Wrap Numba's own function, (result*, exception**, arguments...) -> status, in the C calling convention."""
     i64, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
     module = ir.Module(name)
     inner_type = ir.FunctionType(ir.IntType(32), [i64.as_pointer(), pointer.as_pointer(), *[i64] * arguments])
@@ -60,7 +60,7 @@ def _entry(compiled: Any, internal: str, name: str, arguments: int) -> ir.Module
 
 
 def _check_self_contained(module: Any) -> None:
-    """Code that calls into Numba or Python could not be loaded without them."""
+    """Reject code that calls into Numba or Python, since it could not be loaded without them."""
     outside = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     if outside:
         raise RuntimeError(f"The kernels call {', '.join(outside)}; change them to need nothing but memory.")

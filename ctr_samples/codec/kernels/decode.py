@@ -1,7 +1,7 @@
-"""The kernel that reads messages into columns: protobuf's rules in full, every length checked against what is left.
+"""Kernel that reads messages into columns, following all protobuf rules and checking every length.
 
-Functions that parse take the place where they begin and the ``end`` that they must not pass. They return where they
-stopped, or a negative number: MALFORMED, or STOP when ``status`` says why.
+Parsing functions take a start position and the ``end`` that they must not pass. They return where they stopped, or a
+negative number: MALFORMED, or STOP with the reason in ``status``.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -59,12 +59,12 @@ FIRST, FIRST_BYTE, FIRST_STEP = Decoded.FIRST, Decoded.FIRST_BYTE, Decoded.FIRST
 COLUMN_SIZE = 8 * Decoded.FIELDS
 
 PATIENCE = 16
-"""After so many records in a row that do not look as the contract expects, none of the others is tried that way."""
+"""After this many consecutive records of another form, the fast path is no longer tried."""
 
 
 @njit(forceinline=True)
 def find_column(columns: Any, first: Any, stop: Any, guess: Any, key: Any, size: Any) -> Any:
-    """The column named by ``size`` bytes at ``key``, or -1. ``guess`` is right for a record in our own order."""
+    """Column named by ``size`` bytes at ``key``, or -1. ``guess`` is right if the record is in our own order."""
     if guess < stop:
         column = columns + guess * COLUMN_SIZE
         if field(column, KEY_SIZE) == size and same(field(column, KEY), key, size):
@@ -84,14 +84,14 @@ def find_column(columns: Any, first: Any, stop: Any, guess: Any, key: Any, size:
 
 @njit(forceinline=True)
 def forget_feature(column: Any, first: Any, first_byte: Any) -> Any:
-    """Drop the values of the Feature in hand, which began at ``first``."""
+    """Drop the values of the current Feature, which started at ``first``."""
     set_field(column, USED, first)
     set_field(column, BYTES_USED, first_byte)
 
 
 @njit
 def read_feature(column: Any, first: Any, first_byte: Any, position: Any, end: Any, status: Any) -> Any:
-    """A Feature. Its list is a oneof: the last kind counts, and chunks of the same kind are joined."""
+    """Read a Feature. Its list is a oneof: the last kind counts, and chunks of the same kind are concatenated."""
     wanted = field(column, KIND)
     while position < end:
         tag, position = read_tag(position, end)
@@ -124,7 +124,7 @@ def read_feature(column: Any, first: Any, first_byte: Any, position: Any, end: A
 
 @njit(forceinline=True)
 def misfit(column: Any, first: Any, first_byte: Any, strict: Any, status: Any) -> Any:
-    """Zero if the Feature in hand is of the contract's kind and count; else refuse it, or mark it as a misfit."""
+    """Return zero if the current Feature has the contract's kind and count; else stop, or mark it as a misfit."""
     found, wanted = field(column, FOUND), field(column, COUNT)
     count = field(column, USED) - first
     if found != 0 and found != field(column, KIND):
@@ -142,7 +142,7 @@ def misfit(column: Any, first: Any, first_byte: Any, strict: Any, status: Any) -
 
 @njit
 def read_feature_list(column: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
-    """A FeatureList: one step for each Feature."""
+    """Read a FeatureList: one step per Feature."""
     while position < end:
         size, position = read_content(8 + LENGTH, position, end, status)
         if position < 0:
@@ -166,7 +166,7 @@ def read_feature_list(column: Any, position: Any, end: Any, strict: Any, status:
 
 @njit(forceinline=True)
 def read_value(column: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
-    """The value of a map entry."""
+    """Read the value of a map entry."""
     if field(column, SEQUENCE) != 0:
         return read_feature_list(column, position, end, strict, status)
     return read_feature(column, field(column, FIRST), field(column, FIRST_BYTE), position, end, status)
@@ -174,7 +174,7 @@ def read_value(column: Any, position: Any, end: Any, strict: Any, status: Any) -
 
 @njit(forceinline=True)
 def begin_entry(column: Any) -> Any:
-    """Forget what an earlier entry of the same key left: the last one counts."""
+    """Discard an earlier entry with the same key: the last one counts."""
     forget_feature(column, field(column, FIRST), field(column, FIRST_BYTE))
     set_field(column, STEPS_USED, field(column, FIRST_STEP))
     set_field(column, FOUND, 0)
@@ -183,7 +183,7 @@ def begin_entry(column: Any) -> Any:
 
 @njit
 def read_entry(columns: Any, group: Any, guess: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
-    """One entry of a map: where it ends, and which column is likely to follow.
+    """Read one map entry; returns its end and the column likely to follow.
 
     Key and value may come in any order and repeatedly; the last key counts, and values are merged.
     """
@@ -222,7 +222,7 @@ def read_entry(columns: Any, group: Any, guess: Any, position: Any, end: Any, st
 
 @njit
 def read_values(column: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
-    """All values of an entry that has several, merged. The entry has been read once and is well formed."""
+    """Merge all values of an entry that has several. The entry has already been read once and is well formed."""
     while position < end:
         size, position = read_content(16 + LENGTH, position, end, status)
         if size < 0:
@@ -235,7 +235,7 @@ def read_values(column: Any, position: Any, end: Any, strict: Any, status: Any) 
 
 @njit
 def read_map(columns: Any, group: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
-    """A Features or FeatureLists message."""
+    """Read a Features or FeatureLists message."""
     guess = field(group, 1)
     while position < end:
         size, position = read_content(8 + LENGTH, position, end, status)
@@ -251,7 +251,7 @@ def read_map(columns: Any, group: Any, position: Any, end: Any, strict: Any, sta
 
 @njit
 def read_message(columns: Any, groups: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
-    """An Example or SequenceExample."""
+    """Read an Example or SequenceExample."""
     while position < end:
         tag, position = read_tag(position, end)
         if position < 0:
@@ -275,7 +275,7 @@ def read_message(columns: Any, groups: Any, position: Any, end: Any, strict: Any
 
 @njit
 def begin_row(columns: Any, count: Any, row: Any) -> Any:
-    """Make every column ready for the record in ``row``, of which a part may have been read before."""
+    """Prepare every column for the record in ``row``, which may already have been read in part."""
     for c in range(count):
         column = columns + c * COLUMN_SIZE
         step = field(field(column, STEPS), row) if field(column, SEQUENCE) != 0 else row
@@ -290,7 +290,7 @@ def begin_row(columns: Any, count: Any, row: Any) -> Any:
 
 @njit
 def end_absent(column: Any, state: Any, strict: Any, status: Any) -> Any:
-    """A feature that the record lacks, or that does not fit."""
+    """Handle a feature that is absent or does not fit."""
     if state == MISSING and strict and field(column, REQUIRED) != 0:
         return stop_for(status, ABSENT, 0)
     forget_feature(column, field(column, FIRST), field(column, FIRST_BYTE))
@@ -302,7 +302,7 @@ def end_absent(column: Any, state: Any, strict: Any, status: Any) -> Any:
 
 @njit(forceinline=True)
 def end_column(column: Any, row: Any, strict: Any, status: Any) -> Any:
-    """Check one feature of the record in hand, and note where it ends."""
+    """Check one feature of the current record, and store its end."""
     sequence = field(column, SEQUENCE) != 0
     state = field(column, STATE)
     if state == PRESENT and not sequence:
@@ -336,11 +336,11 @@ def end_row(columns: Any, count: Any, row: Any, strict: Any, status: Any) -> Any
 def read_records(
     columns: Any, count: Any, groups: Any, begins: Any, ends: Any, first: Any, rows: Any, strict: Any, status: Any
 ) -> Any:
-    """Read messages ``first`` to ``rows`` into ``count`` columns and return the first one not read. ``begins`` and ``ends``
-    are their addresses; behind each is the footer of its frame.
+    """Read messages ``first`` to ``rows`` into ``count`` columns and return the first one not read. ``begins`` and
+    ``ends`` are their addresses; each message is followed by the footer of its frame.
 
-    Stops early with the reason in ``status``: room that is needed (grow it and call again with what was returned; the
-    record is then read anew), or what is wrong with the record.
+    Stops early with the reason in ``status``: more room is needed (grow it and call again with the returned row; the
+    record is then read again), or the record is invalid.
     """
     plain = field(groups + GROUP_SIZE, 0) == 0
     unexpected = 0
@@ -369,7 +369,7 @@ def read_records(
 
 @njit
 def read_byte_arrays(begins: Any, ends: Any, rows: Any, target: Any, limits: Any) -> Any:
-    """Copy all messages to ``target``, one after the other; ``limits`` says where each ends."""
+    """Concatenate all messages in ``target``; ``limits`` holds the end of each."""
     for row in range(rows):
         begin = field(begins, row)
         size = field(ends, row) - begin

@@ -1,7 +1,7 @@
-"""The kernel that lays out framed records, row after row, from columns that are already int64, float32 or bytes.
+"""Kernel that writes framed records, row by row, from columns that are already int64, float32 or bytes.
 
-``layout.Encoded`` names the fields of a column, which functions here know by the address of its row in the matrix.
-Sizes that need adding up are kept for a block of rows only, where they stay in the first-level cache.
+``layout.Encoded`` names the fields of a column, which functions here identify by the address of its row in the matrix.
+Sizes that must be summed are kept for one block of rows, so that they stay in the first-level cache.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -51,25 +51,25 @@ COLUMN_SIZE = 8 * Encoded.FIELDS
 MESSAGE_TAG = np.uint64(0x0A)  # field 1, length-delimited
 
 SHORT = 120
-"""Up to here, key and list together leave every length of an entry below 128, which takes one byte."""
+"""Up to this size of key and list together, every length in an entry is below 128 and takes one byte."""
 
 
 @njit(forceinline=True)
 def field_size(size: Any) -> Any:
-    """A length-delimited field of ``size`` bytes with its one-byte tag."""
+    """Size of a length-delimited field with ``size`` bytes of content and a one-byte tag."""
     return 1 + varint_size(size) + size
 
 
 @njit(forceinline=True)
 def write_field(position: Any, tag: Any, size: Any) -> Any:
-    """Write tag and length; returns where the content begins."""
+    """Write tag and length; returns the start of the content."""
     store_u8(position, tag)
     return write_varint(position + 1, size)
 
 
 @njit(forceinline=True)
 def list_size(column: Any, first: Any, stop: Any) -> Any:
-    """Size of the Int64List, FloatList or BytesList that holds values ``first`` to ``stop``."""
+    """Size of an Int64List, FloatList or BytesList with values ``first`` to ``stop``."""
     if first == stop:
         return 0
     kind = field(column, KIND)
@@ -118,14 +118,14 @@ def write_feature(position: Any, column: Any, first: Any, stop: Any, size: Any) 
 
 @njit
 def packed_length_size(size: Any) -> Any:
-    """How many of a packed field's ``size`` bytes are its length."""
+    """Number of bytes in a packed field of ``size`` bytes that encode its length."""
     n = varint_size(size)
     return n if field_size(size - 1 - n) == size else n - 1
 
 
 @njit(forceinline=True)
 def feature_range(column: Any, feature: Any) -> Any:
-    """First and last-but-one value of a feature."""
+    """Start and end of the values of a feature."""
     stride = field(column, STRIDE)
     if stride >= 0:
         return feature * stride, feature * stride + stride
@@ -135,7 +135,7 @@ def feature_range(column: Any, feature: Any) -> Any:
 
 @njit(forceinline=True)
 def value_size(column: Any, row: Any) -> Any:
-    """Size of a row's map value: a Feature, or a FeatureList. For a Feature, of its list only."""
+    """Size of a row's map value: of a FeatureList, or of the list inside a Feature."""
     if field(column, STEPS) == 0:
         first, stop = feature_range(column, row)
         return list_size(column, first, stop)
@@ -148,14 +148,14 @@ def value_size(column: Any, row: Any) -> Any:
 
 @njit(forceinline=True)
 def entry_size(column: Any, size: Any) -> Any:
-    """Size of a map entry (key and value) given what :func:`value_size` said."""
+    """Size of a map entry (key and value), given the result of :func:`value_size`."""
     value = field_size(size) if field(column, STEPS) == 0 else size
     return field(column, KEY_SIZE) + varint_size(value) + value
 
 
 @njit
 def write_entry(position: Any, column: Any, row: Any, size: Any) -> Any:
-    """Write one map entry, its own tag and length included."""
+    """Write one map entry, including its own tag and length."""
     key_size, steps = field(column, KEY_SIZE), field(column, STEPS)
     if steps == 0 and size > 0 and key_size + size < SHORT and field(column, KIND) != BYTES:
         return write_short_entry(position, column, row, size)
@@ -171,7 +171,7 @@ def write_entry(position: Any, column: Any, row: Any, size: Any) -> Any:
 
 @njit(forceinline=True)
 def write_short_entry(position: Any, column: Any, row: Any, size: Any) -> Any:
-    """An entry with numbers of which every length takes one byte: the tags and lengths around the key in two stores."""
+    """Write a numeric entry whose lengths all take one byte: tags and lengths around the key in two stores."""
     kind, key_size = field(column, KIND), field(column, KEY_SIZE)
     store_u64(position, np.uint64(0x0A | (key_size + 3 + size) << 8))
     copy_padded(position + 2, field(column, KEY), key_size)
@@ -201,9 +201,9 @@ def write_feature_list(position: Any, column: Any, row: Any, size: Any) -> Any:
 
 @njit
 def measure(column: Any, row: Any, count: Any, sizes: Any, totals: Any) -> Any:
-    """Put the value sizes of ``count`` rows (-1: key left out) at ``sizes`` and add their entries to ``totals``.
+    """Store the value sizes of ``count`` rows (-1: key omitted) at ``sizes`` and add their entry sizes to ``totals``.
 
-    A column at a time, so that what is the same for all rows is looked up once.
+    Works a column at a time, so that whatever is constant across rows is looked up once.
     """
     valid, key_size, kind = field(column, VALID), field(column, KEY_SIZE), field(column, KIND)
     plain = field(column, STEPS) == 0 and field(column, STRIDE) > 0
@@ -230,7 +230,7 @@ def measure(column: Any, row: Any, count: Any, sizes: Any, totals: Any) -> Any:
 
 @njit
 def measure_block(columns: Any, group: Any, row: Any, count: Any, sizes: Any, totals: Any) -> Any:
-    """Measure ``count`` rows: ``sizes`` gets BLOCK numbers for each column, ``totals`` for each group."""
+    """Measure ``count`` rows: ``sizes`` gets BLOCK numbers per column, ``totals`` per group."""
     while field(group, 0) != 0:
         for i in range(count):
             store_i64(totals + 8 * i, 0)
@@ -242,7 +242,7 @@ def measure_block(columns: Any, group: Any, row: Any, count: Any, sizes: Any, to
 
 @njit
 def message_size(group: Any, totals: Any) -> Any:
-    """Size of the message whose maps have the sizes in ``totals``."""
+    """Size of a message, given the sizes of its maps in ``totals``."""
     size = 0
     while field(group, 0) != 0:
         size += field_size(load_i64(totals))
@@ -253,7 +253,7 @@ def message_size(group: Any, totals: Any) -> Any:
 
 @njit
 def write_message(position: Any, columns: Any, group: Any, row: Any, sizes: Any, totals: Any) -> Any:
-    """Write one message; ``sizes`` and ``totals`` point to this row's place in what :func:`measure_block` left."""
+    """Write one message; ``sizes`` and ``totals`` point to this row's results of :func:`measure_block`."""
     while field(group, 0) != 0:
         position = write_field(position, np.uint64(field(group, 0)), load_i64(totals))
         for c in range(field(group, 1), field(group, 2)):
@@ -270,8 +270,8 @@ def write_records(
 ) -> Any:
     """Write frames for rows ``first`` to ``rows`` at ``base + offsets[first]`` and return the first row not written.
 
-    ``columns`` holds ``count`` columns; ``scratch`` has BLOCK_SIZE bytes for each column and each group. Returns early
-    when the next row may not fit into ``capacity``.
+    ``columns`` holds ``count`` columns; ``scratch`` has BLOCK_SIZE bytes per column and per group. Returns early if the
+    next row may not fit into ``capacity``.
     """
     totals = scratch + count * BLOCK_SIZE
     for start in range(first, rows, BLOCK):
@@ -294,7 +294,7 @@ def write_records(
 
 @njit
 def write_byte_arrays(values: Any, limits: Any, offsets: Any, base: Any, first: Any, rows: Any) -> Any:
-    """As :func:`write_records`, the message being the bytes themselves: ``values`` as ``limits`` divide them.
+    """Like :func:`write_records`, with bytes values as messages: ``values``, delimited by ``limits``.
 
     The caller has made room for all rows.
     """

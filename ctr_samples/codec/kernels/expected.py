@@ -1,7 +1,7 @@
-"""The quick way through a record that looks as the contract expects: its features once each in wire order, none other.
+"""Fast path for records in the expected form: each feature at most once, in wire order, and no others.
 
-Our encoder writes such records, and so does protobuf where it sorts keys. A record is taken whole or not at all: what is
-not taken is read again by protobuf's rules in full (``decode.py``), which also say what is wrong with it.
+Our encoder writes such records, and so does protobuf if it sorts keys. A record is accepted completely or not at all;
+others are read again by the full protobuf rules (``decode.py``), which also report what is wrong.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -38,16 +38,16 @@ PREFIX, PREFIX_SIZE, KIND, COUNT, REQUIRED = (
 VALUES, VALUE_ROOM, BYTE_OFFSETS, OFFSETS = Decoded.VALUES, Decoded.VALUE_ROOM, Decoded.BYTE_OFFSETS, Decoded.OFFSETS
 VALID, USED, BYTES_USED = Decoded.VALID, Decoded.USED, Decoded.BYTES_USED
 ONE_NUMBER = 6
-"""Bytes of a Feature before its one packed number: ``12 <size + 4> <tag of the kind> <size + 2> 0A <size>``."""
+"""Bytes of a Feature before its single packed number: ``12 <size + 4> <tag of the kind> <size + 2> 0A <size>``."""
 ONE_NUMBER_HEAD, ONE_NUMBER_SIZES = 0x000A02020412, 0x010001000100
-"""The same with kind and size 0 as one number, and the places that the size is added to. The kind begins at bit 19."""
+"""The same as one number with kind and size 0, and the positions to add the size to. The kind starts at bit 19."""
 LONGEST_VARINT = 10
 COLUMN_SIZE = 8 * Decoded.FIELDS
 
 
 @njit(forceinline=True)
 def starts_with(position: Any, prefix: Any, size: Any) -> Any:
-    """Whether ``size`` bytes are equal. Compares words: reads up to seven bytes more on both sides."""
+    """Whether ``size`` bytes are equal. Compares words: reads up to seven bytes beyond both."""
     done = 0
     while done + 8 <= size:
         if load_u64(position + done) != load_u64(prefix + done):
@@ -59,7 +59,7 @@ def starts_with(position: Any, prefix: Any, size: Any) -> Any:
 
 @njit(forceinline=True)
 def enter(tag: Any, position: Any, end: Any) -> Any:
-    """Where the content of the field ``tag`` begins, if the field is all that is left up to ``end``; else MALFORMED."""
+    """Start of the content of field ``tag``, if the field extends exactly to ``end``; else MALFORMED."""
     if position < 0 or position >= end or load_u8(position) != np.uint64(tag):
         return MALFORMED
     size, position = read_length(position + 1, end)
@@ -68,14 +68,14 @@ def enter(tag: Any, position: Any, end: Any) -> Any:
 
 @njit(forceinline=True)
 def first_value(column: Any, row: Any) -> Any:
-    """How many values the column has before ``row``."""
+    """Number of values in the column before ``row``."""
     count = field(column, COUNT)
     return count * row if count >= 0 else field(field(column, OFFSETS), row)
 
 
 @njit(forceinline=True)
 def go_to(column: Any, first: Any) -> Any:
-    """Let the values that follow be written after the first ``first``."""
+    """Continue writing after the first ``first`` values."""
     set_field(column, USED, first)
     if field(column, KIND) == BYTES:
         set_field(column, BYTES_USED, field(field(column, BYTE_OFFSETS), first))
@@ -83,7 +83,7 @@ def go_to(column: Any, first: Any) -> Any:
 
 @njit(forceinline=True)
 def read_list(column: Any, first: Any, position: Any, end: Any, limit: Any, status: Any) -> Any:
-    """A packed list, or one of bytes, that reaches to ``end``: how many values the column has then, or MALFORMED."""
+    """Read a packed or bytes list that extends to ``end``; returns the column's value count after it, or MALFORMED."""
     kind = field(column, KIND)
     if kind == BYTES:
         go_to(column, first)
@@ -111,7 +111,7 @@ def read_list(column: Any, first: Any, position: Any, end: Any, limit: Any, stat
 
 @njit(forceinline=True)
 def leave_out(column: Any, row: Any, status: Any) -> Any:
-    """Note that the record in hand has no such feature; how many values the column has then, or MALFORMED."""
+    """Mark the feature as absent in this record; returns the column's value count after it, or MALFORMED."""
     count = field(column, COUNT)
     if field(column, REQUIRED) != 0:
         return MALFORMED
@@ -123,7 +123,7 @@ def leave_out(column: Any, row: Any, status: Any) -> Any:
 
 @njit(forceinline=True)
 def read_number(column: Any, row: Any, position: Any, end: Any, limit: Any) -> Any:
-    """A Feature with one packed number that reaches to ``end``; False if it is any other."""
+    """Read a Feature that has one packed number and extends to ``end``; returns False for any other."""
     kind, size = field(column, KIND), end - position - ONE_NUMBER
     if field(column, COUNT) != 1 or kind == BYTES or size <= 0 or size > LONGEST_VARINT:
         return False
@@ -140,8 +140,8 @@ def read_number(column: Any, row: Any, position: Any, end: Any, limit: Any) -> A
 
 @njit
 def read_expected(columns: Any, count: Any, position: Any, end: Any, limit: Any, row: Any, status: Any) -> Any:
-    """Read the Example in ``row`` into ``count`` columns, none of them a sequence. False if it looks in any way different
-    or if there is not enough room; what was written is then to be overwritten. Memory may be read up to ``limit``."""
+    """Read the Example in ``row`` into ``count`` columns, none of them a sequence. Returns False if its form differs or
+    room is lacking; the values written so far must then be overwritten. Memory is readable up to ``limit``."""
     stop = end
     position = enter(8 + LENGTH, position, end)
     if position < 0:

@@ -1,4 +1,4 @@
-"""Kernels for TFRecord frames: length (8 bytes), its checksum (4), the message, its checksum (4), all little-endian."""
+"""Kernels for TFRecord frames: length (8 bytes), its checksum (4), message, its checksum (4), all little-endian."""
 
 # mypy: disallow-untyped-decorators=False
 from __future__ import annotations
@@ -21,9 +21,10 @@ def length_checksum(frame: Any) -> Any:
 
 @njit
 def data_checksums(base: Any, offsets: Any, row: Any, stop: Any) -> Any:
-    """Masked checksums of the messages in frames ``row`` to ``row + 2`` (those before ``stop``).
+    """Masked checksums of the messages in frames ``row`` to ``row + 2``, as far as they are before ``stop``.
 
-    Three at a time, since the processor starts one step of a checksum in each cycle but needs three to finish it.
+    Computes three at a time, since the processor starts one checksum step per cycle but needs three cycles to finish
+    it.
     """
     a, size_a = message(base, offsets, row, stop)
     b, size_b = message(base, offsets, row + 1, stop)
@@ -43,7 +44,7 @@ def data_checksums(base: Any, offsets: Any, row: Any, stop: Any) -> Any:
 
 @njit
 def message(base: Any, offsets: Any, row: Any, stop: Any) -> Any:
-    """Address and size of the message in frame ``row``; nothing at or after ``stop``."""
+    """Address and size of the message in frame ``row``; size 0 from ``stop`` on."""
     if row >= stop:
         return base, 0
     return base + field(offsets, row) + HEADER, field(offsets, row + 1) - field(offsets, row) - HEADER - FOOTER
@@ -51,7 +52,7 @@ def message(base: Any, offsets: Any, row: Any, stop: Any) -> Any:
 
 @njit
 def next_frame(base: Any, position: Any, size: Any) -> Any:
-    """Where the frame at ``position`` ends, and what is wrong with its header. Trusts no length it has not checked."""
+    """End of the frame at ``position``, and what is wrong with its header. Trusts no unchecked length."""
     left = size - position
     if left < HEADER:
         return position, CUT_HEADER
@@ -66,7 +67,7 @@ def next_frame(base: Any, position: Any, size: Any) -> Any:
 
 @njit
 def first_bad_message(base: Any, offsets: Any, first: Any, stop: Any) -> Any:
-    """The first frame of ``first`` to ``stop`` whose message does not match its checksum, or -1."""
+    """First frame from ``first`` to ``stop`` whose message does not match its checksum, or -1."""
     for row in range(first, stop, 3):
         found = data_checksums(base, offsets, row, stop)
         for i in range(min(3, stop - row)):
@@ -77,10 +78,10 @@ def first_bad_message(base: Any, offsets: Any, first: Any, stop: Any) -> Any:
 
 @njit
 def walk_frames(base: Any, size: Any, offsets: Any, room: Any, status: Any) -> Any:
-    """Check the frames at ``base`` and return the number of sound ones; ``offsets`` has room for ``room`` frames.
+    """Check the frames at ``base`` and return the number of valid ones; ``offsets`` has room for ``room`` frames.
 
-    ``status`` is int64[3]: frames found before (in), where it stopped (out) and what is wrong there (out). Stops at the
-    end, at the first damage, or with SOUND before the end when there is no more room.
+    ``status`` is int64[3]: frames found so far (in), where it stopped (out) and what is wrong there (out). Stops at the
+    end, at the first damage, or, with SOUND before the end, if there is no more room.
     """
     count = field(status, 0)
     position = field(offsets, count)

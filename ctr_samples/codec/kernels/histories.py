@@ -1,11 +1,12 @@
-"""The kernel that finds the last actions before each impression, in one pass over rows that are sorted by key and time.
+"""Kernel that finds the last actions before each impression, in one pass over rows sorted by key and time.
 
-It stands among the codec's because it is compiled and kept with them; what the actions are is in ``samples/histories``.
+It is part of the codec because it is compiled and cached with the codec's kernels; see ``samples/histories`` for its
+use.
 
-Of all actions of a key that are behind it an impression can need only the newest ``last`` items, each with its newest action;
-and, since it leaves out the actions of its own request, whichever that is, the newest ``last`` items without any one request.
-Leaving out a request replaces at most as many actions as it has among the newest ``last``; so together these are at most twice
-as many actions. Only they are remembered: in a list that is searched from its end, and squeezed when it is full.
+Of all past actions of a key, an impression can only need the newest ``last`` items, each with its newest action. Since
+it ignores the actions of its own request, it can also need the newest ``last`` items without any one request. Excluding
+a request replaces at most as many actions as it has among the newest ``last``, so together these are at most twice as
+many actions. Only they are kept, in a list that is searched from its end and compacted when it is full.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -22,10 +23,10 @@ from ctr_samples.codec.layout import ACTION, FIRST_OF_KEY
 
 @njit
 def newest(kept: Any, length: Any, items: Any, requests: Any, without: Any, last: Any, stamps: Any, stamp: Any) -> Any:
-    """Find, among the actions in ``kept``, the newest of each of the ``last`` newest items that are not of a request.
+    """Find, among the actions in ``kept``, the newest of each of the ``last`` newest items, excluding one request.
 
-    Their places in ``kept`` go behind its ``length`` places, newest first; returns how many they are. ``stamps`` has an int64
-    for each item, in which those that were found get the ``stamp``.
+    Writes their positions in ``kept`` after its first ``length`` entries, newest first, and returns their number.
+    ``stamps`` has one int64 per item; items found are marked with ``stamp``.
     """
     found = 0
     place = length - 1
@@ -41,7 +42,7 @@ def newest(kept: Any, length: Any, items: Any, requests: Any, without: Any, last
 
 @njit
 def squeeze(kept: Any, length: Any, items: Any, requests: Any, last: Any, stamps: Any, stamp: Any, marks: Any) -> Any:
-    """Leave in ``kept`` only what a later impression can need. Returns how many remain; ``marks[0]`` becomes the last stamp."""
+    """Keep only actions that a later impression can need. Returns their number; ``marks[0]`` becomes the last stamp."""
     for place in range(length):
         marks[1 + place] = 0
     stamp += 1
@@ -52,7 +53,7 @@ def squeeze(kept: Any, length: Any, items: Any, requests: Any, last: Any, stamps
         request = requests[kept[place]]
         if marks[1 + place] != 2 or request < 0:
             continue
-        # Each request once: the other actions of it need no look of their own.
+        # Handle each request once: skip its other actions.
         for other in range(place, length):
             if marks[1 + other] == 2 and requests[kept[other]] == request:
                 marks[1 + other] = 1
@@ -86,14 +87,14 @@ def last_actions(
     lengths: Any,
     found: Any,
 ) -> Any:
-    """Find for each impression among ``rows`` the rows of its actions, newest first. Returns how many they are in all.
+    """Find for each impression among ``rows`` the rows of its actions, newest first. Returns their total number.
 
-    ``flags`` is a byte for each row (FIRST_OF_KEY, ACTION). The rest are int64. For each row: ``items`` and ``requests``,
-    numbered from 0 on (-1: no request), and ``times``, where an action is at most ``within`` before its impression (-1: at any
-    time). Room for what is found: ``lengths``, one for each impression; ``found``, ``last`` for each. Room for work: ``kept``
-    with ``room`` and ``last`` more, ``room`` being more than twice ``last``; ``marks`` with ``room`` and one more; ``stamps``,
-    zeros, one for each item. At the end ``marks`` begins with the number of rows of the last key that must be remembered;
-    ``kept`` begins with these rows.
+    ``flags`` has one byte per row (FIRST_OF_KEY, ACTION). All other arrays are int64. Per row: ``items`` and
+    ``requests``, numbered from 0 (-1: no request), and ``times``; an action is at most ``within`` before its impression
+    (-1: no limit). Output: ``lengths``, one per impression; ``found``, ``last`` per impression. Work space: ``kept``
+    with ``room`` plus ``last`` entries, ``room`` being more than twice ``last``; ``marks`` with ``room`` plus one;
+    ``stamps``, zeros, one per item. Finally ``marks`` starts with the number of rows of the last key to remember;
+    ``kept`` starts with these rows.
     """
     items, requests, times, kept = int64_at(items), int64_at(requests), int64_at(times), int64_at(kept)
     marks, stamps, lengths, found = int64_at(marks), int64_at(stamps), int64_at(lengths), int64_at(found)

@@ -1,4 +1,4 @@
-"""Reading the values of Int64List, FloatList and BytesList into a column (``layout.Decoded``), packed or not."""
+"""Read the values of Int64List, FloatList and BytesList, packed or not, into a column (``layout.Decoded``)."""
 
 # mypy: disallow-untyped-decorators=False
 from __future__ import annotations
@@ -41,7 +41,7 @@ KIND, BYTE_OFFSETS, USED, BYTES_USED = Decoded.KIND, Decoded.BYTE_OFFSETS, Decod
 
 @njit(forceinline=True)
 def stop_for(status: Any, reason: Any, detail: Any) -> Any:
-    """Note why the kernel must stop."""
+    """Record why the kernel must stop."""
     set_field(status, REASON, reason)
     set_field(status, DETAIL, detail)
     return STOP
@@ -49,7 +49,7 @@ def stop_for(status: Any, reason: Any, detail: Any) -> Any:
 
 @njit(forceinline=True)
 def reserve_values(column: Any, count: Any, status: Any) -> Any:
-    """Zero if ``count`` more values fit. A feature with a fixed count has room for one value too many."""
+    """Return zero if ``count`` more values fit. A feature with a fixed count has room for one extra value."""
     if field(column, USED) + count <= field(column, VALUE_ROOM):
         return 0
     return stop_for(status, NEED_VALUES, field(column, USED) + count)
@@ -57,7 +57,7 @@ def reserve_values(column: Any, count: Any, status: Any) -> Any:
 
 @njit
 def count_varints(position: Any, end: Any) -> Any:
-    """How many varints there are up to ``end``; one that is cut counts too."""
+    """Count the varints up to ``end``, including a truncated one."""
     count = 1
     for i in range(position, end - 1):
         count += load_u8(i) < MORE
@@ -66,9 +66,9 @@ def count_varints(position: Any, end: Any) -> Any:
 
 @njit(forceinline=True)
 def read_packed_int64(column: Any, position: Any, end: Any, limit: Any, status: Any) -> Any:
-    """Varints up to ``end``; memory may be read up to ``limit``.
+    """Read varints up to ``end``; memory is readable up to ``limit``.
 
-    A varint takes a byte at least, which bounds their number; near the end of the room they are counted.
+    Each varint takes at least a byte, which bounds their number; near the end of the room they are counted.
     """
     room = field(column, VALUE_ROOM) - field(column, USED)
     if end - position > room and reserve_values(column, count_varints(position, end), status) < 0:
@@ -82,7 +82,7 @@ def read_packed_int64(column: Any, position: Any, end: Any, limit: Any, status: 
             later = ends & (ends - ONE)
             after = position + (trailing_zeros(later) + 1 >> 3)
             if later != np.uint64(0) and after <= end:
-                # Two at once: where a number ends is known long after its bytes are.
+                # Two at once: finding the end of a number takes much longer than loading its bytes.
                 store_u64(target, gather(word & (ends ^ (ends - ONE))))
                 size = np.uint64(trailing_zeros(ends) + 1)
                 store_u64(target + 8, gather((word & (later ^ (later - ONE))) >> size))
@@ -100,7 +100,7 @@ def read_packed_int64(column: Any, position: Any, end: Any, limit: Any, status: 
 
 @njit
 def read_int64_list(column: Any, position: Any, end: Any, status: Any) -> Any:
-    """An Int64List, packed or not."""
+    """Read an Int64List, packed or not."""
     while position < end:
         tag, position = read_tag(position, end)
         if position < 0:
@@ -128,7 +128,7 @@ def read_int64_list(column: Any, position: Any, end: Any, status: Any) -> Any:
 
 @njit
 def read_float_list(column: Any, position: Any, end: Any, status: Any) -> Any:
-    """A FloatList, packed or not."""
+    """Read a FloatList, packed or not."""
     while position < end:
         tag, position = read_tag(position, end)
         if position < 0:
@@ -157,7 +157,7 @@ def read_float_list(column: Any, position: Any, end: Any, status: Any) -> Any:
 
 @njit
 def read_bytes_list(column: Any, position: Any, end: Any, status: Any) -> Any:
-    """A BytesList."""
+    """Read a BytesList."""
     while position < end:
         size, position = read_content(8 + LENGTH, position, end, status)
         if position < 0:
@@ -187,7 +187,7 @@ def append_bytes(column: Any, position: Any, size: Any, status: Any) -> Any:
 
 @njit
 def fill_absent(column: Any, count: Any, status: Any) -> Any:
-    """Zeros in the place of the ``count`` values that a fixed shape needs."""
+    """Write zeros for the ``count`` values that a fixed shape needs."""
     if reserve_values(column, count, status) < 0:
         return STOP
     used = field(column, USED)

@@ -1,7 +1,7 @@
-"""Raw memory for kernels: loads, stores and copies at addresses (int64), none of which need be aligned.
+"""Raw memory for kernels: loads, stores and copies at addresses (int64), which need not be aligned.
 
-Kernels take addresses and not arrays, so each is compiled once and not for every combination of column types. Whoever
-calls a kernel keeps the arrays alive and vouches for the bounds. For little-endian machines, as Arrow's own format.
+Kernels take addresses instead of arrays, so each is compiled once and not for every combination of column types. The
+caller keeps the arrays alive and guarantees the bounds. For little-endian machines, like Arrow's own format.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 CACHE_LINE, FETCHED = 64, 1024
 LONG_COPY = 64
-"""Bytes from which the C library's memcpy is worth its call."""
+"""Size in bytes from which a call of the C library's memcpy pays off."""
 
 
 def _pointer(builder: ir.IRBuilder, address: ir.Value, bits: int) -> ir.Value:
@@ -51,7 +51,7 @@ def store_u64(typing_context: Any, address: Any, value: Any) -> Any:
 
 @intrinsic
 def load_i64(typing_context: Any, address: Any) -> Any:
-    """The int64 at ``address``."""
+    """Load the int64 at ``address``."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         return builder.load(_pointer(builder, arguments[0], 64), align=1)
@@ -61,7 +61,7 @@ def load_i64(typing_context: Any, address: Any) -> Any:
 
 @intrinsic
 def load_u8(typing_context: Any, address: Any) -> Any:
-    """The byte at ``address`` as a uint64."""
+    """Load the byte at ``address`` as a uint64."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         return builder.zext(builder.load(_pointer(builder, arguments[0], 8)), ir.IntType(64))
@@ -71,7 +71,7 @@ def load_u8(typing_context: Any, address: Any) -> Any:
 
 @intrinsic
 def load_u64(typing_context: Any, address: Any) -> Any:
-    """The uint64 at ``address``."""
+    """Load the uint64 at ``address``."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         return builder.load(_pointer(builder, arguments[0], 64), align=1)
@@ -81,7 +81,7 @@ def load_u64(typing_context: Any, address: Any) -> Any:
 
 @intrinsic
 def load_u32(typing_context: Any, address: Any) -> Any:
-    """The uint32 at ``address`` as a uint64."""
+    """Load the uint32 at ``address`` as a uint64."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         return builder.zext(builder.load(_pointer(builder, arguments[0], 32), align=1), ir.IntType(64))
@@ -116,14 +116,14 @@ def _fetch(typing_context: Any, address: Any) -> Any:
 
 @njit(forceinline=True)
 def fetch(begin: Any, end: Any) -> Any:
-    """Let the processor bring memory into its cache while other work is done; of long runs it finds the rest by itself."""
+    """Prefetch memory into the cache; the processor fetches the rest of long runs by itself."""
     for address in range(begin, min(end, begin + FETCHED), CACHE_LINE):
         _fetch(address)
 
 
 @intrinsic
 def leading_zeros(typing_context: Any, value: Any) -> Any:
-    """Number of zero bits above the highest one of ``value`` (a uint64), as int64; 64 for zero."""
+    """Count the leading zero bits of ``value`` (a uint64), as int64; 64 for zero."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
@@ -133,7 +133,7 @@ def leading_zeros(typing_context: Any, value: Any) -> Any:
 
 @intrinsic
 def trailing_zeros(typing_context: Any, value: Any) -> Any:
-    """Number of zero bits below the lowest one of ``value`` (a uint64), as int64; 64 for zero."""
+    """Count the trailing zero bits of ``value`` (a uint64), as int64; 64 for zero."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
@@ -155,7 +155,7 @@ def _long_copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
 
 @njit(forceinline=True)
 def copy(target: Any, source: Any, size: Any) -> Any:
-    """Copy ``size`` bytes between places that do not overlap; touches nothing outside them."""
+    """Copy ``size`` bytes between regions that do not overlap; touches nothing outside them."""
     if size >= LONG_COPY:
         _long_copy(target, source, size)
         return
@@ -179,18 +179,18 @@ def copy(target: Any, source: Any, size: Any) -> Any:
 
 @njit(forceinline=True)
 def copy_padded(target: Any, source: Any, size: Any) -> Any:
-    """Copy ``size`` bytes in words: reads and writes up to seven bytes more, which both places must have."""
+    """Copy ``size`` bytes in words: reads and writes up to seven bytes more, which must exist on both sides."""
     for done in range(0, size, 8):
         store_u64(target + done, load_u64(source + done))
 
 
 @njit(forceinline=True)
 def field(row: Any, index: Any) -> Any:
-    """A field of a row of an int64 matrix, the row being an address."""
+    """Read a field of an int64 matrix row, given the row's address."""
     return load_i64(row + 8 * index)
 
 
 @njit(forceinline=True)
 def set_field(row: Any, index: Any, value: Any) -> Any:
-    """Change a field of a row of an int64 matrix."""
+    """Set a field of an int64 matrix row."""
     store_i64(row + 8 * index, value)

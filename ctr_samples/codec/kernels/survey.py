@@ -1,6 +1,7 @@
-"""The kernel that looks at which keys records have, of what kinds and with how many values.
+"""Kernel that surveys the keys of records, their kinds and their numbers of values.
 
-A key found is one row of an int64 matrix (``layout.Surveyed``). Functions return where they stopped, MALFORMED or STOP.
+Each key found is a row of an int64 matrix (``layout.Surveyed``). Functions return where they stopped, MALFORMED or
+STOP.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -55,7 +56,7 @@ ROW_SIZE = 8 * Surveyed.FIELDS
 
 @njit
 def count_varints(position: Any, end: Any) -> Any:
-    """Numbers in a packed field: as many as there are bytes that end one."""
+    """Count the numbers in a packed field by their final bytes."""
     count = 0
     while position < end:
         count += load_u8(position) < MORE
@@ -65,7 +66,7 @@ def count_varints(position: Any, end: Any) -> Any:
 
 @njit
 def count_values(key: Any, kind: Any, position: Any, end: Any, status: Any) -> Any:
-    """Values in a BytesList, FloatList or Int64List, or MALFORMED. Notes the first bytes of a key that are no text."""
+    """Count values in a BytesList, FloatList or Int64List, or return MALFORMED. Marks keys with non-text values."""
     count = 0
     while position < end:
         tag, position = read_tag(position, end)
@@ -94,7 +95,7 @@ def count_values(key: Any, kind: Any, position: Any, end: Any, status: Any) -> A
 
 @njit
 def survey_feature(key: Any, position: Any, end: Any, status: Any) -> Any:
-    """Note kind and number of values of one Feature; without a kind it counts as absent."""
+    """Record the kind and number of values of one Feature; without a kind it counts as absent."""
     found, count = 0, 0
     while position < end:
         tag, position = read_tag(position, end)
@@ -124,7 +125,7 @@ def survey_feature(key: Any, position: Any, end: Any, status: Any) -> Any:
 
 @njit
 def survey_feature_list(key: Any, position: Any, end: Any, status: Any) -> Any:
-    """Note each step of a FeatureList."""
+    """Survey each step of a FeatureList."""
     while position < end:
         size, position = read_content(8 + LENGTH, position, end, status)
         if size >= 0 and position >= 0:
@@ -136,7 +137,7 @@ def survey_feature_list(key: Any, position: Any, end: Any, status: Any) -> Any:
 
 @njit
 def hash_of(name: Any, size: Any) -> Any:
-    """FNV-1a of some bytes, without its sign."""
+    """FNV-1a hash of some bytes, as a non-negative number."""
     value = -3750763034362895579
     for position in range(name, name + size):
         value = (value ^ load_u8(position)) * 1099511628211
@@ -145,7 +146,7 @@ def hash_of(name: Any, size: Any) -> Any:
 
 @njit
 def add_to_chain(keys: Any, index: Any, room: Any) -> Any:
-    """Put the key in a row before the others of its chain."""
+    """Put the key of a row at the head of its chain."""
     row = keys + index * ROW_SIZE
     head = keys + field(row, HASH) % room * ROW_SIZE
     set_field(row, NEXT, field(head, FIRST))
@@ -154,7 +155,7 @@ def add_to_chain(keys: Any, index: Any, room: Any) -> Any:
 
 @njit
 def chain_again(keys: Any, status: Any) -> Any:
-    """Make the chains anew, for another number of rows."""
+    """Rebuild the chains for another number of rows."""
     used, room = field(status, USED), field(status, ROOM)
     for index in range(room):
         set_field(keys + index * ROW_SIZE, FIRST, 0)
@@ -164,13 +165,13 @@ def chain_again(keys: Any, status: Any) -> Any:
 
 @njit
 def is_key(row: Any, sequence: Any, name: Any, size: Any) -> Any:
-    """Whether a row is that of a key."""
+    """Whether a row holds the given key."""
     return field(row, KEY_SIZE) == size and field(row, SEQUENCE) == sequence and same(field(row, KEY), name, size)
 
 
 @njit
 def find_key(keys: Any, sequence: Any, name: Any, size: Any, guess: Any, status: Any) -> Any:
-    """The row of a key, which is added if it is new; STOP if there is no room for it."""
+    """Row of a key, which is added if it is new; STOP if there is no room for it."""
     used, room = field(status, USED), field(status, ROOM)
     if guess < used and is_key(keys + guess * ROW_SIZE, sequence, name, size):
         return guess
@@ -200,7 +201,7 @@ def find_key(keys: Any, sequence: Any, name: Any, size: Any, guess: Any, status:
 
 @njit
 def survey_entry(keys: Any, sequence: Any, guess: Any, position: Any, end: Any, status: Any) -> Any:
-    """One entry of a map: the index of its key, or a negative number. Of several values, each is looked at."""
+    """Survey one map entry; returns the index of its key, or a negative number. Surveys each of several values."""
     begin = position
     name, name_size = position, 0
     while position < end:
@@ -238,7 +239,7 @@ def survey_entry(keys: Any, sequence: Any, guess: Any, position: Any, end: Any, 
 
 @njit
 def survey_map(keys: Any, sequence: Any, position: Any, end: Any, status: Any) -> Any:
-    """A Features or FeatureLists message."""
+    """Survey a Features or FeatureLists message."""
     guess = 0
     while position < end:
         size, position = read_content(8 + LENGTH, position, end, status)
@@ -259,7 +260,7 @@ def survey_records(keys: Any, sequences: Any, base: Any, offsets: Any, first: An
     """Survey records ``first`` to ``rows``; returns the first one not surveyed, with the reason in ``status``.
 
     ``sequences`` is not zero for SequenceExamples. NEED_VALUES asks for more room for keys; the record is then surveyed
-    anew, which changes nothing that was noted.
+    again, without changing earlier results.
     """
     set_field(status, REASON, DONE)
     chain_again(keys, status)

@@ -1,4 +1,4 @@
-"""The kernels that Python calls: the module of each, and how many int64 it takes. Imports no Numba."""
+"""Kernels that Python calls, with their modules and numbers of int64 arguments. Imports no Numba."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Kernel = Callable[..., int]
 
 
 class Entry(NamedTuple):
-    """The module of a kernel, below this package, and how many int64 it takes."""
+    """Module of a kernel in this package, and its number of int64 arguments."""
 
     module: str
     arguments: int
@@ -18,7 +18,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """The compiled functions; their modules say what each takes. All release the GIL."""
+    """Compiled functions; their modules document the arguments. All release the GIL."""
 
     walk_frames: Annotated[Kernel, Entry("frames", 5)]
     write_records: Annotated[Kernel, Entry("encode", 9)]
@@ -36,4 +36,4 @@ class Kernels:
 TABLE: dict[str, Entry] = {
     name: kind.__metadata__[0] for name, kind in get_type_hints(Kernels, include_extras=True).items()
 }
-"""The entry of each field of :class:`Kernels`, by its name and in their order."""
+"""Entries by field name of :class:`Kernels`, in field order."""

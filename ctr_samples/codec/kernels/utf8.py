@@ -1,4 +1,4 @@
-"""The kernel that tells text from other bytes: well-formed UTF-8 by table 3-7 of the Unicode standard."""
+"""Kernel that recognises text: well-formed UTF-8 by table 3-7 of the Unicode standard."""
 
 # mypy: disallow-untyped-decorators=False
 from __future__ import annotations
@@ -10,12 +10,12 @@ from numba import njit
 from ctr_samples.codec.kernels.memory import load_i64, load_u8
 
 NOT_ASCII = -0x7F7F7F7F7F7F7F80
-"""The highest bit of each of eight bytes."""
+"""Highest bit of each of eight bytes."""
 
 
 @njit
 def after(first: Any) -> Any:
-    """How many bytes follow a first one (0: it is none), and between which the next lies; later ones are 80 to BF."""
+    """Number of bytes after a first byte (0: invalid), and the range of the next byte; later bytes are 80 to BF."""
     if first < 0xC2 or first > 0xF4:
         return 0, 0x80, 0xBF
     more = 1 if first < 0xE0 else 2 if first < 0xF0 else 3
@@ -26,7 +26,7 @@ def after(first: Any) -> Any:
 
 @njit
 def is_utf8(position: Any, end: Any) -> Any:
-    """1 if the bytes are well-formed UTF-8, else 0: no overlong form, no surrogate, nothing over U+10FFFF."""
+    """Return 1 if the bytes are well-formed UTF-8, else 0: no overlong form, no surrogate, nothing over U+10FFFF."""
     while position < end:
         if position + 8 <= end and load_i64(position) & NOT_ASCII == 0:
             position += 8

@@ -1,4 +1,4 @@
-"""Protobuf's variable-length integers: seven bits a byte, the lowest first, the top bit says that more follow."""
+"""Protobuf varints: seven bits per byte, lowest first; the top bit marks that more bytes follow."""
 
 # mypy: disallow-untyped-decorators=False
 from __future__ import annotations
@@ -19,14 +19,14 @@ FIRST_OVER_56_BITS = np.uint64(1 << 56)
 
 @njit(forceinline=True)
 def varint_size(value: Any) -> Any:
-    """Bytes that ``value`` (int64 or uint64) takes: 1 to 10. Negative numbers take 10."""
+    """Size of ``value`` (int64 or uint64) as a varint: 1 to 10 bytes. Negative numbers take 10."""
     bits = 64 - leading_zeros(np.uint64(value) | ONE)
     return (bits * 9 + 64) >> 6
 
 
 @njit(forceinline=True)
 def spread(value: Any) -> Any:
-    """The 56 low bits of ``value`` as eight groups of seven, one in each byte."""
+    """Spread the 56 low bits of ``value`` over eight bytes, seven bits each."""
     value = (value & np.uint64(0x000000000FFFFFFF)) | ((value & np.uint64(0x00FFFFFFF0000000)) << np.uint64(4))
     value = (value & np.uint64(0x00003FFF00003FFF)) | ((value & np.uint64(0x0FFFC0000FFFC000)) << np.uint64(2))
     return (value & np.uint64(0x007F007F007F007F)) | ((value & np.uint64(0x3F803F803F803F80)) << ONE)
@@ -34,7 +34,7 @@ def spread(value: Any) -> Any:
 
 @njit(forceinline=True)
 def gather(word: Any) -> Any:
-    """The low seven bits of each byte of ``word`` as one number of 56 bits: the opposite of :func:`spread`."""
+    """Join the low seven bits of each byte of ``word`` to a 56-bit number: the inverse of :func:`spread`."""
     word = (word & np.uint64(0x007F007F007F007F)) | ((word & np.uint64(0x7F007F007F007F00)) >> ONE)
     word = (word & np.uint64(0x00003FFF00003FFF)) | ((word & np.uint64(0x3FFF00003FFF0000)) >> np.uint64(2))
     return (word & np.uint64(0x000000000FFFFFFF)) | ((word & np.uint64(0x0FFFFFFF00000000)) >> np.uint64(4))

@@ -1,7 +1,7 @@
-"""Protobuf's wire format, read with every length checked against what is left.
+"""Read protobuf's wire format, checking every length against the remaining bytes.
 
-Parsing functions take the position where they begin and the ``end`` that they must not pass. They return where they
-stopped, or a negative number: MALFORMED, or STOP when a status says why.
+Parsing functions take a start position and the ``end`` that they must not pass. They return where they stopped, or a
+negative number: MALFORMED, or STOP with the reason in a status.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -23,19 +23,19 @@ VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 = range(6)
 
 @njit(forceinline=True)
 def read_varint(position: Any, end: Any) -> Any:
-    """The number at ``position`` and where it ends. Bits beyond the 64th are dropped, as protobuf does."""
+    """Read the number at ``position``; also returns its end. Bits beyond the 64th are dropped, as in protobuf."""
     return read_varint_within(position, end, end)
 
 
 @njit(forceinline=True)
 def read_varint_within(position: Any, end: Any, limit: Any) -> Any:
-    """:func:`read_varint` where memory may be read up to ``limit``, at or behind ``end``."""
+    """:func:`read_varint` with memory readable up to ``limit``, which is at or after ``end``."""
     if limit - position >= 8:
         word = load_u64(position)
         ends = ~word & MORE_IN_ALL
         after = position + (trailing_zeros(ends) + 1 >> 3)
         if ends != np.uint64(0) and after <= end:
-            # All bits up to the end of the first byte that says it is the last.
+            # All bits up to the end of the last byte of the number.
             return gather(word & (ends ^ (ends - ONE))), after
     return read_varint_slowly(position, end)
 
@@ -57,7 +57,7 @@ def read_varint_slowly(position: Any, end: Any) -> Any:
 
 @njit(forceinline=True)
 def read_tag(position: Any, end: Any) -> Any:
-    """A field's number times eight plus its wire type."""
+    """Read a field tag: field number times eight plus wire type."""
     if position < end:
         byte = load_u8(position)
         if byte < MORE:
@@ -70,7 +70,7 @@ def read_tag(position: Any, end: Any) -> Any:
 
 @njit(forceinline=True)
 def read_length(position: Any, end: Any) -> Any:
-    """Length and beginning of a length-delimited content that lies wholly before ``end``."""
+    """Length and start of a length-delimited content that lies wholly before ``end``."""
     if position < end:
         byte = load_u8(position)
         if byte < MORE:
@@ -84,7 +84,7 @@ def read_length(position: Any, end: Any) -> Any:
 
 @njit
 def skip_value(tag: Any, position: Any, end: Any) -> Any:
-    """Pass over the value of an unknown field, but not a group's."""
+    """Skip the value of an unknown field, except for groups."""
     wire = tag & 7
     if wire == VARINT:
         return read_varint(position, end)[1]
@@ -97,7 +97,7 @@ def skip_value(tag: Any, position: Any, end: Any) -> Any:
 
 @njit
 def skip_field(tag: Any, position: Any, end: Any, status: Any) -> Any:
-    """Pass over the value of an unknown field, groups within groups included."""
+    """Skip the value of an unknown field, including nested groups."""
     if tag & 7 != GROUP:
         return skip_value(tag, position, end)
     set_field(status, OPEN_GROUPS, tag >> 3)
@@ -122,10 +122,10 @@ def skip_field(tag: Any, position: Any, end: Any, status: Any) -> Any:
     return position
 
 
-# For one tag only: a helper that also serves the messages with several tags makes decoding 5 to 7% slower.
+# For a single tag: a helper that also handles messages with several tags makes decoding 5 to 7% slower.
 @njit(forceinline=True)
 def read_content(wanted: Any, position: Any, end: Any, status: Any) -> Any:
-    """Size and beginning of a field's content if its tag is ``wanted``; any other field is skipped, with size -1."""
+    """Size and start of a field's content if its tag is ``wanted``; any other field is skipped, with size -1."""
     tag, position = read_tag(position, end)
     if position < 0:
         return 0, MALFORMED
@@ -151,7 +151,7 @@ def same(a: Any, b: Any, size: Any) -> Any:
 
 @njit
 def compare(a: Any, size_a: Any, b: Any, size_b: Any) -> Any:
-    """Negative, zero or positive as the key at ``a`` comes before, at or after that at ``b`` (``in_wire_order``)."""
+    """Negative, zero or positive if key ``a`` sorts before, with or after key ``b`` (``in_wire_order``)."""
     n = min(size_a, size_b)
     for i in range(n):
         difference = np.int64(load_u8(a + i)) - np.int64(load_u8(b + i))
