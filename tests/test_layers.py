@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "feature_rules": set(),
     "periods": {"errors"},
     "private_directory": set(),
-    "shipped": {"errors"},
+    "cli/demo": {"errors"},
     "terminal": set(),
     "typed": set(),
     "vocabulary": set(),
@@ -63,7 +63,7 @@ MAY_IMPORT = {
     "telemetry": LEAVES | {"config", "job", "quality", "shards"},
     "cli": LEAVES
     | {"config", "converters", "descriptions", "explain", "job", "packing", "quality", "records", "samples", "shards"}
-    | {"shipped", "simulator", "sparksql", "starter", "telemetry", "terminal", "tfrecord", "training"},
+    | {"cli/demo", "simulator", "sparksql", "starter", "telemetry", "terminal", "tfrecord", "training"},
 }
 
 LIBRARIES = {

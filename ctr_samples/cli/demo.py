@@ -14,7 +14,6 @@ from ctr_samples.cli.generate import generate
 from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.cli.train import train
 from ctr_samples.errors import UsageError
-from ctr_samples.shipped import shipped, shipped_files
 from ctr_samples.terminal import say, stderr_console
 
 _DAY = "2019-11-26"
@@ -65,3 +64,26 @@ def where(
     with errors_in_words(stderr_console(), debug):
         for line in shipped_files() if name is None else [shipped(name)]:
             say(line)
+
+
+_DIRECTORIES = ("conf", "data", "jobs")
+
+
+def shipped(name: str) -> Path:
+    """Path of a shipped file or directory, such as ``conf/toutiao.yaml``. Raises UsageError if it is not shipped."""
+    path = _root() / name
+    if name.split("/", maxsplit=1)[0] not in _DIRECTORIES or ".." in path.parts or not path.exists():
+        raise UsageError(f"{name!r} does not come with ctr-samples; `ctr-samples where` lists what does.")
+    return path
+
+
+def shipped_files() -> list[str]:
+    """Sorted names of all files shipped with the package."""
+    root = _root()
+    files = [file for name in _DIRECTORIES for file in (root / name).rglob("*") if file.is_file()]
+    return sorted(str(file.relative_to(root)) for file in files if "__pycache__" not in file.parts)
+
+
+def _root() -> Path:
+    package = Path(__file__).parent
+    return package if (package / "conf").is_dir() else package.parent

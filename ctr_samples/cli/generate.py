@@ -253,8 +253,8 @@ def _generate_days(
     debug: bool,
 ) -> None:
     """Make the days and show a table of them, also when a person ends it; exits with the code of the worst day."""
-    from ctr_samples.job.days_table import DayLine, days_table
     from ctr_samples.job.many_days import Backfill, DayOutcome, worst_exit_code
+    from ctr_samples.job.summary import DayLine, days_table
     from ctr_samples.shards import open_storage
 
     storage = open_storage(loaded.config.output.path)

@@ -42,8 +42,8 @@ def images(
     with errors_in_words(console, debug):
         with RunProgress(console) as progress:
             from ctr_samples.converters.images import write_images
+            from ctr_samples.sparksql.observations import Progress
             from ctr_samples.sparksql.session import session_of_command
-            from ctr_samples.sparksql.written import Progress
             from ctr_samples.tfrecord.options import parse_options
 
             options = parse_options({"path": output, "shardSize": shard_size})

@@ -235,9 +235,8 @@ def forget(
     """Publish each day that has samples of some users again, without these. Prints the path of each new manifest."""
     console = stderr_console()
     with errors_in_words(console, debug):
-        from ctr_samples.job.forget import find
+        from ctr_samples.job.forget import find, remaining
         from ctr_samples.job.forget import forget as publish_without
-        from ctr_samples.job.forget_tokens import remaining
         from ctr_samples.job.forget_values import Values
         from ctr_samples.shards import open_storage, published_days
         from ctr_samples.shards.clean import Retention

@@ -36,7 +36,7 @@ def status(
     console = stderr_console()
     with errors_in_words(console, debug):
         from ctr_samples.job.day_status import DayStatus, config_of_newest, is_due, statuses
-        from ctr_samples.job.days_table import DayLine, days_table
+        from ctr_samples.job.summary import DayLine, days_table
         from ctr_samples.periods import newest_complete, parse_period
         from ctr_samples.shards import open_storage
 
@@ -60,7 +60,7 @@ def status(
 def _compared(loaded: LoadedConfig, days: list[DayStatus], console: Console) -> list[DayStatus]:
     """The same days, with what changed since each was published."""
     with spark_for(loaded.config, f"ctr-samples status {loaded.config.name}", console) as (spark, progress):
-        from ctr_samples.job.staleness import why_stale
+        from ctr_samples.job.planning import why_stale
 
         compared = []
         for day in days:

@@ -5,22 +5,22 @@
     job.py                  the root
     source.py  view.py      unions of kinds, told apart by their keys; kinds.py says which, and names both when keys are mixed
     grain.py                what fits a day, an hour or the whole log only
-    impressions.py  label.py  history.py  counting.py  split.py  output.py  quality.py  fitted.py
-    feature.py              one feature, and in feature_conflicts.py which of its keys contradict each other
+    impressions.py          impressions, with their split and sampling
+    label.py  history.py  counting.py  output.py  quality.py
+    feature.py              features, vocabularies and fitted state; feature_conflicts.py has keys that contradict each other
     references.py, feature_checks.py    what ties keys to other parts of the file
     loading.py              from YAML to the models
-    document.py, sizes.py, masking.py   lines and plain values; files that are too large; secrets of the environment
-    places.py, sentences.py, problems.py    from errors to sentences
-    base.py, names.py, units.py         what the models share
+    document.py, masking.py             lines and plain values; secrets of the environment
+    sentences.py, problems.py           from errors to sentences
+    base.py, units.py                   what the models share
     explain.py              the plan in words
 """
 
 from ctr_samples.config.counting import Aggregates, DailyCounts
 from ctr_samples.config.explain import explain
-from ctr_samples.config.feature import Feature
-from ctr_samples.config.fitted import Fitted, Vocabulary
+from ctr_samples.config.feature import Feature, Fitted, Vocabulary
 from ctr_samples.config.history import History
-from ctr_samples.config.impressions import Impressions
+from ctr_samples.config.impressions import Impressions, Sampling, Split
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.label import ActionLabel, Label, RowLabel
 from ctr_samples.config.loading import LoadedConfig, load_config
@@ -36,7 +36,6 @@ from ctr_samples.config.source import (
     Source,
     TextSource,
 )
-from ctr_samples.config.split import Sampling, Split
 from ctr_samples.config.view import DailyCountView, EventView, SnapshotView, StaticView, View, WindowView
 
 __all__ = [

@@ -6,15 +6,15 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from ctr_samples.config.feature import Feature
-from ctr_samples.config.feature_conflicts import MOST_MULTI_HOT, PARTS
-from ctr_samples.config.job import JobConfig
-from ctr_samples.config.names import (
+from ctr_samples.config.base import (
     HISTORY_COLUMNS,
     LEGACY_LABEL,
     RESERVED_FEATURES,
     VIEW_METADATA,
 )
+from ctr_samples.config.feature import Feature
+from ctr_samples.config.feature_conflicts import MOST_MULTI_HOT, PARTS
+from ctr_samples.config.job import JobConfig
 from ctr_samples.config.problems import Problem, nearest
 
 LEGACY_SIZE = 121

@@ -10,15 +10,13 @@ from zoneinfo import available_timezones
 from pydantic import Field, field_validator
 
 from ctr_samples.config.base import Model, Name
-from ctr_samples.config.feature import Feature
-from ctr_samples.config.fitted import Fitted, Vocabulary
+from ctr_samples.config.feature import Feature, Fitted, Vocabulary
 from ctr_samples.config.history import History
-from ctr_samples.config.impressions import Impressions
+from ctr_samples.config.impressions import Impressions, Sampling, Split
 from ctr_samples.config.label import Label
 from ctr_samples.config.output import KeptPartials, Output
 from ctr_samples.config.quality import Quality
 from ctr_samples.config.source import Source
-from ctr_samples.config.split import Sampling, Split
 from ctr_samples.config.view import View
 
 

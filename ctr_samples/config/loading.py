@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -25,7 +25,6 @@ from ctr_samples.config.masking import LEFT_OUT, mask, masking, remember
 from ctr_samples.config.problems import Problem, end_sentence
 from ctr_samples.config.references import check_references, check_secrets
 from ctr_samples.config.sentences import as_written, kind_of, sentence
-from ctr_samples.config.sizes import LARGEST_FILE, too_large
 from ctr_samples.errors import ConfigError, CtrSamplesError, UsageError
 
 _MOST_PROBLEMS = 8
@@ -197,3 +196,38 @@ def _report(lines: Sequence[str]) -> str:
     if len(unique) > _MOST_PROBLEMS:
         unique = [*unique[:_MOST_PROBLEMS], f"... and {len(unique) - _MOST_PROBLEMS} more."]
     return "\n".join(unique)
+
+
+LARGEST_FILE = 2 * 2**20
+_MOST_VALUES = 200_000
+
+
+def too_large(tree: Any) -> str | None:
+    """What is wrong with a document that refers to itself or that its aliases make too large. Takes each part once."""
+    sizes: dict[int, int] = {}
+    try:
+        size = _size(tree, sizes, set())
+    except RecursionError:
+        return "is nested too deeply; make it flatter"
+    if size is None:
+        return "has an alias that refers to a part of itself; write the part out"
+    if size > _MOST_VALUES:
+        return f"has {size:,} values once its aliases are expanded, expected at most {_MOST_VALUES:,}"
+    return None
+
+
+def _size(node: Any, sizes: dict[int, int], above: set[int]) -> int | None:
+    parts: Iterable[Any] = node.values() if isinstance(node, Mapping) else node if isinstance(node, list) else ()
+    if not isinstance(node, Mapping | list):
+        return 1
+    if id(node) in above:
+        return None
+    if id(node) not in sizes:
+        total = 1
+        for part in parts:
+            size = _size(part, sizes, above | {id(node)})
+            if size is None:
+                return None
+            total += size
+        sizes[id(node)] = total
+    return sizes[id(node)]

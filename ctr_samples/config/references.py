@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from ctr_samples.addresses import CREDENTIALS_ELSEWHERE, holds_credentials, overlap
+from ctr_samples.config.base import HISTORY_COLUMNS, OWN_COLUMNS, RESERVED_FEATURES, VIEW_METADATA, mask_of
 from ctr_samples.config.counting import Aggregates, DailyCounts, Rate
 from ctr_samples.config.feature_checks import feature_problems
 from ctr_samples.config.grain import grain_problems
@@ -18,7 +19,6 @@ from ctr_samples.config.impressions import Impressions
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.label import ActionLabel, Label
 from ctr_samples.config.masking import HIDDEN_PARAMETER
-from ctr_samples.config.names import HISTORY_COLUMNS, OWN_COLUMNS, RESERVED_FEATURES, VIEW_METADATA, mask_of
 from ctr_samples.config.problems import Problem, nearest
 from ctr_samples.config.source import FileSource
 from ctr_samples.config.units import format_duration

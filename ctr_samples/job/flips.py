@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ctr_samples.codec import ExampleDecoder
-from ctr_samples.config.names import mask_of
+from ctr_samples.config.base import mask_of
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ContractError, DamagedFile, StorageError
 from ctr_samples.records.read import records_of

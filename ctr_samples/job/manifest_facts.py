@@ -22,7 +22,7 @@ from ctr_samples.samples.sampling import sampling_facts
 from ctr_samples.samples.watches.times import counts_of_view
 from ctr_samples.shards import DayRun, Manifest, Shard, Storage
 from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES
-from ctr_samples.sparksql.software import versions
+from ctr_samples.sparksql.releases import versions
 from ctr_samples.vocabulary import FittedState
 
 

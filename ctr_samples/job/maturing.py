@@ -35,7 +35,7 @@ from ctr_samples.samples.watches.times import (
 )
 from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, Storage, check_shards
 from ctr_samples.sparksql.columns import with_parsed_times
-from ctr_samples.sparksql.tallies import counted
+from ctr_samples.sparksql.observations import counted
 
 _USES: tuple[Use, ...] = ("impressions", "views", "histories")
 

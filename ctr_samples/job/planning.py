@@ -1,4 +1,7 @@
-"""What a run reads and promises, before any row is read; checks, previews and many days use it as a library."""
+"""What a run reads and promises, before any row is read, and what of it changed since a day was published.
+
+Checks, previews and many days use it as a library.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Self
+from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
@@ -16,16 +19,17 @@ from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.config.document import of_the_bytes
 from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import InputError
 from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.looking_back import NOW, LookBack
-from ctr_samples.job.reporting import Reporter
+from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, check_period
 from ctr_samples.samples.executors import Places
 from ctr_samples.samples.features import contract_of
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.watches.coverage import ends_of_windows
-from ctr_samples.shards import Storage, open_storage
+from ctr_samples.shards import Manifest, Storage, open_storage
 from ctr_samples.shards.clean import Retention
 from ctr_samples.sparksql.releases import without_call_sites
 from ctr_samples.sparksql.session import make_active, run_session
@@ -145,3 +149,40 @@ def run_fingerprint(
     if inputs.day.known_by is not None:
         parts.append(inputs.day.known_by.astimezone(UTC).isoformat())
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def why_stale(spark: SparkSession, loaded: LoadedConfig, manifest: Manifest) -> tuple[str, ...]:
+    """What changed since a day was published, in words; nothing if a run would find it unchanged.
+
+    Runs on the driver: lists the inputs of the day and compares names, sizes and times. Raises the errors of the configuration.
+    """
+    with planning(spark, loaded):
+        try:
+            known_by = None if manifest.known_by is None else datetime.fromisoformat(manifest.known_by)
+            now = Prepared.of(spark, loaded, manifest.day, Silent(), LookBack(known_by))
+        except InputError as error:
+            return (f"a run would be refused: {error}",)
+    if not now.fingerprint:
+        return ("it reads tables, whose changes cannot be told",)
+    if now.fingerprint == manifest.fingerprint:
+        return ()
+    return tuple(_changes(now, manifest)) or ("the configuration changed",)
+
+
+def _changes(now: Prepared, manifest: Manifest) -> Iterator[str]:
+    """What can be told apart; a value that came from the environment is in no manifest."""
+    for name, source in now.inputs.sources.items():
+        if source.snapshot["fingerprint"] != manifest.inputs.get(name, {}).get("fingerprint"):
+            yield f"the input {name} changed"
+    if of_the_bytes(now.loaded.document) != of_the_bytes(manifest.config):
+        yield "the configuration changed"
+    if _fitted(now.contract.to_dict()) != _fitted(manifest.contract):
+        yield "the fitted state changed"
+    if manifest.versions.get("ctr_samples") != __version__:
+        yield "the release changed"
+    if now.label_mature and not manifest.label_mature:
+        yield "the labels are final now"
+
+
+def _fitted(contract: Mapping[str, Any]) -> object:
+    return (contract.get("state") or {}).get("fingerprint")

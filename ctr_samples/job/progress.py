@@ -19,7 +19,7 @@ from ctr_samples.periods import Period
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ctr_samples.sparksql.written import Progress as Written
+    from ctr_samples.sparksql.observations import Progress as Written
 
 _POLL_SECONDS = 0.3
 _WIDE = 100

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ctr_samples.sparksql.written import Progress
+from ctr_samples.sparksql.observations import Progress
 
 
 class Reporter(Protocol):

@@ -15,12 +15,12 @@ from ctr_samples.config import LoadedConfig
 from ctr_samples.config.loading import loaded_of
 from ctr_samples.config.masking import masked_tree
 from ctr_samples.errors import DamagedPartial, UnusableFeatures
+from ctr_samples.job.accounting import balanced, check_sources
 from ctr_samples.job.gate import check_accepted, judge, wanted_of
 from ctr_samples.job.looking_back import LookBack
 from ctr_samples.job.manifest_facts import descriptions, facts_of_run
 from ctr_samples.job.maturing import EarlierRun, earlier_run
 from ctr_samples.job.planning import Prepared, planning, retention_of, warn_of_event_log, writable_places
-from ctr_samples.job.refusals import balanced, check_sources
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, period_of
 from ctr_samples.quality.pseudonyms import pseudonyms_of
@@ -35,7 +35,7 @@ from ctr_samples.shards import DayOutput, DayRun, FeaturesFrom, Manifest, Receip
 from ctr_samples.shards.forgotten import last_forgotten
 from ctr_samples.shards.naming import run_directory, run_id
 from ctr_samples.shards.partials import drop_damaged
-from ctr_samples.sparksql.written import Progress
+from ctr_samples.sparksql.observations import Progress
 
 
 @dataclass(frozen=True, slots=True)

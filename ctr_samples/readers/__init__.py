@@ -8,8 +8,8 @@ stream.py         from shards to decoded batches, on several threads
 lanes.py          records of a piece of a shard
 batch_decoder.py  records as columns
 arrays.py         columns as arrays, including ragged and sparse ones
-native.py, plain.py       the two engines of load_dataset: ours, and TensorFlow's own parser
-tensor_forms.py, torch_tensors.py     arrays as tensors
+plain.py          TensorFlow's own parser, the other engine of load_dataset
+tensor_forms.py   arrays as tensors of TensorFlow
 """
 
 from ctr_samples.readers.arrays import Ragged, Sparse

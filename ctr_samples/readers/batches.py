@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.periods import Period
-from ctr_samples.readers.arrays import Columns, joined
+from ctr_samples.readers.arrays import Columns, Ragged, Sparse, joined
 from ctr_samples.readers.batch_decoder import SPARSE, BatchDecoder
 from ctr_samples.readers.order import Order, epochs_after
 from ctr_samples.readers.sample_set import SampleSet, open_samples
 from ctr_samples.readers.stream import Stream
-from ctr_samples.readers.torch_tensors import as_torch, import_torch
 
 _BLOCK_RECORDS = 4096
 _BLOCK_BYTES = 4 << 20
@@ -191,3 +191,22 @@ def _chosen(contract: ExampleContract, columns: Collection[str] | None) -> list[
         raise InputError(f"There is no feature {unknown[0]!r}; the samples have {', '.join(there)}.")
     wanted = features if contract.layout == "sparse" and columns else columns
     return [f.name for f in contract.features if f.role != "feature" or f.name in wanted]
+
+
+def import_torch() -> Any:
+    """Import torch. Raises UsageError if it is not installed."""
+    try:
+        return importlib.import_module("torch")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise UsageError("`as_='torch'` needs torch, which is not installed: pip install torch.") from None
+
+
+def as_torch(column: Any) -> Any:
+    """Convert arrays to tensors, also inside lists and sparse rows; texts stay, since torch has no such type."""
+    if isinstance(column, Ragged):
+        return Ragged(as_torch(column.values), import_torch().from_numpy(column.row_splits))
+    if isinstance(column, Sparse):
+        return replace(column, indices=as_torch(column.indices), values=as_torch(column.values))
+    return column if column.dtype == object else import_torch().from_numpy(column)

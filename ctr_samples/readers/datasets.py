@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import UsageError
 from ctr_samples.periods import Period
+from ctr_samples.readers.arrays import Columns
 from ctr_samples.readers.batches import Reading, columns_of
-from ctr_samples.readers.native import dataset_from, length, with_length
 from ctr_samples.readers.plain import Parser, check_size, records_of
 from ctr_samples.readers.sample_set import SampleSet, open_samples
 from ctr_samples.readers.tensor_forms import TensorForm, column_specs
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
 
 Engine = Literal["native", "tensorflow"]
 
@@ -112,3 +113,44 @@ def _arranged(contract: ExampleContract) -> Any:
         return {name: columns[name] for name in features}, target, *[columns[name] for name in weights]
 
     return arrange
+
+
+def dataset_from(
+    batches: Callable[[], Iterator[Columns]], form: TensorForm, arranged: Callable[[dict[str, Any]], Any]
+) -> Any:
+    """Build a dataset by applying ``arranged`` to the tensors of each batch.
+
+    Each iteration over it calls ``batches`` once, and closes the resulting iterator.
+    """
+    import tensorflow as tf
+
+    def arrays() -> Iterator[tuple[Any, ...]]:
+        iterator = batches()
+        try:
+            for columns in iterator:
+                yield tuple(form.arrays(columns))
+        finally:
+            iterator.close()  # type: ignore[attr-defined]
+
+    signature = tuple(tf.TensorSpec(None, dtype) for dtype in form.dtypes())
+    dataset = tf.data.Dataset.from_generator(arrays, output_signature=signature)
+    options = tf.data.Options()
+    # An ending iterator waits for the tuner's next check, up to as long as it has run; and there is nothing to tune
+    # here.
+    options.autotune.enabled = False
+    return dataset.map(lambda *tensors: arranged(form.columns(tensors))).with_options(options)
+
+
+def with_length(dataset: Any, steps: int | None) -> Any:
+    """Set the number of batches, so that Keras knows it; None is infinite."""
+    import tensorflow as tf
+
+    count = tf.data.INFINITE_CARDINALITY if steps is None else steps
+    return dataset.apply(tf.data.experimental.assert_cardinality(count))
+
+
+def length(steps_per_epoch: int, epochs: int | None, skip: int) -> int | None:
+    """Number of batches left; None is infinite."""
+    if epochs is None:
+        return None if steps_per_epoch else 0
+    return max(0, steps_per_epoch * epochs - skip)

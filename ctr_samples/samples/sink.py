@@ -16,7 +16,7 @@ from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.records.write import shard_writer
 from ctr_samples.samples.features import SHUFFLE, SPLIT
 from ctr_samples.shards import Receipt, Storage
-from ctr_samples.sparksql.written import Progress
+from ctr_samples.sparksql.observations import Progress
 
 _RECEIPT = "receipt string"
 

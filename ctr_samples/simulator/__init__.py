@@ -6,16 +6,15 @@ Needs numpy and pyarrow only. ``ctr_samples.simulator.truth`` tells how good a m
 
     spec.py, seeds.py, wall_clock.py      specification, randomness and time
     world.py, click_probability.py        users, articles, true click probabilities
-    feed.py, repeats.py, reactions.py     impressions, repeats and actions
-    simulation.py, summary.py             simulation and its counts
+    feed.py, reactions.py                 impressions and actions
+    simulation.py                         simulation, repeats and counts
     log_lines.py, log_files.py            logs
     profiles.py, feature_tables.py        feature tables
     truth.py                              best possible AUC, table of true probabilities
     nights.py                             faults for a night's logs
 """
 
-from ctr_samples.simulator.simulation import simulate
+from ctr_samples.simulator.simulation import SimulationSummary, simulate
 from ctr_samples.simulator.spec import SimulationSpec
-from ctr_samples.simulator.summary import SimulationSummary
 
 __all__ = ["SimulationSpec", "SimulationSummary", "simulate"]

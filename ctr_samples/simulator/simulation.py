@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,10 +43,8 @@ from ctr_samples.simulator.reactions import (
     orphan_clicks,
     together,
 )
-from ctr_samples.simulator.repeats import draw_repeats, repeated_impressions
 from ctr_samples.simulator.seeds import Stream, generator
 from ctr_samples.simulator.spec import SimulationSpec
-from ctr_samples.simulator.summary import SimulationSummary, Tally
 from ctr_samples.simulator.truth import TRUTH_SCHEMA, StreamingAuc, truth_table
 from ctr_samples.simulator.wall_clock import DAY, HOUR, Floats, Ints, day_name, wall_midnight
 from ctr_samples.simulator.world import World, build_world
@@ -230,3 +229,77 @@ class _Run:
         empty = int(((written.kind == READ) & (written.read_ms == EMPTY)).sum())
         self._tally.add(action_lines=len(written), reads=int(kind[READ]), empty_reads=empty)
         self._tally.add(collects=int(kind[COLLECT]), shares=int(kind[SHARE]))
+
+
+REPEAT_WITHIN_S = 30
+
+
+class Repeats(NamedTuple):
+    """Columns of equal length: repeated lists, and their delay after the first time (1..29 s)."""
+
+    list_id: Ints
+    delay_s: Ints
+
+
+def draw_repeats(rng: np.random.Generator, rate: float, list_times: Ints) -> Repeats:
+    """Repeat a random ``rate`` of the lists, but none across midnight, so that a piece writes to a single day."""
+    again = rng.random(len(list_times)) < rate
+    delay = rng.integers(1, REPEAT_WITHIN_S, len(list_times))
+    list_id = np.flatnonzero(again & (list_times % DAY + delay < DAY))
+    return Repeats(list_id, delay[list_id])
+
+
+def repeated_impressions(shown: Impressions, repeats: Repeats) -> Impressions:
+    """Return the impressions of the repeated lists, at their later time."""
+    delay_of_list = np.zeros(int(shown.list_id.max(initial=-1)) + 1, np.int64)
+    delay_of_list[repeats.list_id] = repeats.delay_s
+    delay = delay_of_list[shown.list_id]
+    again = shown.take(delay > 0)
+    return dataclasses.replace(again, time=again.time + delay[delay > 0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationSummary:
+    """Counts over all days; they equal the contents of the files exactly."""
+
+    days: int
+    users: int
+    cold_users: int  # without a profile
+    hot_user_id: int
+    articles: int
+    impressions: int  # without repeats
+    repeated_impressions: int  # sent again within 30 s
+    cold_user_impressions: int  # without repeats, to cold users
+    clicks_in_window: int
+    late_clicks: int  # after the label window
+    orphan_clicks: int  # without an impression
+    reads: int
+    empty_reads: int  # reads whose readTime is empty
+    collects: int
+    shares: int
+    exposure_lines: int  # lists, repeated ones included
+    action_lines: int  # click, read, collect, share
+    malformed_lines: int  # besides the two above
+    user_profile_rows: int
+    article_vector_rows: int
+    best_auc: float | None  # of p_click for clicks within the label window, to 1e-4; None without clicks
+
+    @property
+    def click_rate(self) -> float:
+        """Share of impressions clicked within the label window."""
+        return self.clicks_in_window / self.impressions if self.impressions else 0.0
+
+
+class Tally:
+    """Running counts, by the names of the summary."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def add(self, **counts: int) -> None:
+        """Increase some counts."""
+        for name, count in counts.items():
+            self._counts[name] = self._counts.get(name, 0) + int(count)
+
+    def __getitem__(self, name: str) -> int:
+        return self._counts.get(name, 0)

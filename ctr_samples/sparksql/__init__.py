@@ -8,10 +8,7 @@ expressions.py        SQL of the configuration: parsed by Spark, allowed or refu
 expression_sizes.py   size limits of expressions and their values
 moments.py            refusal of expressions that depend on when the job runs
 columns.py            keys, times, conditions, numbers and hashes from expressions
-observations.py       counts taken while rows pass
-tallies.py            exact histograms of small integers, by one aggregate
-written.py            progress of the writing tasks
+observations.py       counts taken while rows pass: metrics, exact histograms, progress
 workers.py            Python processes that Spark starts
-releases.py           differences between Spark releases
-software.py           software releases behind the samples
+releases.py           differences between Spark releases, and the releases that a manifest lists
 """

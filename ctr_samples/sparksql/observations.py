@@ -6,14 +6,18 @@ empty, it has no values and counts zero.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
-from pyspark.sql import Column, DataFrame, Observation
+import numpy as np
+from pyspark import Accumulator
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
 from ctr_samples.sparksql.releases import observed
-from ctr_samples.sparksql.tallies import counted
 
 _NUMBERS = count()
 
@@ -62,3 +66,39 @@ class Observations:
         """Return the results of array aggregates, after the action."""
         gathered = [observed(observation) for observation in self._observations]
         return {key: value for values in gathered for key, value in values.items() if isinstance(value, list)}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Progress of tasks, updated as each one ends. For display only: a retried task counts twice."""
+
+    samples: Accumulator[int]
+    shards: Accumulator[int]
+
+    @classmethod
+    def of(cls, spark: SparkSession) -> Self:
+        """Start both at zero."""
+        return cls(spark.sparkContext.accumulator(0), spark.sparkContext.accumulator(0))
+
+
+_SEED = 1_003_792_688
+"""Seed for which Java's generator draws 1 first, so that Spark's sketch hashes a number to itself."""
+_HEADER = struct.Struct(">iqiiq")
+"""Header of Spark's count-min sketch: version, total, rows, width and the multiplier of the row."""
+
+
+def tally(number: Column, most: int) -> Column:
+    """Aggregate: count each integer from 0 to ``most - 1``, for :func:`counted`; nulls do not count.
+
+    It is a count-min sketch with a single row that has room for each number, so that no two share a counter.
+    """
+    width = max(2, most)
+    return F.count_min_sketch(number.cast("int"), F.lit(2 / (width - 0.5)), F.lit(0.4), F.lit(_SEED))
+
+
+def counted(sketch: bytes) -> dict[int, int]:
+    """Return the numbers that occur, with their counts."""
+    _, _, rows, width, multiplier = _HEADER.unpack_from(sketch)
+    assert (rows, multiplier) == (1, 1), "a sketch of tally() has a counter for each number"
+    counters = np.frombuffer(sketch, ">i8", width, _HEADER.size)
+    return {int(number): int(counters[number]) for number in np.flatnonzero(counters)}

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import platform
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy
+import pyarrow
 import pyarrow as pa
 import pyspark
 import pyspark.errors.utils
@@ -17,6 +20,8 @@ from pyspark.sql import Column, Observation, Row
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+
+from ctr_samples import __version__
 
 _MAX_BY_TAKES_K = "k" in inspect.signature(F.max_by).parameters  # since Spark 4.2
 
@@ -96,3 +101,14 @@ def _in_python(value: Any) -> Any:
     if hasattr(value, "schema") and "Row" in value.getClass().getSimpleName():
         return Row(*value.schema().fieldNames())(*(_in_python(value.get(i)) for i in range(value.length())))
     return [_in_python(value.apply(i)) for i in range(value.length())]
+
+
+def versions() -> dict[str, str]:
+    """Return the releases, by name, of this package, Python, and the libraries that handled the rows."""
+    return {
+        "ctr_samples": __version__,
+        "python": platform.python_version(),
+        "pyspark": pyspark.__version__,
+        "pyarrow": pyarrow.__version__,
+        "numpy": numpy.__version__,
+    }

@@ -15,7 +15,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.shards import Shard, Storage, Table, TableWrite, open_storage
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.table import TableManifest, WriteMode, refusal
-from ctr_samples.sparksql.software import versions
+from ctr_samples.sparksql.releases import versions
 from ctr_samples.tfrecord.catalog import merged, schemas_of
 from ctr_samples.tfrecord.options import Options, PartitionOverwrite
 from ctr_samples.tfrecord.schema import contract_of, schema_as_stored

@@ -30,8 +30,8 @@ from ctr_samples.records.read import damage_of
 from ctr_samples.samples.features import HOUR, SHUFFLE, SPLIT, USER
 from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.shards import Table, open_storage
+from ctr_samples.sparksql.observations import Progress
 from ctr_samples.sparksql.session import run_session
-from ctr_samples.sparksql.written import Progress
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test
 

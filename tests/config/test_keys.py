@@ -147,7 +147,7 @@ def test_keys_that_contradict_each_other_are_refused(changed: dict[str, Any], me
     try:
         config(**changed)
     except ValidationError as error:
-        from ctr_samples.config.places import place_of
+        from ctr_samples.config.sentences import place_of
 
         said = [detail["msg"] for detail in error.errors()]
         for detail in error.errors():

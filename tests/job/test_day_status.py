@@ -17,7 +17,7 @@ from ctr_samples.config import JobConfig, load_config
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job import run as job
 from ctr_samples.job.day_status import due_days, statuses
-from ctr_samples.job.staleness import why_stale
+from ctr_samples.job.planning import why_stale
 from ctr_samples.shards import Manifest, open_storage, publish
 from ctr_samples.shards.rollback import rollback
 

@@ -11,7 +11,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
-from ctr_samples.shipped import shipped
+from ctr_samples.cli.demo import shipped
 
 MANIFEST = Path(__file__).parent.parent.parent / "docs/recipes/deployment/spark-application.yaml"
 

@@ -15,7 +15,7 @@ from ctr_samples.simulator import SimulationSpec
 from ctr_samples.simulator.feed import Impressions
 from ctr_samples.simulator.log_lines import action_lines, exposure_lines
 from ctr_samples.simulator.reactions import READ, Actions
-from ctr_samples.simulator.repeats import draw_repeats
+from ctr_samples.simulator.simulation import draw_repeats
 from ctr_samples.simulator.wall_clock import wall_midnight
 from ctr_samples.simulator.world import FIRST_ARTICLE_ID, build_world
 

@@ -8,8 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ctr_samples.sparksql.observations import Observations
-from ctr_samples.sparksql.tallies import counted, tally
+from ctr_samples.sparksql.observations import Observations, counted, tally
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 96, 777, 2048])

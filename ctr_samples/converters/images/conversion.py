@@ -19,8 +19,8 @@ from ctr_samples.errors import AccountingError, InputError, UsageError
 from ctr_samples.shards import Table, TableManifest, check_receipts, open_storage
 from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, generation_name
 from ctr_samples.sparksql.failures import expected_errors
+from ctr_samples.sparksql.observations import Progress
 from ctr_samples.sparksql.session import make_active, run_session
-from ctr_samples.sparksql.written import Progress
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.write_plan import WritePlan, new_run_id, plan_writing, table_write
 

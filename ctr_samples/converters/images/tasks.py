@@ -12,7 +12,7 @@ from pyspark import TaskContext
 
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import Receipt, ShardWriter
-from ctr_samples.sparksql.written import Progress
+from ctr_samples.sparksql.observations import Progress
 from ctr_samples.tfrecord.partitions import directory_of
 from ctr_samples.tfrecord.write_plan import WritePlan
 

@@ -5,12 +5,10 @@ three standard deviations before the limit applies, so that a small day is not r
 
 ::
 
-    score.py      days that a check compares, and scores that it yields
-    chance.py     differences that chance alone explains
+    score.py      days that a check compares, scores that it yields, differences that chance alone explains
     day.py        samples, hours, users, drop reasons, duplicates, the contract
     labels.py     means, classes, actions without an impression
-    features.py   missing values, constants, drift, leaks
-    views.py      match rates, and the age of matched rows
+    features.py   missing values, constants, drift, leaks; match rates of views, and the age of matched rows
 """
 
 from __future__ import annotations
@@ -32,9 +30,11 @@ from ctr_samples.quality.checks.day import (
     volume,
 )
 from ctr_samples.quality.checks.features import (
+    age,
     constant,
     distribution,
     leak,
+    matched,
     missing,
     nonfinite,
     scale,
@@ -43,7 +43,6 @@ from ctr_samples.quality.checks.features import (
 )
 from ctr_samples.quality.checks.labels import one_class, orphans, rate
 from ctr_samples.quality.checks.score import Check, Days, Score
-from ctr_samples.quality.checks.views import age, matched
 from ctr_samples.quality.metrics import STANDINGS, Finding, Standing
 
 __all__ = ["CHECKS", "Days", "findings"]

@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from ctr_samples.quality import drift
-from ctr_samples.quality.checks.chance import rise, times
-from ctr_samples.quality.checks.score import FEWEST_ROWS, SURELY_SOME, Days, Score, was
+from ctr_samples.quality.checks.score import FEWEST_ROWS, SURELY_SOME, Days, Score, rise, times, was
 from ctr_samples.quality.metrics import Hour, Measured
 
 

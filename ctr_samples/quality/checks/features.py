@@ -1,4 +1,4 @@
-"""Checks of features: missing values, drift, and leaks of the label."""
+"""Checks of features and views: missing values, drift, leaks of the label, match rates."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import math
 from collections.abc import Iterator
 
 from ctr_samples.quality import drift
-from ctr_samples.quality.checks.chance import SIGMAS, by_chance, rise
-from ctr_samples.quality.checks.score import ENOUGH, FEWEST_ROWS, SURELY_SOME, Days, Score, was
+from ctr_samples.quality.checks.score import ENOUGH, FEWEST_ROWS, SIGMAS, SURELY_SOME, Days, Score, by_chance, rise, was
 from ctr_samples.quality.feature_facts import Facts
 from ctr_samples.quality.metrics import Measured
 
@@ -198,3 +197,47 @@ def _only_value(facts: Facts) -> str:
 
 def _nonfinite(facts: Facts | None) -> float:
     return 0.0 if facts is None else (facts.nan + facts.infinite) / max(1, facts.values)
+
+
+_HALF = 0.5
+
+
+def matched(days: Days) -> Iterator[Score]:
+    """Fall of the match rate of a view. Without a day to compare with, a rate below one half warns."""
+    for name, now in days.now.views.items():
+        new, before = now["match_rate"], days.before and days.before.views.get(name)
+        if days.before and before:
+            old = before["match_rate"]
+            words = f"{new:.1%} of the samples match a row of {name} ({was(f'{old:.1%}', days.before)})"
+            yield Score(name, rise(1 - new, 1 - old, days.now.rows, days.before.rows), words)
+        elif days.now.rows:
+            words = f"{new:.1%} of the samples match a row of {name}, and there is no earlier day to compare with"
+            yield Score(name, 1 - new if new < _HALF else 0.0, words, known=False)
+
+
+def age(days: Days) -> Iterator[Score]:
+    """Age of the view rows that samples match, compared with the closer of the two references.
+
+    Views without a ttl have no `age_s_p10`: their rows cannot be too old.
+    """
+    for name, view in days.now.views.items():
+        parts = ("age_s_p10", "age_s_median") if "age_s_p10" in view else ()
+        scores = [score for part in parts if (score := _older(days, name, part)) is not None]
+        if scores:
+            yield max(scores, key=lambda score: score.value)
+
+
+def _older(days: Days, view: str, part: str) -> Score | None:
+    new = days.now.views[view].get(part)
+    ages = [(old, day) for day in days.references if (old := day.views.get(view, {}).get(part)) is not None]
+    if new is None or not ages:
+        return None
+    old, day = max(ages, key=lambda entry: entry[0])
+    times = (new + 3600) / (old + 3600) if new - old > 3600 else 1.0
+    which = "the newest tenth of the rows" if part == "age_s_p10" else "the median row"
+    words = f"{which} of {view} is {_hours_of(new)} old ({was(_hours_of(old), day)})"
+    return Score(view, times, words, known=days.weekday_known)
+
+
+def _hours_of(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h"

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ctr_samples.quality import drift
-from ctr_samples.quality.checks.chance import SIGMAS, rise, times
-from ctr_samples.quality.checks.score import ENOUGH, FEWEST_ROWS, Days, Score, was
+from ctr_samples.quality.checks.score import ENOUGH, FEWEST_ROWS, SIGMAS, Days, Score, rise, times, was
 from ctr_samples.quality.metrics import Measured
 
 

@@ -1,7 +1,8 @@
-"""Days that checks compare, and scores that they yield."""
+"""Days that checks compare, scores that they yield, and how much of a difference chance explains."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
@@ -59,3 +60,27 @@ Check = Callable[[Days], Iterator[Score]]
 def was(value: str, day: Measured) -> str:
     """Format a reference value as ``0.2 on 2019-06-04``."""
     return f"{value} on {day.run_date}"
+
+
+SIGMAS = 3.0
+
+
+def times(now: float, before: float, error: float = 0.0) -> float:
+    """Factor between two figures, at least 1, less what chance explains; ``error`` is the variance of the log ratio."""
+    if now <= 0 or before <= 0:
+        return 1.0 if now == before else 1e9
+    return math.exp(max(0.0, abs(math.log(now / before)) - SIGMAS * math.sqrt(error)))
+
+
+def rise(new: float, old: float, rows: int, rows_before: int) -> float:
+    """Rise of a share, at least 0, beyond what chance explains for these row counts."""
+    return max(0.0, new - old - by_chance(new, old, rows, rows_before))
+
+
+def by_chance(new: float, old: float, rows: int, rows_before: int) -> float:
+    """Difference between two shares that chance explains for these row counts."""
+    return SIGMAS * math.sqrt(_variance(new, rows) + _variance(old, rows_before))
+
+
+def _variance(share: float, rows: int) -> float:
+    return max(share * (1 - share), 1 / max(1, rows)) / max(1, rows)

@@ -3,10 +3,9 @@
 ::
 
     manifest_view.py  fields of a manifest that the page needs
-    wording.py     figures formatted for people
+    wording.py     figures and tables formatted for people
     charts.py      small drawings: bars, columns, steps
     histograms.py  columns from the curve kept of a feature
-    tables.py      tables as values
     verdict.py, flow.py, clicks.py, features.py, labels.py, shards.py, origin.py   the parts of the page, as values
     page.py        fills templates/, with a limit on the size
     files.py       page about files that no manifest lists

@@ -10,8 +10,7 @@ from markupsafe import Markup
 from ctr_samples.quality import metrics as document
 from ctr_samples.quality.metrics import HOURS, Baseline, ClickRate, Measured
 from ctr_samples.quality.report.charts import columns, round_top
-from ctr_samples.quality.report.tables import Table, table
-from ctr_samples.quality.report.wording import by_split, count, moved, number, share, shown
+from ctr_samples.quality.report.wording import Table, by_split, count, moved, number, share, shown, table
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,8 @@ from ctr_samples.quality.feature_facts import Facts, Feature, TopValue
 from ctr_samples.quality.metrics import Standing
 from ctr_samples.quality.report.charts import bar, columns
 from ctr_samples.quality.report.histograms import Histogram, histogram_of
-from ctr_samples.quality.report.tables import Column, Table, table
 from ctr_samples.quality.report.verdict import TAGS
-from ctr_samples.quality.report.wording import by_split, count, number, share, shown
+from ctr_samples.quality.report.wording import Column, Table, by_split, count, number, share, shown, table
 
 _TOPS = 6
 _FEW = 12

@@ -12,8 +12,7 @@ from ctr_samples.quality.metrics import Shards, Spread
 from ctr_samples.quality.report import features, shards
 from ctr_samples.quality.report.manifest_view import Shard
 from ctr_samples.quality.report.page import Fact, Room, fitting
-from ctr_samples.quality.report.tables import Table, table
-from ctr_samples.quality.report.wording import clipped, count, plural, shown, size
+from ctr_samples.quality.report.wording import Table, clipped, count, plural, shown, size, table
 
 _SENTENCE = 600
 

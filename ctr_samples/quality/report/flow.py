@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from ctr_samples.quality.metrics import Measured
 from ctr_samples.quality.report.charts import bar
-from ctr_samples.quality.report.tables import Table, table
-from ctr_samples.quality.report.wording import by_split, change, count, plural, share, shown
+from ctr_samples.quality.report.wording import Table, by_split, change, count, plural, share, shown, table
 
 REASONS = {
     "no_time": "no readable time",

@@ -8,8 +8,7 @@ from typing import Any
 from ctr_samples.quality.metrics import Label, Measured, Users
 from ctr_samples.quality.report.charts import bar
 from ctr_samples.quality.report.manifest_view import Run
-from ctr_samples.quality.report.tables import Table, table
-from ctr_samples.quality.report.wording import by_split, count, moved, number, plural, share, shown, span
+from ctr_samples.quality.report.wording import Table, by_split, count, moved, number, plural, share, shown, span, table
 
 _MEDIAN = "age_s_median"
 _AGES = ("age_s_min", "age_s_p10", "age_s_p90", "age_s_max")

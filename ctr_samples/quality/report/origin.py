@@ -14,8 +14,7 @@ from ruamel.yaml.error import YAMLError
 from ctr_samples.periods import in_zone, zone_of
 from ctr_samples.quality.metrics import Measured
 from ctr_samples.quality.report.manifest_view import Run
-from ctr_samples.quality.report.tables import Table, table
-from ctr_samples.quality.report.wording import MISSING, clipped, count, shown, size, span
+from ctr_samples.quality.report.wording import MISSING, Table, clipped, count, shown, size, span, table
 
 _CONFIG = 100_000
 

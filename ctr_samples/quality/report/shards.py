@@ -10,8 +10,7 @@ from markupsafe import Markup
 from ctr_samples.quality import metrics as document
 from ctr_samples.quality.report.charts import columns
 from ctr_samples.quality.report.manifest_view import Shard
-from ctr_samples.quality.report.tables import Table, table
-from ctr_samples.quality.report.wording import by_split, count, plural, shown, size
+from ctr_samples.quality.report.wording import Table, by_split, count, plural, shown, size, table
 
 _COLUMNS = 120
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ctr_samples.quality.metrics import STANDINGS, Finding, Metrics, Standing
-from ctr_samples.quality.report.tables import Table, table
-from ctr_samples.quality.report.wording import clipped, number, plural, shown
+from ctr_samples.quality.report.wording import Table, clipped, number, plural, shown, table
 
 HEADINGS = {
     "passed": "Passed",

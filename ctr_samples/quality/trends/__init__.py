@@ -3,8 +3,7 @@
 ::
 
     days.py    figures of one day
-    charts.py  step chart of a figure over all days
-    parts.py   parts of the page, as values
+    parts.py   parts of the page, as values, with a step chart of each figure
     page.py    fills templates/, with a limit on the size
 """
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ctr_samples.config import Feature, JobConfig
+from ctr_samples.config.base import SAMPLE_WEIGHT, mask_of
 from ctr_samples.config.feature_checks import ids_of
-from ctr_samples.config.names import SAMPLE_WEIGHT, mask_of
 from ctr_samples.contract import DType, ExampleContract, FeatureSpec, ModelSteps
 from ctr_samples.samples.features.layouts import laid_out
 from ctr_samples.vocabulary import FittedState

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from ctr_samples.config import JobConfig
-from ctr_samples.config.names import LEGACY_LABEL
+from ctr_samples.config.base import LEGACY_LABEL
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 
 DENSE, INDICES, VALUES, LEGACY = "features", "indices", "values", "feature"

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
-from ctr_samples.config.names import SAMPLE_WEIGHT, VIEW_METADATA
+from ctr_samples.config.base import SAMPLE_WEIGHT, VIEW_METADATA
 from ctr_samples.contract import ExampleContract
 from ctr_samples.samples.features.contracts import columns_contract
 from ctr_samples.samples.features.ids import JoinedIds, id_column, joined_ids, with_joined_ids

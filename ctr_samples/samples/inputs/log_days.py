@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.listing import Listing
-from ctr_samples.sparksql.tallies import tally
+from ctr_samples.sparksql.observations import tally
 
 LOG_DAY = "_log_day"
 """Column of the sources whose path names the day, and so of no other: the day in the path of a row's file."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from ctr_samples.config import ActionLabel, Impressions, JobConfig, Label, RowLabel
-from ctr_samples.config.names import mask_of
+from ctr_samples.config.base import mask_of
 from ctr_samples.config.references import action_keys, actions_among, match_of
 
 

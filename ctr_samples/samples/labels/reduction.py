@@ -13,7 +13,7 @@ from pyspark.sql import Column, WindowSpec
 from pyspark.sql import functions as F
 
 from ctr_samples.config import RowLabel
-from ctr_samples.config.names import mask_of
+from ctr_samples.config.base import mask_of
 from ctr_samples.samples.labels.actions import ACTION
 from ctr_samples.samples.labels.plans import LabelPlan
 

@@ -15,8 +15,7 @@ from ctr_samples.samples.views.as_of.static import SEVERAL
 from ctr_samples.samples.views.as_of.validity import OVERLAPS
 from ctr_samples.samples.views.keys import lacks_key
 from ctr_samples.samples.views.rows import is_empty
-from ctr_samples.sparksql.observations import Observations
-from ctr_samples.sparksql.tallies import tally
+from ctr_samples.sparksql.observations import Observations, tally
 
 _SAMPLES, _MATCHED, _WITHOUT_KEY, _EMPTY, _AGES = "samples", "matched", "without_key", "empty", "ages"
 _SEVERAL_ROWS = "keys_with_several_rows"

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType
 
 from ctr_samples.config import DailyCountView, EventView, SnapshotView, StaticView, View, WindowView
-from ctr_samples.config.names import VIEW_METADATA
+from ctr_samples.config.base import VIEW_METADATA
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import InputError
 from ctr_samples.samples.impressions import matching_rows

@@ -15,8 +15,7 @@ from ctr_samples.periods import in_zone
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.times import Clock
 from ctr_samples.sparksql.columns import micros_at, micros_of
-from ctr_samples.sparksql.observations import Observations
-from ctr_samples.sparksql.tallies import tally
+from ctr_samples.sparksql.observations import Observations, tally
 
 STEP = timedelta(minutes=15)
 ENOUGH = 10
