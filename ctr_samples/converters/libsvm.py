@@ -1,5 +1,4 @@
-"""Read libsvm and libfm text, ``label [qid:N] index:value ... [# comment]``, as sparse columns. Only column
-expressions."""
+"""Read libsvm/libfm text, ``label [qid:N] index:value ... [# comment]``, as sparse columns. Column expressions only."""
 
 from __future__ import annotations
 
@@ -56,8 +55,8 @@ class _Survey:
 
 
 def _taken_apart(text: DataFrame, base: int) -> DataFrame:
-    """Parse non-comment lines to ``line``, ``label``, ``qid``, ``indices``, ``numbers`` and ``problem`` (null if
-    valid)."""
+    """Parse lines to ``line``, ``label``, ``qid``, ``indices``, ``numbers`` and ``problem`` (null if valid); skip
+    comments."""
     body = F.regexp_replace(F.substring_index("value", "#", 1), r"^\s+|\s+$", "")
     words = text.select(F.col("value").alias("line"), F.split(body, r"\s+").alias("words")).where(body != "")
     second = F.get("words", F.lit(1))

@@ -130,8 +130,7 @@ class DayRun:
         )
 
     def publish(self, manifest: Manifest) -> None:
-        """Make the run visible; see :func:`ctr_samples.shards.publish.publish`. ConfigError if the run took too
-        long."""
+        """Make the run visible; see :func:`ctr_samples.shards.publish.publish`. ConfigError if it took too long."""
         check_age(self.storage, self.directory, self.began, self.output.retention.longest_run)
         publish(self.storage, manifest)
 

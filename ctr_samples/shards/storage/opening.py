@@ -17,8 +17,7 @@ _BUCKETS = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 
 
 def open_storage(url: str | Path) -> Storage:
-    """Storage for a directory or ``hdfs://``, ``s3://``, ``gs://``, ``az://`` URL; credentials come from the
-    environment.
+    """Storage of a path or ``hdfs://``, ``s3://``, ``gs://``, ``az://`` URL; credentials come from the environment.
 
     Raises UsageError for anything else. Accesses nothing before the first call.
     """
