@@ -55,8 +55,7 @@ class _Survey:
 
 
 def _taken_apart(text: DataFrame, base: int) -> DataFrame:
-    """Parse lines to ``line``, ``label``, ``qid``, ``indices``, ``numbers`` and ``problem`` (null if valid); skip
-    comments."""
+    """Parse lines except comments to ``line``, ``label``, ``qid``, ``indices``, ``numbers``, ``problem`` (or null)."""
     body = F.regexp_replace(F.substring_index("value", "#", 1), r"^\s+|\s+$", "")
     words = text.select(F.col("value").alias("line"), F.split(body, r"\s+").alias("words")).where(body != "")
     second = F.get("words", F.lit(1))
