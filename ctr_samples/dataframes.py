@@ -46,7 +46,7 @@ def as_of_join(
     ttl: str = "unbounded",
     **clocks: Any,
 ) -> DataFrame:
-    """Join each impression with the table row that was valid and known just before it, as a struct ``name``.
+    """Join each impression with the table row that was valid just before it and known by then, as a struct ``name``.
 
     ``time`` is the time of the impression and ``event_time`` the time from which a row is valid. The struct has
     ``columns`` (by default all but the keys), ``age_s`` and ``matched``. ``intervals`` is for tables of a few

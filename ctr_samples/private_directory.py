@@ -37,7 +37,7 @@ class PrivateDirectory:
         self._handle = handle
 
     def read(self, name: str) -> bytes | None:
-        """Read a file, or return None if it is missing, not a regular file, or writable by other users."""
+        """Read a file, or return None if it is missing, not a regular file, or may have been written by other users."""
         with contextlib.suppress(OSError), os.fdopen(self._open(name, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
             status = os.fstat(file.fileno())
             if stat.S_ISREG(status.st_mode) and exposure(status) is None:

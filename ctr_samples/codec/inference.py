@@ -48,8 +48,8 @@ class SeenFeature:
 class SchemaSurvey:
     """Collects the features of records. Pickles: executors may survey files and the driver :meth:`merge` the results.
 
-    A feature that always has exactly one value is a scalar; any other is a list of any length. Keys that never have a
-    value are left out, since their type is unknown.
+    A feature that always has exactly one value is a scalar; any other is a list of any length. Keys whose features
+    never have a kind are left out, since their type is unknown.
     """
 
     def __init__(self, record: RecordType = "example") -> None:
@@ -84,7 +84,7 @@ class SchemaSurvey:
             self._note(name, feature)
 
     def names(self) -> list[str]:
-        """Sorted keys with at least one value."""
+        """Sorted keys with at least one kind."""
         return sorted(name for name, feature in self.seen.items() if feature.kinds)
 
     def check_keys(self) -> None:

@@ -1,5 +1,5 @@
-"""From other formats to TFRecords.
+"""Convert other formats to TFRecords.
 
-images/     folders of images, one for each class
+images/     folders of images, one per class
 libsvm.py   libsvm and libfm text
 """

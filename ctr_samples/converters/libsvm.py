@@ -1,4 +1,4 @@
-"""Reads libsvm and libfm text, ``label [qid:N] index:value ... [# comment]``, as sparse columns. Column expressions only."""
+"""Read libsvm/libfm text, ``label [qid:N] index:value ... [# comment]``, as sparse columns. Column expressions only."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from ctr_samples.sparksql.failures import input_errors
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _PAIR = rf"^[0-9]{{1,18}}:{_NUMBER}$"
 _LARGEST = 3.4028234663852886e38
-"""The largest float32; anything larger would silently become infinite."""
+"""Largest float32; anything larger would silently become infinite."""
 _SHOWN = 200
 
 
 def read_libsvm(spark: SparkSession, path: str, size: int | None = None, *, zero_based: bool = False) -> DataFrame:
-    """The lines of a file, directory or glob as ``label`` (float), ``indices`` (array<long>), ``values`` (array<float>).
+    """Read a file, directory or glob as ``label`` (float), ``indices`` (array<long>), ``values`` (array<float>).
 
-    ``indices`` count from 0, also where the text counts from 1 (libsvm; ``zero_based`` is for libfm). Where some line has a
-    ``qid``, it is a column, null in lines without. ``size`` is the number of features, by default as the largest index has it,
-    and is kept in the metadata of ``indices``. Empty lines and comments are passed over.
+    ``indices`` start from 0, even if the text counts from 1 (libsvm; ``zero_based`` is for libfm). If any line has a
+    ``qid``, it becomes a column, null in lines without. ``size`` is the number of features, by default the largest
+    index plus one, and is stored in the metadata of ``indices``. Empty lines and comments are skipped.
 
-    Reads the text once to check it, before it gives the lazy rows. InputError for a line that is malformed, has a number that
-    float32 cannot hold, or has indices that repeat, descend or lie outside of the size; the message has the line.
+    Reads the text once to check it, then returns lazy rows. Raises InputError for a line that is malformed, has a
+    number that float32 cannot hold, or has indices that repeat, descend or exceed the size; the message contains the
+    line.
     """
     if size is not None and size < 1:
         raise UsageError(f"size is {size}; expected the number of features, at least 1.")
@@ -43,7 +44,7 @@ def read_libsvm(spark: SparkSession, path: str, size: int | None = None, *, zero
 
 
 def size_of(frame: DataFrame) -> int:
-    """The number of features of what :func:`read_libsvm` gave: the ``size`` of ``tf.io.SparseFeature``."""
+    """Number of features in the result of :func:`read_libsvm`: the ``size`` of ``tf.io.SparseFeature``."""
     return int(frame.schema["indices"].metadata["size"])
 
 
@@ -54,7 +55,7 @@ class _Survey:
 
 
 def _taken_apart(text: DataFrame, base: int) -> DataFrame:
-    """Each line that is no comment as ``line``, ``label``, ``qid``, ``indices``, ``numbers`` and ``problem``, null if sound."""
+    """Parse lines except comments to ``line``, ``label``, ``qid``, ``indices``, ``numbers``, ``problem`` (or null)."""
     body = F.regexp_replace(F.substring_index("value", "#", 1), r"^\s+|\s+$", "")
     words = text.select(F.col("value").alias("line"), F.split(body, r"\s+").alias("words")).where(body != "")
     second = F.get("words", F.lit(1))
@@ -79,7 +80,7 @@ def _taken_apart(text: DataFrame, base: int) -> DataFrame:
 
 
 def _problem(base: int) -> Column:
-    """What is wrong with a line, in words; null if nothing is."""
+    """Describe what is wrong with a line; null if nothing is."""
     indices, count = F.col("indices"), F.size("indices")
     malformed = F.filter("pairs", lambda pair: ~pair.rlike(_PAIR))
     steps = F.zip_with(
@@ -108,7 +109,7 @@ def _no_pair(column: str, expected: str) -> Column:
 
 
 def _survey(path: str, lines: DataFrame, size: int | None, zero_based: bool) -> _Survey:
-    """One pass over the text; InputError names the first of the lines that cannot be taken."""
+    """Check the text in one pass. InputError names the first invalid line."""
     largest = F.try_element_at("indices", F.lit(-1))
     beyond = F.col("problem").isNull() & (largest >= (size if size is not None else 2**62))
     outside = F.concat(F.lit("its largest index lies beyond the declared size of "), F.lit(str(size)))

@@ -73,7 +73,7 @@ class ForeignRecords:
         return replace(self, shards=tuple(file for file in self.shards if not file.damage))
 
     def chunks(self, limit: int | None = SAMPLE) -> Iterator[Located]:
-        """Yield records with their file's location: all, or the first ``limit`` of an evenly spread sample of files."""
+        """Yield records with their file's location: all, or the first ``limit`` per file of an even sample."""
         for file in self.shards if limit is None else _spread(self.shards):
             yield from _first_of(self.storage, [file], limit)
 

@@ -30,8 +30,7 @@ class Place:
         return "/".join(part for part in (self.root.rstrip("/"), self.pattern or self.fixed) if part)
 
     def roots(self) -> Iterator[tuple[str, str]]:
-        """Yield the root, and its ancestors while names look like ``country=US``, with the path from each to the
-        root."""
+        """Yield the root, and its ancestors while names look like ``country=US``, each with the path to the root."""
         root, between = self.root, ""
         yield root, between
         while "=" in root.rpartition("/")[2]:

@@ -1,16 +1,16 @@
-"""Shards, receipts, manifests and how they are published. No Spark, no TensorFlow, no codec.
+"""Shards, receipts, manifests and how to publish them. No Spark, no TensorFlow, no codec.
 
-day_output.py   a day from the first look to the publish
-table.py        a table that grows by appends: what the `tfrecord` format writes
+day_output.py   a day, from opening its output to publishing it
+table.py        a table that grows by appends, as written by the `tfrecord` format
 states.py       versions of the fitted state
-partials.py     partial results of finished days, each under the name of what it was made from
+partials.py     partial results of finished days, named by their inputs
 writer.py       shards from Arrow batches; verify.py checks one byte for byte
 manifest.py     shards, receipts and the manifest of a day
-sealed.py       documents with their own checksum; agreement.py checks that their parts agree
+sealed.py       documents with their own checksum; agreement.py checks their consistency
 generations.py  numbered manifests, each written once by a create-only put
 publish.py      makes a manifest visible, and finds the current one; published.py finds a day or a table
-rollback.py, generation_history.py     back to an earlier generation; the list of all
-forgotten.py    marks of generations with which users were forgotten
+rollback.py, generation_history.py     return to an earlier generation; list all generations
+forgotten.py    marks of generations that forgot users
 refused.py      runs that were not published
 clean.py        what to remove, by the store's clock (store_clock.py)
 naming.py       the layout of an output directory

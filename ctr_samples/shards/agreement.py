@@ -1,4 +1,4 @@
-"""Checks that the parts of a manifest agree. Values in, a sentence out."""
+"""Check the consistency of a manifest. Values in, a sentence out."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ctr_samples.shards.naming import compression_of, is_shard_name, partition_o
 
 
 def disagreement(manifest: Manifest) -> str | None:
-    """How accounting, shards and contract of a day contradict each other; None where they do not.
+    """Describe how accounting, shards and contract of a day contradict each other; None if they are consistent.
 
-    Raises ContractError if its contract is not one.
+    Raises ContractError if the contract is invalid.
     """
     contract = ExampleContract.from_dict(dict(manifest.contract))
     if (fingerprint := manifest.contract.get("fingerprint")) != contract.fingerprint:
@@ -29,7 +29,7 @@ def disagreement(manifest: Manifest) -> str | None:
 
 
 def disagreement_of_shards(shards: Sequence[Shard], directory: str, compression: str | None = None) -> str | None:
-    """A shard that is listed twice, or whose path does not match its split and partition."""
+    """Find a shard that is listed twice, or whose path does not match its split and partition."""
     for path, times in Counter(shard.path for shard in shards).items():
         if times > 1:
             return f"it lists {path} {times} times"
@@ -68,7 +68,7 @@ def _of_labels(manifest: Manifest, labels: set[str]) -> str | None:
 
 
 def _of_sizes(manifest: Manifest, contract: ExampleContract) -> str | None:
-    """Each value that a record must have takes a byte or more, and deflate makes at best one of 1032."""
+    """Check sizes: each required value takes at least a byte, and deflate compresses at most 1032 to 1."""
     most = 1 if manifest.compression == "none" else 1032
     for spec in contract.features:
         if spec.size is None or spec.nulls == "omit" or spec.sequence:

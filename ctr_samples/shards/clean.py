@@ -1,4 +1,4 @@
-"""Removes what no reader needs any more. Pure functions decide what to remove; only :func:`carry_out` deletes."""
+"""Remove what no reader needs any more. Pure functions decide what to remove; only :func:`carry_out` deletes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ctr_samples.shards.table import Table, TableManifest
 class Retention:
     """How much to keep: the last generations, and everything that a run or a reader may still need.
 
-    ``longest_run`` is longer than any run and any training job that reads a generation after it was replaced.
+    ``longest_run`` exceeds the duration of any run, and of any training job that reads a replaced generation.
     """
 
     generations: int = 3
@@ -38,7 +38,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """What to remove: whole directories of runs, and single files that were never completed or are in no manifest."""
+    """Items to remove: whole run directories, and single files that were never completed or are in no manifest."""
 
     directories: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
@@ -51,10 +51,10 @@ class Cleanup:
 def plan_day(
     day: Period, needed: Sequence[Manifest], files: Sequence[StoredFile], retention: Retention, now: datetime
 ) -> Cleanup:
-    """What to remove from a day: ``needed`` are the generations that stay, ``files`` all that is below the day.
+    """Plan the cleanup of a day: ``needed`` are the generations to keep, ``files`` all files below the day.
 
-    A run's directory is removed if its newest file is older than ``longest_run`` and no generation that stays lists
-    one of its files. Only the store's own times count: clocks of drivers differ.
+    A run's directory is removed if its newest file is older than ``longest_run`` and no generation to keep lists one of
+    its files. Only the store's own times count, since the clocks of drivers differ.
     """
     limit = now - retention.longest_run
     kept = {_run_directory(day, shard.path) for manifest in needed for shard in manifest.shards}
@@ -74,9 +74,9 @@ def plan_day(
 def needed_generations(
     day: Period, numbers: Sequence[int], files: Sequence[StoredFile], retention: Retention, now: datetime
 ) -> Iterator[int]:
-    """The last generations, and those replaced within ``longest_run``; some may be missing.
+    """Yield the last generations, and those replaced within ``longest_run``; some may be missing.
 
-    ``numbers`` are the generations that are there, in order. One whose manifest is not among ``files`` came after them.
+    ``numbers`` are the existing generations, in order. A manifest missing from ``files`` was written after the listing.
     """
     last = numbers[-1] if numbers else 0
     first_kept = max(1, last - retention.generations + 1)
@@ -91,7 +91,7 @@ def needed_generations(
 def plan_table(
     current: TableManifest | None, files: Sequence[StoredFile], retention: Retention, now: datetime
 ) -> Cleanup:
-    """What to remove from a table: old shards that readers do not see, and old files that were never completed."""
+    """Plan the cleanup of a table: old shards that readers do not see, and old files that were never completed."""
     limit = now - retention.longest_run
     seen = {shard.path for shard in current.shards} if current else set()
     gone = [file for file in files if file.modified < limit and file.path not in seen and _is_ours(file.path)]
@@ -99,7 +99,7 @@ def plan_table(
 
 
 def cleanups_of(storage: Storage, day: Period | None, retention: Retention) -> Iterator[Cleanup]:
-    """What to remove from a day, from all days, or from a table; InputError if there is neither."""
+    """Plan the cleanup of a day, of all days, or of a table. Raises InputError if there is neither."""
     if day is None and generations.latest(storage, MANIFESTS_OF_TABLE):
         yield cleanup_of_table(storage, retention)
         return
@@ -111,9 +111,9 @@ def cleanups_of(storage: Storage, day: Period | None, retention: Retention) -> I
 
 
 def cleanup_of_day(storage: Storage, day: Period, retention: Retention) -> Cleanup:
-    """Look at a day and plan. The files are listed first: a run that publishes meanwhile is then in a manifest.
+    """List a day and plan its cleanup. Files are listed first, so that a run published meanwhile is in a manifest.
 
-    Raises DamagedFile, so that nothing is removed, if the manifest of a generation that must stay is missing or damaged: its
+    Raises DamagedFile, so that nothing is removed, if the manifest of a generation to keep is missing or damaged: its
     shards would look like those of a killed run.
     """
     files = storage.files(day_directory(day))
@@ -128,14 +128,14 @@ def cleanup_of_day(storage: Storage, day: Period, retention: Retention) -> Clean
 
 
 def cleanup_of_table(storage: Storage, retention: Retention) -> Cleanup:
-    """Look at a table and plan; see :func:`cleanup_of_day`."""
+    """List a table and plan its cleanup; see :func:`cleanup_of_day`."""
     files = storage.files("")
     now = time_of(storage, MANIFESTS_OF_TABLE)
     return plan_table(Table(storage).current(), files, retention, now)
 
 
 def carry_out(storage: Storage, cleanup: Cleanup) -> None:
-    """Delete. Safe to repeat after an error, and to run alongside readers and writers."""
+    """Delete the planned items. Safe to repeat after an error, and to run alongside readers and writers."""
     for directory in cleanup.directories:
         storage.delete_directory(directory)
     for path in cleanup.files:
@@ -151,7 +151,7 @@ def _manifest(storage: Storage, day: Period, generation: int) -> Manifest:
 
 
 def _run_directory(day: Period, path: str) -> str | None:
-    """``dt=.../data/<run id>`` of a file in it, or None for a file elsewhere."""
+    """Run directory ``dt=.../data/<run id>`` that contains a file, or None for a file elsewhere."""
     runs = f"{day_directory(day)}/data/"
     run, slash, _ = path.removeprefix(runs).partition("/")
     return f"{runs}{run}" if path.startswith(runs) and slash and started_at(run) is not None else None

@@ -1,8 +1,8 @@
-"""The output of one day, from opening to publishing: the sibling of :class:`ctr_samples.shards.table.Table`.
+"""Output of one day, from opening to publishing: the counterpart of :class:`ctr_samples.shards.table.Table`.
 
-A :class:`DayOutput` is the state at the store; a :class:`DayRun` is what one run adds to it. They own the order of the
-calls: a run begins on an output that was opened, and publishes last. The nightly job and the tests that kill it both go through
-here. All of it runs on the driver.
+A :class:`DayOutput` is the state of the store; a :class:`DayRun` is what one run adds to it. They define the order of
+the calls: open the output, begin a run, publish last. Both the nightly job and the tests that kill it use them. All of
+it runs on the driver.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ctr_samples.shards.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class DayOutput:
-    """A day of the sample set ``name`` at a store; ``current`` is the manifest that its readers see, if any."""
+    """A day of the sample set ``name`` at a store; ``current`` is the manifest that readers see, if any."""
 
     storage: Storage
     day: Period
@@ -40,7 +40,7 @@ class DayOutput:
     retention: Retention
     current: Manifest | None
     generation: int
-    """The number of the generation that the next run publishes."""
+    """Generation number for the next run to publish."""
 
     @classmethod
     def open(
@@ -51,7 +51,7 @@ class DayOutput:
         retention: Retention,
         warn: Callable[[str], None] | None = None,
     ) -> Self:
-        """Open a day, and remove what its earlier runs left behind. ``warn`` gets the message if the store does not permit it.
+        """Open a day, and clean up after its earlier runs. ``warn`` gets a message if the cleanup fails.
 
         Raises InputError if the directory has foreign files, UsageError if it belongs to another sample set.
         """
@@ -63,9 +63,9 @@ class DayOutput:
         return cls(storage, day, name, retention, current, generation)
 
     def published(self, fingerprint: str) -> Manifest | None:
-        """The current manifest, if a run with this fingerprint made it and its shards are still there; else None.
+        """Return the current manifest if its run had this fingerprint and its shards still exist; else None.
 
-        An empty fingerprint equals none. Marks the day with ``_SUCCESS``, in case the run that published it could not.
+        An empty fingerprint never matches. Marks the day with ``_SUCCESS``, in case the publishing run could not.
         """
         current = self.current
         if current is None or not fingerprint or current.fingerprint != fingerprint or not self._is_intact(current):
@@ -74,7 +74,7 @@ class DayOutput:
         return current
 
     def begin(self, now: datetime, token: str) -> DayRun:
-        """Begin a run; ``token`` is eight hex digits that no other run has. Refuses a store that replaces what it must keep."""
+        """Begin a run; ``token`` is eight unique hex digits. Rejects a store whose create-only put overwrites."""
         this_run = run_id(now, token)
         return DayRun(self, this_run, check_store(self.storage, run_directory(self.day, this_run)))
 
@@ -88,7 +88,7 @@ class DayOutput:
 
 @dataclass(frozen=True, slots=True)
 class DayRun:
-    """One run of a day: it writes into a directory of its own, and publishes last. ``began`` is by the store's clock."""
+    """One run of a day: writes to its own directory, and publishes last. ``began`` is by the store's clock."""
 
     output: DayOutput
     run_id: str
@@ -96,16 +96,16 @@ class DayRun:
 
     @property
     def storage(self) -> Storage:
-        """Where the day is."""
+        """Store of the day."""
         return self.output.storage
 
     @property
     def directory(self) -> str:
-        """The directory of the run's files, relative to the store."""
+        """Directory of the run's files, relative to the store."""
         return run_directory(self.output.day, self.run_id)
 
     def shards(self, receipts: Sequence[Receipt], partitions: int) -> tuple[Shard, ...]:
-        """The shards of all receipts. DamagedFile unless each partition has one receipt and each shard is complete."""
+        """Shards of all receipts. DamagedFile unless each partition has one receipt and each shard is complete."""
         check_receipts(receipts, partitions)
         shards = tuple(shard for receipt in receipts for shard in receipt.shards)
         check_shards(self.storage, shards)
@@ -118,7 +118,7 @@ class DayRun:
                 file.write(text.encode())
 
     def manifest(self, **facts: Any) -> Manifest:
-        """The manifest of this run: its place among the generations, and what the job knows (``facts``, fields of Manifest)."""
+        """Build the manifest of this run from its position among the generations and ``facts``, fields of Manifest."""
         current = self.output.current
         return Manifest(
             name=self.output.name,
@@ -130,7 +130,7 @@ class DayRun:
         )
 
     def publish(self, manifest: Manifest) -> None:
-        """Make the run visible; see :func:`ctr_samples.shards.publish.publish`. ConfigError for a run that took too long."""
+        """Make the run visible; see :func:`ctr_samples.shards.publish.publish`. ConfigError if it took too long."""
         check_age(self.storage, self.directory, self.began, self.output.retention.longest_run)
         publish(self.storage, manifest)
 

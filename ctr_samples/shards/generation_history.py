@@ -1,4 +1,4 @@
-"""The generations of a day or of a table, oldest first."""
+"""List the generations of a day or of a table, oldest first."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ctr_samples.shards.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One line of a history; ``bytes`` is None where the shards are gone, and all but ``note`` where the manifest is.
+    """One line of a history. ``bytes`` is None if the shards are gone; without a manifest only ``note`` is set.
 
-    It was ``published`` at a time that is told in the zone of its configuration; a table has none, and is told in UTC.
+    The time in ``published`` is in the zone of the generation's configuration; a table has none and uses UTC.
     """
 
     generation: int
@@ -33,9 +33,9 @@ class Generation:
 
 
 def generations_of(storage: Storage, day: Period | None) -> Iterator[Generation]:
-    """The generations of a day (default: the latest), or of a table; InputError if nothing is published.
+    """List the generations of a day (default: the latest), or of a table. Raises InputError if nothing is published.
 
-    A missing or damaged manifest has a line that says so: people look here for the generation to go back to.
+    A missing or damaged manifest gets a line that says so, since users look here for a generation to return to.
     """
     if day is None and (numbers := generations.numbers(storage, MANIFESTS_OF_TABLE)):
         return _lines(numbers, partial(_of_table, Table(storage)))
@@ -44,7 +44,7 @@ def generations_of(storage: Storage, day: Period | None) -> Iterator[Generation]
         raise InputError(f"{storage.url} holds no published samples; expected an output directory, or a table.")
     numbers = generations.numbers(storage, manifests_directory(days[-1]))
     if not numbers:
-        require_manifest(storage, days[-1])  # raises, and says which days there are
+        require_manifest(storage, days[-1])  # raises, naming the published days
     there = set(storage.names(run_directory(days[-1], "").rstrip("/")))
     return _lines(numbers, partial(_of_day, storage, days[-1], there))
 

@@ -1,4 +1,4 @@
-"""Numbered manifests in a directory: the highest is the truth, and each is put once, by one run."""
+"""Numbered manifests in a directory: the highest is authoritative, and each is put once, by one run."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ctr_samples.shards.storage import NameTaken, Storage
 
 
 def latest(storage: Storage, directory: str) -> int:
-    """The highest generation in a directory of manifests; 0 before the first."""
+    """Highest generation in a directory of manifests; 0 before the first."""
     return max(numbers(storage, directory), default=0)
 
 
 def numbers(storage: Storage, directory: str) -> list[int]:
-    """The generations in a directory of manifests, in order, from the names of the files; there may be gaps."""
+    """Sorted generations in a directory of manifests, from the file names; there may be gaps."""
     return generations_among(storage.names(directory))
 
 
 def following(number: int, location: str) -> int:
-    """The next generation; InputError, which names the directory ``location``, if eight digits cannot hold it."""
+    """Next generation. Raises InputError, naming the directory ``location``, if it exceeds eight digits."""
     if number >= MOST_GENERATIONS:
         raise InputError(
             f"{location} holds {generation_name(number)}, the last name a manifest can have, so there is no next generation. "
@@ -30,12 +30,12 @@ def following(number: int, location: str) -> int:
 
 
 def misplaced(location: str, content: str, remedy: str) -> DamagedFile:
-    """The error for a manifest whose ``content`` (a generation or version) contradicts its name."""
+    """Error for a manifest whose ``content`` (a generation or version) contradicts its name."""
     return DamagedFile(f"{location} says it is {content}, so it was copied or renamed; move it away. {remedy}")
 
 
 def put(storage: Storage, directory: str, generation: int, data: bytes, run_id: str) -> None:
-    """Put a manifest, which is JSON that names ``run_id``, with one create-only request. Runs on the driver.
+    """Put a manifest, which is JSON that contains ``run_id``, with one create-only request. Runs on the driver.
 
     Raises PublishConflict if another run has this generation, PublishUnknown if the store gave no answer, and
     StorageError if the manifest was not written.
@@ -48,7 +48,7 @@ def put(storage: Storage, directory: str, generation: int, data: bytes, run_id: 
 
 
 def _read_back(storage: Storage, path: str, run_id: str, error: NameTaken | StorageError) -> None:
-    """After an error the store may or may not have the manifest: look, and raise unless it is this run's."""
+    """Read back after an error, when the store may or may not have the manifest, and raise unless it is this run's."""
     location = storage.locate(path)
     try:
         there = json.loads(storage.read(path))["run_id"]

@@ -1,4 +1,4 @@
-"""What a task returns for each shard, and the manifest that publishes a day when it is created. Values only."""
+"""Receipts of tasks for their shards, and the manifest whose creation publishes a day. Values only."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ctr_samples.typed import Count, Finite, Like, Positive, Such, Within
 
 MANIFEST_FORMAT = 1
 REMEDY = "restore it, or move it away and run the day again"
-"""The remedy for a manifest that readers refuse."""
+"""Remedy for a manifest that readers reject."""
 FORGOTTEN = "forgotten"
-"""The reason for which samples of users are dropped who asked for it."""
+"""Drop reason of samples whose users asked to be forgotten."""
 _FORM = Form(MANIFEST_FORMAT, "a manifest", REMEDY)
 
 _SAMPLE_SET = Such(re.compile(r"[a-z][a-z0-9_-]{0,63}").fullmatch, "a name of small letters, digits, - and _")
@@ -29,7 +29,7 @@ _DIGEST = Such(re.compile(r"([0-9a-f]{64})?").fullmatch, "64 hex digits, or noth
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One closed TFRecord file. ``path`` is relative to the output directory, ``crc32c`` is that of the whole file."""
+    """One closed TFRecord file. ``path`` is relative to the output directory, ``crc32c`` covers the whole file."""
 
     path: str
     split: str
@@ -42,9 +42,9 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one task wrote: no shard where its partition was empty. One for each partition reaches the driver.
+    """Output of one task; no shards if its partition was empty. The driver gets one receipt per partition.
 
-    ``measures`` is what the task measured, if it did; an opaque text here.
+    ``measures`` holds the task's measurements, if any, as opaque text.
     """
 
     partition: int
@@ -53,7 +53,7 @@ class Receipt:
     measures: str | None = None
 
     def to_json(self) -> str:
-        """One line that :meth:`from_json` reads back."""
+        """Serialize to one line that :meth:`from_json` reads back."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
     @classmethod
@@ -65,7 +65,7 @@ class Receipt:
 
 
 class _Flips(TypedDict, total=False):
-    """What became of a label since the generation ``against``."""
+    """Changes of a label since the generation ``against``."""
 
     against: Required[int]
     flipped_to_1: int
@@ -78,7 +78,7 @@ class _Flips(TypedDict, total=False):
 
 
 class _Label(TypedDict, total=False):
-    """What a manifest says about a label."""
+    """Manifest entry for a label."""
 
     actions: int
     orphans: int
@@ -88,7 +88,7 @@ class _Label(TypedDict, total=False):
 
 
 class _Snapshot(TypedDict):
-    """In which version a lake table was read."""
+    """Version in which a lake table was read."""
 
     format: str
     version: str
@@ -96,7 +96,7 @@ class _Snapshot(TypedDict):
 
 
 class _Input(TypedDict, total=False):
-    """What a manifest says about a source, as far as this package reads it back."""
+    """Manifest entry for a source, as far as this package reads it back."""
 
     files: int | None
     bytes: int | None
@@ -108,13 +108,13 @@ class _Input(TypedDict, total=False):
 
 
 class _Sampling(TypedDict, total=False):
-    """What a manifest says about down-sampled negatives, as far as this package reads it back."""
+    """Manifest entry for down-sampled negatives, as far as this package reads it back."""
 
     rate: Annotated[float, Within(0, 1)]
 
 
 class _Verdict(TypedDict, total=False):
-    """What a manifest says about the quality gate."""
+    """Manifest entry for the quality gate."""
 
     verdict: str
     found: tuple[Mapping[str, str], ...]
@@ -123,7 +123,7 @@ class _Verdict(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """The generation that a person went back to, and the run that made its samples and whose directory has them."""
+    """Target generation of a rollback, and the run that produced its samples and whose directory holds them."""
 
     to: GenerationNumber
     run_id: RunId
@@ -148,12 +148,13 @@ class FeaturesFrom:
 class Manifest:
     """One generation of one day.
 
-    ``accounting`` maps ``impressions``, ``samples`` and each drop reason to a count; ``fingerprint`` is equal for two runs
-    that must give the same samples (config, code, inputs, contract), or empty where inputs cannot be told apart.
-    ``features_from`` is None where no earlier generation came into question. ``rollback`` means that the samples are those of
-    an earlier generation; ``run_id`` and ``created_at`` are then those of the rollback, and all else is as that generation
-    has it. ``known_by`` is the time as of which the run looked at its inputs, None if it took what was known when it ran.
-    ``checksum`` is the one that was read, empty where an older release wrote none; :meth:`to_json` makes it anew.
+    ``accounting`` maps ``impressions``, ``samples`` and each drop reason to a count; ``fingerprint`` is equal for two
+    runs that must give the same samples (config, code, inputs, contract), or empty if inputs cannot be told apart.
+    ``features_from`` is None where no earlier generation came into question. ``rollback`` means that the samples are
+    those of an earlier generation; ``run_id`` and ``created_at`` then describe the rollback, and everything else comes
+    from that generation. ``known_by`` is the time as of which the run read its inputs, or None if it used whatever was
+    known when it ran. ``checksum`` is the value read, empty if an older release wrote none; :meth:`to_json` computes it
+    again.
     """
 
     name: Annotated[str, _SAMPLE_SET]
@@ -185,7 +186,7 @@ class Manifest:
 
     @property
     def made_by(self) -> str:
-        """The run that made the samples; its directory has the shards and the pages about them."""
+        """Run that produced the samples; its directory has the shards and reports."""
         return self.rollback.run_id if self.rollback else self.run_id
 
     @property
@@ -195,7 +196,7 @@ class Manifest:
 
     @property
     def forgotten(self) -> int:
-        """Number of samples that were dropped because users asked for it."""
+        """Number of samples dropped because users asked to be forgotten."""
         return self.accounting.get(FORGOTTEN, 0)
 
     @property
@@ -205,7 +206,7 @@ class Manifest:
 
     @property
     def day(self) -> Period:
-        """The day, the hour or the whole log that the samples are of."""
+        """Period of the samples: a day, an hour or the whole log."""
         return parse_period(self.run_date)
 
     @property
@@ -214,7 +215,7 @@ class Manifest:
         return sorted({s.split for s in self.shards}, key=lambda name: (name != "train", name))
 
     def of_split(self, split: str | None) -> tuple[Shard, ...]:
-        """The shards of one split, or all of them."""
+        """Shards of one split, or of all."""
         return tuple(s for s in self.shards if split in (None, s.split))
 
     def label_sum(self, label: str, split: str | None = None) -> float:
@@ -222,17 +223,17 @@ class Manifest:
         return sum(s.label_sums.get(label, 0) for s in self.of_split(split))
 
     def to_json(self) -> builtins.bytes:
-        """Indented JSON, in declared order, sealed; a manifest that was read gives the bytes that it was read from."""
+        """Serialize to sealed, indented JSON in declared order; reproduces the bytes of a manifest that was read."""
         return sealed(asdict(self))
 
     @classmethod
     def from_json(cls, data: builtins.bytes, location: str) -> Self:
-        """Read :meth:`to_json`; DamagedFile, which names ``location``, if it is not a known manifest or was changed."""
+        """Read :meth:`to_json`. DamagedFile names ``location`` if it is not a known manifest or was changed."""
         return read_sealed(cls, data, location, _FORM)
 
 
 def check_receipts(receipts: Sequence[Receipt], partitions: int) -> None:
-    """Each partition 0..n-1 must have exactly one receipt; DamagedFile otherwise (a bug in the engine)."""
+    """Raise DamagedFile unless each partition 0..n-1 has exactly one receipt (otherwise a bug in the engine)."""
     seen = Counter(r.partition for r in receipts)
     missing = [p for p in range(partitions) if p not in seen]
     repeated = sorted(p for p, times in seen.items() if times > 1)

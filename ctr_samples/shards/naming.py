@@ -1,4 +1,4 @@
-"""The layout of an output directory. Pure functions from values to relative paths.
+"""Layout of an output directory. Pure functions from values to relative paths.
 
 ::
 
@@ -10,7 +10,7 @@
        _SUCCESS
     _trends.html
 
-A directory of an hour is ``dt=2019-06-05/hour=07``, that of a whole log ``all``.
+The directory of an hour is ``dt=2019-06-05/hour=07``, that of a whole log ``all``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ctr_samples.typed import Such, Within
 Compression = Literal["none", "gzip", "zlib"]
 
 MANIFESTS_OF_TABLE = "_manifests"
-"""The directory of a table's manifests: readers that list directories skip names that begin with an underscore."""
+"""Directory of a table's manifests: readers that list directories skip names that start with an underscore."""
 METRICS, REPORT, STATISTICS = "metrics.json", "report.html", "statistics.pbtxt"
 TRENDS = "_trends.html"
-"""The page about all days, right below the output directory."""
+"""Page about all days, directly below the output directory."""
 CONTRACT, SCHEMA, VOCABULARIES = "contract.json", "schema.pbtxt", "vocabularies"
-"""Files that a run writes next to its shards, and a directory."""
+"""Files, and a directory, that a run writes next to its shards."""
 SUFFIXES = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
 MOST_GENERATIONS = 99_999_999
-"""Names of manifests have eight digits."""
+"""Manifest names have eight digits."""
 _MANIFEST = re.compile(r"([0-9]{8})\.json")
 _FORGOTTEN = re.compile(r"([0-9]{8})\.forgotten")
 _HOUR_KEY = "hour="
@@ -45,27 +45,27 @@ _STAGED = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
 def day_directory(day: Period) -> str:
-    """``dt=2019-06-05``, ``dt=2019-06-05/hour=07`` or ``all``."""
+    """Directory of a period: ``dt=2019-06-05``, ``dt=2019-06-05/hour=07`` or ``all``."""
     if isinstance(day, Hour):
         return f"{day_directory(day.day)}/{_HOUR_KEY}{str(day).rpartition('T')[2]}"
     return f"dt={day}" if isinstance(day, date) else str(day)
 
 
 def day_of(directory: str) -> Period | None:
-    """The period of a directory as :func:`day_directory` names it, or None for another name."""
+    """Period of a directory named by :func:`day_directory`, or None for another name."""
     match = _DAY.fullmatch(directory)
     name = directory if directory == str(WHOLE) else f"{match[1]}{f'T{match[2]}' if match[2] else ''}" if match else ""
     return parse_period(name) if is_period(name) else None
 
 
 def hours_among(day: date, names: Iterable[str]) -> list[Period]:
-    """The hours in the names of a day's directory, in order."""
+    """Sorted hours in the listing of a day's directory."""
     found = (day_of(f"{day_directory(day)}/{name}") for name in names if name.startswith(_HOUR_KEY))
     return sorted((hour for hour in found if hour is not None), key=str)
 
 
 def run_id(started: datetime, token: str) -> str:
-    """``20190606T020000-1a2b3c4d``: sorts by start (UTC), unique by its eight hex digits."""
+    """Run id ``20190606T020000-1a2b3c4d``: sorts by start (UTC), unique by its eight hex digits."""
     name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}-{token}"
     if not RUN_ID.fullmatch(name):
         raise ValueError(f"The token of a run id is eight hex digits, not {token!r}.")
@@ -73,28 +73,28 @@ def run_id(started: datetime, token: str) -> str:
 
 
 def run_directory(day: Period, run: str) -> str:
-    """The directory of a run's files."""
+    """Directory of a run's files."""
     return f"{day_directory(day)}/data/{run}"
 
 
 def shard_name(partition: int, attempt: int, token: str, compression: str) -> str:
-    """``part-00003-17-1a2b3c4d.tfrecord``: no two attempts of a task ever share a name."""
+    """Build a name such as ``part-00003-17-1a2b3c4d.tfrecord``; two attempts of a task never share a name."""
     return f"part-{partition:05d}-{attempt}-{token}{SUFFIXES[compression]}"
 
 
 def compression_of(path: str) -> Compression:
-    """The compression given by the suffix of a shard's name; ``.deflate`` is Hadoop's for zlib."""
+    """Compression given by the suffix of a shard's name; ``.deflate`` is Hadoop's suffix for zlib."""
     endings: dict[str, Compression] = {".gz": "gzip", ".zlib": "zlib", ".deflate": "zlib"}
     return next((compression for ending, compression in endings.items() if path.endswith(ending)), "none")
 
 
 def is_shard_name(name: str) -> bool:
-    """Whether :func:`shard_name` makes such names."""
+    """Whether a name has the form of :func:`shard_name`."""
     return _SHARD.fullmatch(name) is not None
 
 
 def partition_of(name: str) -> int:
-    """The partition whose task wrote a shard of that name."""
+    """Partition whose task wrote the shard with this name."""
     match = _SHARD.fullmatch(name)
     if match is None:
         raise ValueError(f"{name!r} is no name of a shard.")
@@ -102,17 +102,17 @@ def partition_of(name: str) -> int:
 
 
 def is_staged_name(name: str) -> bool:
-    """Whether a storage gives such hidden names to files that are still being written."""
+    """Whether this is the hidden name of a file that is still being written."""
     return _STAGED.fullmatch(name) is not None
 
 
 def manifests_directory(day: Period) -> str:
-    """The directory of the manifests of a day."""
+    """Directory of a day's manifests."""
     return f"{day_directory(day)}/manifests"
 
 
 def generation_name(generation: int) -> str:
-    """``00000001.json``."""
+    """File name of a manifest: ``00000001.json``."""
     return f"{generation:08d}.json"
 
 
@@ -122,23 +122,23 @@ def manifest_path(day: Period, generation: int) -> str:
 
 
 def forgotten_path(day: Period, generation: int) -> str:
-    """Path of the mark of a generation with which users were forgotten."""
+    """Path of the mark of a generation that forgot users."""
     return f"{manifests_directory(day)}/{generation:08d}.forgotten"
 
 
 def forgotten_among(names: Iterable[str]) -> list[int]:
-    """The generations that have such a mark, from the names of a directory of manifests."""
+    """Generations with such a mark, from the listing of a directory of manifests."""
     return [int(match[1]) for match in map(_FORGOTTEN.fullmatch, names) if match]
 
 
 def generations_among(names: Iterable[str]) -> list[int]:
-    """The generations in the names of a directory of manifests, in order. There may be gaps."""
+    """Sorted generations in the listing of a directory of manifests. There may be gaps."""
     numbers = sorted(int(match[1]) for match in map(_MANIFEST.fullmatch, names) if match)
     return numbers if numbers[:1] != [0] else numbers[1:]
 
 
 def started_at(run: str) -> datetime | None:
-    """When a run began, from its id; None for a name that is no run id."""
+    """Start of a run, from its id; None if the name is not a run id."""
     if not RUN_ID.fullmatch(run):
         return None
     try:
@@ -155,4 +155,4 @@ RunId = Annotated[str, Such(RUN_ID.fullmatch, "a run id such as 20190606T020000-
 RunDate = Annotated[str, Such(is_period, "a day such as 2019-06-05")]
 Instant = Annotated[str, Such(_is_instant, "a time with its zone such as 2019-06-06T02:00:00+00:00")]
 GenerationNumber = Annotated[int, Within(1, MOST_GENERATIONS)]
-"""Types of the fields of manifests."""
+"""Field types of manifests."""

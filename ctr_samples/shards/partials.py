@@ -1,13 +1,13 @@
-"""Partial results of finished days at a store. Each is put once, under the name of all that it was made from.
+"""Partial results of finished days at a store. Each is put once, under a name that identifies its inputs.
 
 ::
 
     <view>/<definition>/dt=2019-06-05/<inputs>.json                    create-only; names the files of the partial
     <view>/<definition>/dt=2019-06-05/<run id>/steps-00000-<hex8>.parquet      or totals, actions, rows
 
-``definition`` is a hash of the expressions, ``inputs`` one of the log files of the day. So a partial never has to be replaced:
-a restated day, or another expression, has another name. Partials do not know each other. Files of other forms are not
-listed, and nobody removes them.
+``definition`` is a hash of the expressions, ``inputs`` a hash of the log files of the day. So a partial never has to be
+replaced: a restated day, or a changed expression, has another name. Partials are independent of each other. Files with
+other names are neither listed nor removed.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _DAY = r"([^/]+)/([0-9a-f]{16})/dt=([0-9]{4}-[0-9]{2}-[0-9]{2})"
 _HASH = "[0-9a-f]{16}"
 _MARKER = re.compile(rf"{_DAY}/{_HASH}\.json")
 _OWN = re.compile(rf"{_DAY}/({RUN_ID.pattern}/[^/]+|\.?{_HASH}\.json(\.[0-9a-f]{{32}})?)")
-"""A file that a run made, complete or not."""
+"""A file written by a run, complete or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartialFile:
-    """A Parquet file of a partial: ``steps`` as they were counted, ``totals`` of each day, ``actions`` of a
-    history, or ``rows`` of a table.
+    """A Parquet file of a partial: ``steps`` as counted, ``totals`` per day, ``actions`` of a history, or ``rows`` of a
+    table.
 
     ``first_day`` and ``last_day`` are the days of its rows, as days since 1970.
     """
@@ -57,10 +57,10 @@ class PartialFile:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """What a view or a history needs of a day.
+    """Data that a view or a history needs from a day.
 
-    ``times`` are the first and last moment of the rows in its log, by use, in microseconds. ``counts`` are those of its lines
-    and of its times, by which a run that reads the partial judges the log as one that reads the log.
+    ``times`` maps each use to the first and last time of the rows in its log, in microseconds. ``counts`` covers its
+    lines and times, so that a run that reads the partial can judge the log like one that reads the log itself.
     """
 
     view: str
@@ -78,24 +78,24 @@ class Partial:
 
     @property
     def path(self) -> str:
-        """Where it is put, relative to the store."""
+        """Path of the marker, relative to the store."""
         return marker_of(self.view, self.definition, self.day, self.inputs)
 
 
 def marker_of(view: str, definition: str, day: str, inputs: str) -> str:
-    """Where the partial of a day is put that was made from these inputs."""
+    """Path of the marker of a day's partial for these inputs."""
     return f"{day_of_partial(view, definition, day)}/{inputs}.json"
 
 
 def day_of_partial(view: str, definition: str, day: str) -> str:
-    """The directory of a view's day."""
+    """Directory of a view's day."""
     return f"{view}/{definition}/dt={day}"
 
 
 def find_partials(
     storage: Storage, view: str, definition: str, wanted: Mapping[str, str]
 ) -> Iterator[tuple[str, Partial | DamagedPartial]]:
-    """The partials of days, each with the hash of its log files, as far as they are there; an error for one that is damaged."""
+    """Find the existing partials of days, given the hash of each day's log files; yields an error for a damaged one."""
     sizes = {file.path: file.size for file in storage.files(f"{view}/{definition}")}
     markers = {day: marker_of(view, definition, day, inputs) for day, inputs in wanted.items()}
     there = {day: path for day, path in markers.items() if path in sizes}
@@ -113,12 +113,12 @@ def find_partials(
 
 
 def publish_partial(storage: Storage, partial: Partial) -> Partial:
-    """Put a partial whose files are written; the one that another run has put meanwhile, if any."""
+    """Put a partial whose files are written. Returns the partial at the store, which another run may have put first."""
     try:
         storage.put_new(partial.path, sealed(asdict(partial)))
     except NameTaken:
         there = _put_at(storage, partial.path)
-        if there.run_id != partial.run_id:  # a put whose answer was lost finds itself
+        if there.run_id != partial.run_id:  # a put whose answer was lost finds its own marker
             with suppress(StorageError):
                 storage.delete_directory(
                     f"{day_of_partial(partial.view, partial.definition, partial.day)}/{partial.run_id}"
@@ -128,7 +128,7 @@ def publish_partial(storage: Storage, partial: Partial) -> Partial:
 
 
 def read_partial_file(storage: Storage, file: PartialFile) -> bytes:
-    """The bytes of a file of a partial. DamagedPartial if they are not those that were written. Runs anywhere."""
+    """Read a file of a partial. Raises DamagedPartial if its bytes have changed. Runs anywhere."""
     try:
         data = storage.read(file.path)
     except FileNotFoundError:
@@ -139,7 +139,7 @@ def read_partial_file(storage: Storage, file: PartialFile) -> bytes:
 
 
 def drop_damaged(storage: Storage) -> list[str]:
-    """Read all partials at a store, and remove those that are damaged, so that they are made anew. Their places."""
+    """Read all partials at a store and remove damaged ones, so that they are rebuilt. Returns their locations."""
     dropped = []
     for path in [file.path for file in storage.files("") if _MARKER.fullmatch(file.path)]:
         try:
@@ -168,7 +168,7 @@ def _missing(storage: Storage, path: str) -> DamagedPartial:
 
 
 def _check_sizes(storage: Storage, partial: Partial, sizes: Mapping[str, int]) -> None:
-    """DamagedPartial unless each file has its size. A listing may lack what was put while it was made, so ask again then."""
+    """Raise DamagedPartial unless each file has its size. Asks again if a listing lacks it, since it may be stale."""
     for file in partial.files:
         if sizes.get(file.path) == file.bytes:
             continue
@@ -183,7 +183,7 @@ def _check_sizes(storage: Storage, partial: Partial, sizes: Mapping[str, int]) -
 
 @dataclass(frozen=True, slots=True)
 class KeptDay:
-    """What a store holds of a view's day, whatever it was made from."""
+    """Files of a view's day at a store, regardless of inputs."""
 
     view: str
     definition: str
@@ -192,17 +192,17 @@ class KeptDay:
 
     @property
     def bytes(self) -> int:
-        """The size of all files."""
+        """Size of all files."""
         return sum(file.size for file in self.files)
 
     @property
     def complete(self) -> bool:
-        """Whether a partial of the day was put."""
+        """Whether a partial of the day has been put."""
         return any(_MARKER.fullmatch(file.path) for file in self.files)
 
     @property
     def modified(self) -> datetime:
-        """When its newest file was written."""
+        """Time when its newest file was written."""
         return max(file.modified for file in self.files)
 
 
@@ -221,10 +221,10 @@ def kept_days(storage: Storage) -> list[KeptDay]:
 def unneeded(
     days: Collection[KeptDay], oldest: Mapping[tuple[str, str], date], now: datetime, keep: timedelta
 ) -> list[KeptDay]:
-    """The days that no run needs any more. Pure.
+    """Select the days that no run needs any more. Pure.
 
-    ``oldest`` is the first day that the current definition of each view still needs; other definitions, and views that are
-    gone, need none. A day that was written since ``keep`` stays: a run of an earlier day may be using it.
+    ``oldest`` is the first day that the current definition of each view still needs; other definitions, and deleted
+    views, need none. A day written within ``keep`` stays, since a run of an earlier day may be using it.
     """
     gone = []
     for day in days:
@@ -235,7 +235,7 @@ def unneeded(
 
 
 def remove_day(storage: Storage, day: KeptDay) -> None:
-    """Remove the files of a day that were listed: first what says that they are there. Others may be of a run at work."""
+    """Remove the listed files of a day, markers first. Unlisted files may belong to a running job."""
     directory, runs = day_of_partial(day.view, day.definition, str(day.day)), set()
     for file in day.files:
         parent = file.path.rpartition("/")[0]

@@ -1,4 +1,4 @@
-"""Makes a manifest visible with one create-only put, and finds the one that readers see."""
+"""Make a manifest visible with one create-only put, and find the manifest that readers see."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ctr_samples.shards.storage import NameTaken, Storage
 from ctr_samples.shards.store_clock import time_of
 
 _REQUESTS = 16
-"""Requests to a store that may be in flight at once."""
+"""Maximum number of concurrent requests to a store."""
 
 
 _SHOWN = 10
-"""Generations that an error names; the last ones."""
+"""Number of generations named in an error, counted from the last."""
 
 
 def latest_manifest(storage: Storage, day: Period) -> Manifest | None:
-    """The manifest that readers of a day see: the highest generation, or None before the first."""
+    """Manifest that readers of a day see: the highest generation, or None before the first."""
     generation = generations.latest(storage, manifests_directory(day))
     if generation == 0:
         return None
@@ -38,9 +38,10 @@ def latest_manifest(storage: Storage, day: Period) -> Manifest | None:
 
 
 def read_manifest(storage: Storage, day: Period, generation: int) -> Manifest:
-    """One generation of a day; FileNotFoundError if it was never published.
+    """Read one generation of a day. Raises FileNotFoundError if it was never published.
 
-    DamagedFile if it is not a manifest or no file, was changed, contradicts itself, or belongs to another generation or day.
+    Raises DamagedFile if it is not a manifest or not a file, was changed, contradicts itself, or belongs to another
+    generation or day.
     """
     path = manifest_path(day, generation)
     try:
@@ -67,7 +68,7 @@ def _lost(storage: Storage, day: Period, generation: int) -> StorageError:
 
 
 def _sound(data: bytes, location: str) -> Manifest:
-    """Read a manifest and check that its parts agree."""
+    """Read a manifest and check its consistency."""
     manifest = Manifest.from_json(data, location)
     try:
         wrong = disagreement(manifest)
@@ -79,12 +80,12 @@ def _sound(data: bytes, location: str) -> Manifest:
 
 
 def published_days(storage: Storage) -> list[Period]:
-    """The days below an output directory that have a manifest, in order."""
+    """Days below an output directory that have a manifest, in order."""
     return [day for day in days_of(storage) if generations.latest(storage, manifests_directory(day))]
 
 
 def days_of(storage: Storage) -> list[Period]:
-    """The periods below an output directory, in order, published or not: days, all hours of days, or the whole log."""
+    """Sorted periods below an output directory, published or not: days, all hours of days, or the whole log."""
     found = [day for day in map(day_of, storage.names("")) if day is not None]
     days = [day for day in found if isinstance(day, date)]
     if not days or not hours_among(days[-1], storage.names(day_directory(days[-1]))):
@@ -93,7 +94,7 @@ def days_of(storage: Storage) -> list[Period]:
 
 
 def periods_of(storage: Storage, period: Period) -> list[Period]:
-    """What readers of a period read: itself, or the published hours of a day whose samples were made by the hour."""
+    """Periods to read for a period: itself, or the published hours of a day built hour by hour."""
     if not isinstance(period, date) or generations.latest(storage, manifests_directory(period)):
         return [period]
     hours = hours_among(period, storage.names(day_directory(period)))
@@ -101,7 +102,7 @@ def periods_of(storage: Storage, period: Period) -> list[Period]:
 
 
 def require_manifest(storage: Storage, day: Period) -> Manifest:
-    """The latest manifest of a day; otherwise InputError, which names the published days."""
+    """Latest manifest of a day. Raises InputError, naming the published days, if there is none."""
     manifest = latest_manifest(storage, day)
     if manifest is None:
         days = published_days(storage)
@@ -111,10 +112,10 @@ def require_manifest(storage: Storage, day: Period) -> Manifest:
 
 
 def require_generation(storage: Storage, day: Period, number: int) -> Manifest:
-    """One generation of a day; otherwise InputError, which names those that are there."""
+    """One generation of a day. Raises InputError, naming the existing ones, if it does not exist."""
     numbers = generations.numbers(storage, manifests_directory(day))
     if not numbers:
-        require_manifest(storage, day)  # raises, and says which days there are
+        require_manifest(storage, day)  # raises, naming the published days
     if number not in numbers:
         there = ", ".join(map(str, numbers[-_SHOWN:]))
         raise InputError(f"{storage.url} has no generation {number} of {day}; it has {there}. Choose one of these.")
@@ -125,10 +126,10 @@ def require_generation(storage: Storage, day: Period, number: int) -> Manifest:
 
 
 def check_directory(storage: Storage, day: Period) -> None:
-    """Refuse a day's directory that holds other files: it is an input, or the output of another program or grain."""
+    """Reject a day's directory with other files: it is an input, or the output of another program or grain."""
     _check_grain(storage, day)
     others = set(storage.names(day_directory(day))) - {"data", "manifests", "_SUCCESS"}
-    others = {name for name in others if not name.startswith(".")}  # object stores show what disks hide
+    others = {name for name in others if not name.startswith(".")}  # object stores show what local disks hide
     if others:
         raise InputError(
             f"{storage.locate(day_directory(day))} holds {min(others)}, which ctr-samples did not write; expected an empty or "
@@ -137,7 +138,7 @@ def check_directory(storage: Storage, day: Period) -> None:
 
 
 def _check_grain(storage: Storage, period: Period) -> None:
-    """Refuse to put hours beside a day, or a whole log beside days: readers would take one for the other."""
+    """Refuse to mix hours with a day, or a whole log with days: readers would confuse them."""
     whole = isinstance(period, Whole)
     others = {name for name in storage.names("") if (kind := day_of(name)) and isinstance(kind, Whole) is not whole}
     if isinstance(period, Hour):
@@ -150,9 +151,9 @@ def _check_grain(storage: Storage, period: Period) -> None:
 
 
 def check_shards(storage: Storage, shards: Sequence[Shard], remedy: str = "run again") -> None:
-    """DamagedFile unless every shard is at its store with the size that its task counted (a lost upload shows here).
+    """Raise DamagedFile unless every shard is stored with the size that its task counted (reveals lost uploads).
 
-    ``remedy`` ends the sentence: what to do about it.
+    ``remedy`` ends the error message.
     """
     with ThreadPoolExecutor(_REQUESTS) as threads:
         for wrong in threads.map(partial(_wrong_size, storage), shards):
@@ -173,14 +174,14 @@ def _wrong_size(storage: Storage, shard: Shard) -> str | None:
 
 
 def check_store(storage: Storage, directory: str) -> datetime:
-    """The start of a run by the clock of the store. Refuses a store whose create-only put overwrites.
+    """Return the start of a run by the store's clock. Rejects a store whose create-only put overwrites.
 
     On such a store two racing runs would both believe they had published. Some S3-compatible servers silently ignore
-    ``If-None-Match``. Runs on the driver, once, before a run starts its work; ``directory`` belongs to that run. Leaves nothing
-    behind unless it is killed or may not delete.
+    ``If-None-Match``. Runs on the driver, once, before a run starts its work; ``directory`` belongs to that run. Leaves
+    nothing behind unless it is killed or may not delete.
     """
     path = f"{directory}/probe"
-    with suppress(NameTaken):  # its own first try, whose answer was lost
+    with suppress(NameTaken):  # its own first attempt, whose answer was lost
         storage.put_new(path, b"first")
     try:
         storage.put_new(path, b"second")
@@ -197,12 +198,12 @@ def check_store(storage: Storage, directory: str) -> datetime:
 
 
 def _forget(storage: Storage, path: str) -> None:
-    with suppress(StorageError):  # the right to delete is needed by clean-up alone
+    with suppress(StorageError):  # only cleanup needs the right to delete
         storage.delete(path)
 
 
 def check_age(storage: Storage, directory: str, began: datetime, longest_run: timedelta) -> None:
-    """Refuse to publish a run that began longer ago than ``longest_run``, by the store's clock: clean-up may take its files.
+    """Refuse to publish a run older than ``longest_run`` by the store's clock, since cleanup may remove its files.
 
     ``directory`` belongs to the run. Runs on the driver, right before :func:`publish`.
     """
@@ -215,11 +216,11 @@ def check_age(storage: Storage, directory: str, began: datetime, longest_run: ti
 
 
 def publish(storage: Storage, manifest: Manifest) -> None:
-    """Check the shards once more, put the manifest, then ``_SUCCESS``. Runs on the driver, once; deletes nothing.
+    """Check the shards again, put the manifest, then ``_SUCCESS``. Runs on the driver, once; deletes nothing.
 
-    A manifest without the samples of some users is marked before it is put (:mod:`ctr_samples.shards.forgotten`).
-    Raises DamagedFile, and publishes nothing, if a shard is missing or readers would refuse the manifest. Otherwise raises as
-    :func:`ctr_samples.shards.generations.put` does, and StorageError if the manifest was written but ``_SUCCESS`` was not.
+    A manifest that forgets users is marked before it is put (:mod:`ctr_samples.shards.forgotten`). Raises DamagedFile,
+    and publishes nothing, if a shard is missing or readers would reject the manifest. Otherwise raises like
+    :func:`ctr_samples.shards.generations.put`, and StorageError if the manifest was written but ``_SUCCESS`` was not.
     """
     directory, data = manifests_directory(manifest.day), manifest.to_json()
     _sound(
@@ -234,7 +235,7 @@ def publish(storage: Storage, manifest: Manifest) -> None:
 
 
 def mark_success(storage: Storage, manifest: Manifest) -> None:
-    """Write ``_SUCCESS``, which only tells schedulers that some generation exists; the manifest is the truth."""
+    """Write ``_SUCCESS``, which only tells schedulers that some generation exists; the manifest is authoritative."""
     try:
         storage.put_new(f"{day_directory(manifest.day)}/_SUCCESS", b"")
     except NameTaken:

@@ -1,4 +1,4 @@
-"""The published content of a path: the samples of a day, or a table."""
+"""Published content of a path: the samples of a day, or a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ctr_samples.shards.table import Table, TableManifest
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The shards that readers see at a path, with a title for people; ``sealed`` means that the manifest had a checksum."""
+    """Shards that readers see at a path, with a title for people; ``sealed`` means that the manifest had a checksum."""
 
     title: str
     shards: tuple[Shard, ...]
@@ -24,7 +24,7 @@ class Published:
     sealed: bool
 
     def of_split(self, split: str | None) -> tuple[Shard, ...]:
-        """The shards of one split, or all; InputError names the existing splits."""
+        """Shards of one split, or of all. InputError names the existing splits."""
         shards = tuple(s for s in self.shards if split in (None, s.split))
         if split is not None and not shards:
             there = ", ".join(sorted({s.split for s in self.shards}, reverse=True))
@@ -33,7 +33,7 @@ class Published:
 
 
 def find(storage: Storage, day: Period | None) -> Published:
-    """The published samples of a day, by default the latest, or a table; InputError if nothing is published."""
+    """Find the published samples of a day, by default the latest, or a table. InputError if nothing is published."""
     if day is not None:
         return _of_day(require_manifest(storage, day))
     table = Table(storage).current()

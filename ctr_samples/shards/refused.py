@@ -1,4 +1,4 @@
-"""Runs that the quality gate refused: their report lies beside their shards, but no manifest names them."""
+"""Runs refused by the quality gate: their report is next to their shards, but no manifest lists them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ctr_samples.shards.storage import Storage
 
 
 def refused_run(storage: Storage, day: Period, after: str) -> str | None:
-    """The newest run of a day that began after the run ``after`` and has a report.
+    """Newest run of a day that started after the run ``after`` and has a report.
 
-    After the newest published run that is what was refused since; an empty ``after`` takes all runs.
+    If ``after`` is the newest published run, this is a run refused since; an empty ``after`` includes all runs.
     """
     for run in reversed(storage.names(run_directory(day, "").rstrip("/"))):
         if run > after and started_at(run) is not None and REPORT in storage.names(run_directory(day, run)):

@@ -1,4 +1,4 @@
-"""Rolls a day back to an earlier generation by publishing its shards as the next one."""
+"""Roll a day back to an earlier generation by publishing its shards as the next one."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ctr_samples.shards.storage import Storage
 def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) -> Manifest:
     """Publish the samples of generation ``to`` as the next generation and return its manifest. Runs on the driver.
 
-    ``token`` is eight hex digits that no other run has. The newest manifest may be unreadable; then there is no parent. Raises
-    InputError for a missing generation, UsageError for the one that readers see and for one from before users were forgotten,
-    DamagedFile for one whose shards are missing, and otherwise as :func:`ctr_samples.shards.publish.publish` does.
+    ``token`` is a unique string of eight hex digits. If the newest manifest is unreadable, there is no parent. Raises
+    InputError for a missing generation, UsageError for the current one and for one from before users were forgotten,
+    DamagedFile for one whose shards are missing, and otherwise like :func:`ctr_samples.shards.publish.publish`.
     """
     numbers = generations.numbers(storage, manifests_directory(day))
     if to in numbers[-1:]:
@@ -40,7 +40,7 @@ def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) 
         rollback=Rollback(to, earlier.made_by),
     )
     publish(storage, made)
-    # A run of the day may have cleaned up between the look and the put: the generation was old.
+    # A run of the day may have cleaned up between the check and the put, since the generation was old.
     check_shards(
         storage, made.shards, f"so generation {number} cannot be read. Roll back to another one, or run the day again"
     )
@@ -48,7 +48,7 @@ def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) 
 
 
 def _check_forgotten(storage: Storage, earlier: Manifest) -> None:
-    """UsageError for a generation from before users of the day were forgotten, whatever was published since."""
+    """Raise UsageError for a generation from before users of the day were forgotten, whatever was published since."""
     last = last_forgotten(storage, earlier.day)
     if earlier.generation < last:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""JSON documents that carry their own checksum, so that a change by hand or in transit is detected.
+"""JSON documents that contain their own checksum, so that changes by hand or in transit are detected.
 
 ``checksum`` is the SHA-256, in hex, of all other fields as JSON with sorted keys, without spaces, in UTF-8. It is not a
 signature: anyone who can write to the store can compute one.
@@ -22,15 +22,15 @@ _SHOWN = 80
 
 
 def sealed(document: Mapping[str, Any]) -> bytes:
-    """Indented JSON in the document's order, with its checksum as the last field."""
+    """Serialize to indented JSON in the document's order, with its checksum as the last field."""
     plain = {key: value for key, value in document.items() if key != CHECKSUM}
-    as_read = json.loads(json.dumps(plain))  # keys of numbers become texts
+    as_read = json.loads(json.dumps(plain))  # numeric keys become strings
     return (json.dumps({**plain, CHECKSUM: _checksum(as_read)}, indent=1, ensure_ascii=False) + "\n").encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The format number of a kind of document, its name in errors, and what to do about a damaged one."""
+    """Format number of a kind of document, its name in errors, and the remedy for a damaged one."""
 
     format: object
     name: str
@@ -38,9 +38,9 @@ class Form:
 
 
 def read_sealed(kind: type[T], data: bytes, location: str, form: Form) -> T:
-    """A document as a dataclass; one without a checksum was written by an older release.
+    """Read a document as a dataclass. A missing checksum is allowed, since older releases wrote none.
 
-    DamagedFile, which names ``location``, if the bytes are not such a document or were changed.
+    Raises DamagedFile, naming ``location``, if the bytes are not such a document or were changed.
     """
     try:
         document = _opened(data)
@@ -68,7 +68,7 @@ def _opened(data: bytes) -> dict[str, Any]:
 
 
 def _broken_seal(document: Mapping[str, Any]) -> str | None:
-    """How a document's checksum differs from its content; None where it does not, or where there is none."""
+    """Describe how a document's checksum differs from its content; None if it matches or is missing."""
     made = _checksum({key: value for key, value in document.items() if key != CHECKSUM})
     if document.get(CHECKSUM, made) == made:
         return None

@@ -1,7 +1,7 @@
-"""Versions of the fitted state at a store: put once each, as manifests are, and never changed.
+"""Versions of the fitted state at a store: put once each, like manifests, and never changed.
 
-versions/00000003.json            create-only; the highest number is the truth
-data/<run id>/<vocabulary>.parquet    the tokens in the order of their ids, and the version that added each
+versions/00000003.json            create-only; the highest number is authoritative
+data/<run id>/<vocabulary>.parquet    the tokens in order of their ids, and the version that added each
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """The content of ``versions/00000003.json``."""
+    """Content of ``versions/00000003.json``."""
 
     name: str
     lineage: str
@@ -62,13 +62,13 @@ class _Version:
 
 
 def latest_state(storage: Storage) -> FittedState | None:
-    """The newest version, or None before the first."""
+    """Newest version, or None before the first."""
     version = generations.latest(storage, VERSIONS)
     return _read(storage, version) if version else None
 
 
 def state_before(storage: Storage, run_date: date) -> FittedState | None:
-    """The newest version fitted on days before ``run_date`` only, or None: no other may make samples of that day."""
+    """Newest version fitted only on days before ``run_date``, or None: no other may be used for that day."""
     for version in range(generations.latest(storage, VERSIONS), 0, -1):
         head = _head(storage, version)
         if max(head.days) < run_date.isoformat():
@@ -77,7 +77,7 @@ def state_before(storage: Storage, run_date: date) -> FittedState | None:
 
 
 def require_state(storage: Storage, run_date: date) -> FittedState:
-    """As :func:`state_before`; InputError if there is none."""
+    """Like :func:`state_before`, but raises InputError if there is none."""
     state = state_before(storage, run_date)
     if state is None:
         latest = latest_state(storage)
@@ -91,7 +91,7 @@ def require_state(storage: Storage, run_date: date) -> FittedState:
 def publish_state(storage: Storage, state: FittedState) -> None:
     """Write the tokens, then put the version with one create-only request. Runs on the driver.
 
-    Raises as :func:`ctr_samples.shards.generations.put` does: PublishConflict when another fit was faster.
+    Raises like :func:`ctr_samples.shards.generations.put`: PublishConflict if another fit was faster.
     """
     before = {} if state.version == 1 else _since(storage, state.version - 1)
     files = {}
@@ -111,7 +111,7 @@ def publish_state(storage: Storage, state: FittedState) -> None:
 
 
 def _shared(state: FittedState | _Version) -> dict[str, Any]:
-    """The fields that a version's file shares with the state."""
+    """Fields that a version's file shares with the state."""
     return {name: getattr(state, name) for name in _SHARED}
 
 
@@ -140,7 +140,7 @@ def _table(storage: Storage, path: str) -> pa.Table:
 
 
 def _since(storage: Storage, version: int) -> dict[str, Any]:
-    """For each vocabulary of a version, the version that added each token; under "" the lineage."""
+    """For each vocabulary of a version, the version that added each token; the key "" holds the lineage."""
     head = _head(storage, version)
     tables = {name: _table(storage, file.file) for name, file in head.vocabularies.items()}
     return {"": head.lineage, **{name: table.column("since").to_pylist() for name, table in tables.items()}}

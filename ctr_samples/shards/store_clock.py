@@ -1,4 +1,4 @@
-"""The time at a store. Its clock tells old files from new ones, since the clocks of drivers differ."""
+"""Time at a store. Its clock distinguishes old files from new ones, since the clocks of drivers differ."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ctr_samples.shards.storage import NameTaken, Storage
 
 
 def time_of(storage: Storage, directory: str) -> datetime:
-    """The modification time that the store gives to an empty hidden file written to ``directory`` now.
+    """Modification time that the store assigns to an empty hidden file written to ``directory`` now.
 
-    Leaves nothing behind unless it is killed or may not delete; clean-up then treats the file as one that was never completed.
+    Leaves nothing behind unless it is killed or may not delete; cleanup then treats the file as never completed.
     """
     probe = f"{directory}/.clock.{uuid.uuid4().hex}".lstrip("/")
-    with suppress(NameTaken):  # its own first try, whose answer was lost
+    with suppress(NameTaken):  # its own first attempt, whose answer was lost
         storage.put_new(probe, b"")
     try:
         return storage.modified(probe)

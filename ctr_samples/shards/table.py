@@ -1,4 +1,4 @@
-"""A directory of shards that grows by appends: what the ``tfrecord`` format of Spark writes.
+"""A directory of shards that grows by appends, as written by Spark's ``tfrecord`` format.
 
 ::
 
@@ -6,9 +6,9 @@
     _manifests/00000001.json
     _SUCCESS
 
-As with a day's samples, creating a manifest publishes what it lists. A manifest of an append names only what it adds to the
-generation before; every sixteenth, and each overwrite of all or of some partitions, names all, so that a reader opens a few
-small files and a shard that was replaced is in no later manifest.
+As with a day's samples, creating a manifest publishes the shards it lists. The manifest of an append lists only the new
+shards; every sixteenth manifest, and each full or partial overwrite, lists all of them, so that a reader opens only a
+few small files, and a replaced shard is in no later manifest.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _FORM = Form(TABLE_FORMAT, "a manifest of a table", "restore it")
 _COMPLETE_EVERY = 16
 WriteMode = Literal["append", "create", "overwrite", "overwrite_partitions"]
 _TRIES = 100
-"""How many other writers may be faster before an append gives up."""
+"""Number of faster writers after which an append gives up."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableWrite:
-    """What one write adds to a table.
+    """Changes that one write makes to a table.
 
-    ``mode`` ``create`` is an append to a table that does not exist yet; ``overwrite_partitions`` replaces the partitions
-    that have a shard here. ``schema`` is what the writer tells its readers about the columns; ``stream`` is the id of a
-    stream and the number of its batch, which is committed once however often it is tried.
+    The ``mode`` ``create`` is an append to a table that does not exist yet; ``overwrite_partitions`` replaces the
+    partitions that have a shard here. ``schema`` describes the columns for readers; ``stream`` is the id of a stream
+    and the number of its batch, which is committed once, however often it is tried.
     """
 
     run_id: str
@@ -67,10 +67,10 @@ class TableWrite:
 
 @dataclass(frozen=True, slots=True)
 class TableManifest:
-    """One generation of a table. ``complete`` means that ``shards`` are all that readers see, else only the new ones.
+    """One generation of a table. If ``complete``, ``shards`` are all that readers see, else only the new ones.
 
-    ``schemas`` and ``contracts`` are those of all the writes, without repeats, oldest first; ``streams`` has the last batch of
-    each stream.
+    ``schemas`` and ``contracts`` are those of all writes, without duplicates, oldest first; ``streams`` has the last
+    batch of each stream.
     """
 
     generation: GenerationNumber
@@ -94,17 +94,17 @@ class TableManifest:
         return sum(s.records for s in self.shards)
 
     def to_json(self) -> bytes:
-        """Indented JSON, in declared order, sealed."""
+        """Serialize to sealed, indented JSON in declared order."""
         return sealed(asdict(self))
 
     @classmethod
     def from_json(cls, data: bytes, location: str) -> Self:
-        """Read :meth:`to_json`; DamagedFile, which names ``location``, if it is not a known manifest or was changed."""
+        """Read :meth:`to_json`. DamagedFile names ``location`` if it is not a known manifest or was changed."""
         return read_sealed(cls, data, location, _FORM)
 
 
 def next_manifest(current: TableManifest | None, write: TableWrite, created_at: str) -> TableManifest:
-    """The generation that a write makes of a table; ``current`` is complete, and so is the result."""
+    """Apply a write to a table's current manifest; ``current`` is complete, and so is the result."""
     base = None if write.mode == "overwrite" else current
     streams = dict(current.streams) if current else {}
     if write.stream:
@@ -126,14 +126,14 @@ def next_manifest(current: TableManifest | None, write: TableWrite, created_at: 
 
 
 def on_disk(manifest: TableManifest, write: TableWrite) -> TableManifest:
-    """The manifest to write for a generation: all shards, or for most appends only the new ones."""
+    """Manifest to store for a generation: all shards, or for most appends only the new ones."""
     replaces = write.mode in ("overwrite", "overwrite_partitions")
     complete = replaces or manifest.generation % _COMPLETE_EVERY in (0, 1)
     return manifest if complete else replace(manifest, complete=False, shards=write.shards)
 
 
 def refusal(current: TableManifest, write: TableWrite) -> str | None:
-    """Why the rows cannot be added to the table, or None."""
+    """Reason why the rows cannot be added to the table, or None."""
     for has, there, new in (
         ("has records of type", current.record_type, write.record_type),
         ("is partitioned by", list(current.partition_by) or "nothing", list(write.partition_by) or "nothing"),
@@ -150,12 +150,12 @@ class Table:
         self.storage = storage
 
     def current(self) -> TableManifest | None:
-        """What readers see, all shards in one manifest; None before the first generation."""
+        """Current state for readers, with all shards in one manifest; None before the first generation."""
         generation = generations.latest(self.storage, MANIFESTS_OF_TABLE)
         return self.at(generation) if generation else None
 
     def at(self, generation: int) -> TableManifest:
-        """What readers saw at a generation; DamagedFile where one that it builds upon is missing."""
+        """State for readers at a generation. Raises DamagedFile if a generation that it builds on is missing."""
         newest = oldest = self._read(generation)
         parts = [newest.shards]
         while not oldest.complete:
@@ -168,11 +168,11 @@ class Table:
         return replace(newest, complete=True, shards=shards)
 
     def check_writable(self, run_id: str) -> None:
-        """Refuse, before any work, a directory with foreign files and a store that cannot guarantee create-only puts."""
+        """Reject, before any work, a directory with foreign files or a store without reliable create-only puts."""
         if self.current() is None:
             self._check_own()
         check_store(self.storage, f"{MANIFESTS_OF_TABLE}/{run_id}")
-        with suppress(StorageError):  # the right to delete is needed by clean-up alone
+        with suppress(StorageError):  # only cleanup needs the right to delete
             self.storage.delete_directory(f"{MANIFESTS_OF_TABLE}/{run_id}")
 
     def check_absent(self, current: TableManifest, mode: str) -> None:
@@ -184,12 +184,13 @@ class Table:
             )
 
     def commit(self, write: TableWrite) -> TableManifest:
-        """Publish a write and return what readers now see.
+        """Publish a write and return the state that readers now see.
 
-        The shards are checked right before the put. A batch of a stream that is already committed changes nothing. If another
-        writer was faster, an append follows it and an overwrite (of partitions: in these) replaces it too. An overwrite
-        then removes the files that it replaced. Raises as :func:`ctr_samples.shards.generations.put` does, DamagedFile for a
-        missing shard, PublishConflict if a table to create exists, and InputError for rows that do not fit.
+        The shards are checked right before the put. A stream batch that is already committed changes nothing. If
+        another writer was faster, an append follows it and an overwrite (of partitions: in these) replaces it too. An
+        overwrite then removes the files that it replaced. Raises like :func:`ctr_samples.shards.generations.put`,
+        DamagedFile for a missing shard, PublishConflict if a table to create exists, and InputError for rows that do
+        not fit.
         """
         for _ in range(_TRIES):
             current = self.current()
@@ -206,7 +207,7 @@ class Table:
             _sound(
                 data, f"Nothing was published: the manifest for generation {manifest.generation} of {self.storage.url}"
             )
-            check_shards(self.storage, write.shards)  # right before the put: a clean-up may have come between
+            check_shards(self.storage, write.shards)  # right before the put: a cleanup may have run in between
             try:
                 generations.put(self.storage, MANIFESTS_OF_TABLE, manifest.generation, data, write.run_id)
             except PublishConflict:
@@ -251,7 +252,7 @@ class Table:
 
 
 def _sound(data: bytes, location: str) -> TableManifest:
-    """Read a manifest and check that its parts agree."""
+    """Read a manifest and check its consistency."""
     manifest = TableManifest.from_json(data, location)
     try:
         contracts = [ExampleContract.from_dict(dict(document)) for document in manifest.contracts]
@@ -272,7 +273,7 @@ def _is_own(path: str) -> bool:
 
 
 def _kept(current: TableManifest, write: TableWrite) -> tuple[Shard, ...]:
-    """The shards that remain next to those of a write."""
+    """Shards that remain next to those of a write."""
     if write.mode != "overwrite_partitions":
         return current.shards
     replaced = {_directory(shard) for shard in write.shards}

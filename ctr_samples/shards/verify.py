@@ -1,4 +1,4 @@
-"""Checks a shard byte for byte: its size and checksum, computed while it is read."""
+"""Check a shard byte for byte: its size and checksum, computed while it is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CheckedFile:
         self.crc32c = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        """As ``read`` of a file."""
+        """Like ``read`` of a file."""
         piece = self._file.read(size)
         self.size += len(piece)
         self.crc32c = crc32c(piece, self.crc32c)
@@ -34,7 +34,7 @@ class CheckedFile:
             pass
 
     def difference(self, shard: Shard) -> str | None:
-        """How the bytes read differ from the manifest; None if they do not."""
+        """Describe how the bytes read differ from the manifest; None if they match."""
         if self.size != shard.bytes:
             return f"has {self.size} bytes, the manifest says {shard.bytes}"
         if self.crc32c != shard.crc32c:

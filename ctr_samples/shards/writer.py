@@ -1,4 +1,4 @@
-"""Writes Arrow batches into shards that roll at a target size, for any number of splits in one pass."""
+"""Write Arrow batches to shards that roll at a target size, for any number of splits in one pass."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from ctr_samples.shards.storage import Storage
 _PIECE_ROWS = 4096
 _PIECE_BYTES = 4 << 20
 _PIECES_OF_A_SHARD = 32
-"""How much is encoded at a time: few enough bytes to bound memory, and enough rows to amortise the calls. Shards
-roll between pieces."""
+"""Size of a piece to encode: few enough bytes to bound memory, and enough rows to amortise the calls. Shards roll
+between pieces."""
 _AHEAD = 2
-"""Encoded pieces that may wait for the store."""
+"""Number of encoded pieces that may wait for the store."""
 
 
 class FrameWriter(Protocol):
-    """Writes batches of framed records, compressed or not, to the file that it was opened on, and counts what it wrote.
+    """Writes batches of framed records, compressed or not, to a given file, and keeps counts.
 
-    ``size`` and ``crc32c`` are those of the file so far. The codec's RecordWriter is one; shards do not know the codec.
+    ``size`` and ``crc32c`` describe the file so far. The codec's RecordWriter implements it; shards do not know the
+    codec.
     """
 
     records: int
@@ -40,19 +41,19 @@ class FrameWriter(Protocol):
         """Append whole records."""
 
     def close(self) -> None:
-        """Write what compression still holds back; the file below stays open."""
+        """Flush the compressor; the underlying file stays open."""
 
 
 class ShardWriter:
-    """Writes the shards of one attempt of one partition below ``directory``. Runs in any process, with Spark or without.
+    """Writes the shards of one partition attempt below ``directory``. Runs in any process, with or without Spark.
 
-    ``encode`` turns rows into framed records and ``open_frames`` wraps a raw file with the compression;
-    :func:`ctr_samples.records.write.shard_writer` binds both to the codec. Rows are encoded in the caller's thread while one
-    other thread compresses, writes and syncs what came before; at most a few megabytes lie between the two.
+    ``encode`` turns rows into framed records and ``open_frames`` adds compression to a raw file;
+    :func:`ctr_samples.records.write.shard_writer` binds both to the codec. Rows are encoded in the caller's thread
+    while another thread compresses, writes and syncs earlier rows; at most a few megabytes are in between.
 
-    Files appear when they are closed. After an error, in ``write`` and ``close`` too, call ``abandon`` (leaving a ``with``
-    block does): it leaves no open file behind, and what earlier rolls have closed stays, named in no manifest. An error of
-    the store is raised by a later call of ``write`` or by ``close``.
+    Files appear when they are closed. After an error, including in ``write`` and ``close``, call ``abandon`` (leaving a
+    ``with`` block does): no open file remains, and shards closed earlier stay, listed in no manifest. A store error is
+    raised by a later call of ``write`` or by ``close``.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class ShardWriter:
         self._receipt: Receipt | None = None
 
     def write(self, rows: pa.RecordBatch, split: str = "") -> None:
-        """Append rows to the shard of a split (its directory below the writer's; "" is that one itself)."""
+        """Append rows to the shard of a split (a subdirectory of the writer's; "" is that directory itself)."""
         for piece in _pieces(rows, min(_PIECE_BYTES, self._shard_size // _PIECES_OF_A_SHARD)):
             while len(self._pending) >= _AHEAD:
                 self._pending.popleft().result()
@@ -85,7 +86,7 @@ class ShardWriter:
             self._pending.append(self._thread.submit(self._files.append, split, self._encode(piece), sums))
 
     def close(self) -> Receipt:
-        """Close what is open and return the receipt; a second call returns the same."""
+        """Close the open shards and return the receipt; a second call returns the same."""
         if self._receipt is None:
             while self._pending:
                 self._pending.popleft().result()
@@ -115,7 +116,7 @@ class ShardWriter:
 
 
 class _OpenShards:
-    """The files of a writer: one open shard for each split. Used by one thread at a time."""
+    """Files of a writer: one open shard per split. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -170,7 +171,7 @@ class _OpenShards:
 
     def _close(self, split: str) -> None:
         self._closed.append(self._open[split].close())
-        del self._open[split]  # only now: until it is closed, it can be abandoned
+        del self._open[split]  # only now, since it can be abandoned until it is closed
 
 
 class _OpenShard:
@@ -212,7 +213,7 @@ class _OpenShard:
 
 
 def _pieces(rows: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Slices of bounded rows and bytes; slicing copies nothing."""
+    """Yield slices of bounded rows and bytes; slicing copies nothing."""
     if rows.num_rows == 0:
         return
     mean = max(1, rows.nbytes // rows.num_rows)

@@ -1,9 +1,9 @@
-"""What a run tells other systems when a day begins and ends. All of it is off unless the command asks for it.
+"""Report the start and end of each day to other systems. Everything is off unless the command enables it.
 
-listeners.py   who is told of each day, and a listener that fails
+listeners.py   notifies listeners of each day, and tolerates their failures
 run_line.py    a day as one line of JSON, for a log collector
 gauges.py      a text file for Prometheus
-lineage.py     OpenLineage events, by the official client
+lineage.py     OpenLineage events, sent by the official client
 """
 
 from ctr_samples.telemetry.gauges import Gauges

@@ -1,4 +1,4 @@
-"""A text file for Prometheus, as its node exporter collects them from a directory."""
+"""A text file for Prometheus, collected from a directory by its node exporter."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from ctr_samples.quality.prometheus import last_run_text
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Replaces a file at once after each day: the last run, and of ``samples_text`` what is published."""
+    """Atomically replaces a file after each day: the last run, and the published samples from ``samples_text``."""
 
     config: JobConfig
     file: Path
     samples_text: Callable[[], str]
 
     def begins(self, day: Period) -> None:
-        """Nothing is told yet."""
+        """Do nothing."""
 
     def ended(self, outcome: DayOutcome) -> None:
         """Write the file. Raises OSError."""
         if outcome.became == "not tried":
             return
         text = last_run_text(self.config.name, outcome.exit_code, outcome.seconds, time.time())
-        with suppress(CtrSamplesError):  # nothing is published, or it cannot be read: the last run is told all the same
+        with suppress(CtrSamplesError):  # nothing is published, or it is unreadable: still report the last run
             text += self.samples_text()
-        part = self.file.with_name(f".{self.file.name}.{os.getpid()}")  # a collector reads no name that ends otherwise
+        part = self.file.with_name(f".{self.file.name}.{os.getpid()}")  # collectors ignore any other suffix
         part.write_text(text, "utf-8")
         part.replace(self.file)

@@ -1,7 +1,7 @@
-"""OpenLineage events of each day: what it was made from, and what was published.
+"""OpenLineage events for each day: its inputs and what was published.
 
-The official client sends them, and its own settings say where to: ``OPENLINEAGE_URL``, or a file ``openlineage.yml``. Names of
-datasets follow the naming of its specification, https://openlineage.io/docs/spec/naming.
+Sent by the official client to the target in its own settings: ``OPENLINEAGE_URL``, or a file ``openlineage.yml``.
+Dataset names follow its specification, https://openlineage.io/docs/spec/naming.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_CLIENT = "`--lineage` needs the client of OpenLineage; install it with `pip 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Sends a START when a day is begun, and a COMPLETE, FAIL or ABORT when it ended."""
+    """Sends a START when a day starts, and a COMPLETE, FAIL or ABORT when it ends."""
 
     config: JobConfig
     client: OpenLineageClient
@@ -40,7 +40,7 @@ class Lineage:
 
     @classmethod
     def of(cls, config: JobConfig) -> Self:
-        """By the client's own settings. UsageError where the client is not installed."""
+        """Create the client from its own settings. Raises UsageError if it is not installed."""
         try:
             from openlineage.client import OpenLineageClient, set_producer
         except ImportError:
@@ -49,7 +49,7 @@ class Lineage:
         return cls(config, OpenLineageClient())
 
     def begins(self, day: Period) -> None:
-        """A START, with what is read."""
+        """Send a START with the inputs."""
         from openlineage.client.event_v2 import RunState
         from openlineage.client.uuid import generate_new_uuid
 
@@ -57,7 +57,7 @@ class Lineage:
         self._send(day, RunState.START, {}, self._inputs({}), [])
 
     def ended(self, outcome: DayOutcome) -> None:
-        """What became of it: the versions of what was read, and the manifest that readers see."""
+        """Send the result: the versions of the inputs, and the published manifest."""
         from openlineage.client.event_v2 import RunState
         from openlineage.client.facet_v2 import error_message_run
 
@@ -74,7 +74,7 @@ class Lineage:
             self._send(outcome.day, RunState.FAIL, {"errorMessage": error}, inputs, [])
 
     def _inputs(self, facts: Mapping[str, Mapping[str, Any]]) -> list[InputDataset]:
-        """All sources; ``facts`` are what a manifest says of each."""
+        """List all sources; ``facts`` holds the manifest's entry for each."""
         return [_input(name, source, facts.get(name, {})) for name, source in self.config.sources.items()]
 
     def _send(
@@ -104,9 +104,9 @@ class Lineage:
 
 
 def dataset_of(source: Source) -> tuple[str, str]:
-    """The namespace and name of what a source reads: files by the part of their path that no day changes.
+    """Namespace and name of a source's dataset: for files, the part of the path that does not depend on the day.
 
-    What came from the environment stands there as ``${NAME}``.
+    Values from the environment appear as ``${NAME}``.
     """
     if isinstance(source, DatabaseSource):
         table = masked(source.table or "query")
@@ -130,7 +130,7 @@ def _file_dataset(path: str) -> tuple[str, str]:
 
 
 def _input(name: str, source: Source, facts: Mapping[str, Any]) -> InputDataset:
-    """A source; ``facts`` are what the manifest says of it."""
+    """Describe a source; ``facts`` is its entry in the manifest."""
     from openlineage.client.event_v2 import InputDataset
     from openlineage.client.facet_v2 import (
         dataset_version_dataset,

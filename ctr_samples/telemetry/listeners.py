@@ -1,4 +1,4 @@
-"""Who is told of the days of a command."""
+"""Notify listeners of the days of a command."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from ctr_samples.periods import Period
 
 
 class Listener(Protocol):
-    """Is told of each day, on the driver; several days may be made at once, each in a thread of its own."""
+    """Is notified of each day, on the driver; several days may run at once, each in its own thread."""
 
     def begins(self, day: Period) -> None:
-        """A day is begun."""
+        """Handle the start of a day."""
 
     def ended(self, outcome: DayOutcome) -> None:
-        """What became of a day."""
+        """Handle the outcome of a day."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Tells all of them. One that fails does not fail the run: ``warn`` gets a sentence."""
+    """Notifies all listeners. A failing listener does not fail the run: ``warn`` gets a sentence."""
 
     all: Sequence[Listener]
     warn: Callable[[str], None]
 
     def begins(self, day: Period) -> None:
-        """A day is begun."""
+        """Report the start of a day."""
         for listener in self.all:
             self._tell(listener, partial(listener.begins, day))
 
     def ended(self, outcome: DayOutcome) -> None:
-        """What became of a day."""
+        """Report the outcome of a day."""
         for listener in self.all:
             self._tell(listener, partial(listener.ended, outcome))
 
     def _tell(self, listener: Listener, tell: Callable[[], None]) -> None:
         try:
             tell()
-        except Exception as error:  # the samples are published, or not, whatever others make of it
+        except Exception as error:  # listeners do not affect whether the samples are published
             text = (str(error).splitlines() or [""])[0]
             self.warn(f"{type(listener).__name__} could not tell of the run: {type(error).__name__}: {text}")

@@ -1,4 +1,4 @@
-"""A day as one line of JSON, for a collector of logs."""
+"""A day as one line of JSON, for a log collector."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _LEVELS: dict[Became, str] = {"published": "info", "unchanged": "info", "not tri
 
 @dataclass(frozen=True, slots=True)
 class JsonLines:
-    """Hands a line for each day that ended to ``write``."""
+    """Passes a line for each finished day to ``write``."""
 
     config: JobConfig
     write: Callable[[str], None]
 
     def begins(self, day: Period) -> None:
-        """Nothing is told yet."""
+        """Do nothing."""
 
     def ended(self, outcome: DayOutcome) -> None:
-        """One line, without the values that the configuration takes from the environment."""
+        """Write one line, masking values that the configuration takes from the environment."""
         self.write(json.dumps(masked_tree(facts_of(self.config, outcome)), ensure_ascii=True))
 
 
 def facts_of(config: JobConfig, outcome: DayOutcome) -> dict[str, Any]:
-    """What became of a day. What readers see of it stands there for a day that is published; times are in UTC."""
+    """Facts about the outcome of a day, including what readers see if it is published; times are in UTC."""
     facts = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "level": _LEVELS.get(outcome.became, "error"),

@@ -1,4 +1,4 @@
-"""Builds structs, maps, lists of lists and vectors from the flat features that represent them."""
+"""Build structs, maps, lists of lists and vectors from the flat features that represent them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ctr_samples.tfrecord.casts import mask_of
 
 
 class ColumnError(Exception):
-    """A record of the batch whose feature does not fit its column."""
+    """A feature that does not fit its column, in record ``row`` of the batch."""
 
     def __init__(self, row: int, problem: str) -> None:
         super().__init__(problem)
@@ -21,7 +21,7 @@ class ColumnError(Exception):
 
 
 def struct_of(children: list[pa.Array], target: pa.DataType) -> pa.Array:
-    """Null where all fields are: records do not tell a null struct from a struct of nulls."""
+    """Build a struct, null if all fields are: records do not distinguish a null struct from a struct of nulls."""
     present = np.zeros(len(children[0]), bool)
     for child in children:
         valid = validity(child)
@@ -31,20 +31,20 @@ def struct_of(children: list[pa.Array], target: pa.DataType) -> pa.Array:
 
 
 def map_of(name: str, keys: pa.Array, items: pa.Array, target: pa.DataType) -> pa.Array:
-    """Maps from a list of keys and a list of values in each row. ColumnError where they differ in length."""
+    """Build maps from a list of keys and a list of values per row. Raises ColumnError if their lengths differ."""
     ours, theirs = take_apart(keys), take_apart(items)
     _same_lengths(name, ours.offsets, theirs.offsets, "keys and values")
     repeated = _first_repeated(keys)
     if repeated is not None:
         raise ColumnError(repeated, f"a key of {name!r} is there twice")
-    pairs = target.field(0).type  # a map is a list of structs in Arrow
+    pairs = target.field(0).type  # in Arrow a map is a list of structs
     entries = pa.Array.from_buffers(pairs, len(ours.values), [None], children=[ours.values, theirs.values])
     offsets = pa.py_buffer(ours.offsets.astype(np.int32))
     return pa.Array.from_buffers(target, len(keys), [mask_of(keys), offsets], children=[entries])
 
 
 def _first_repeated(keys: pa.Array) -> int | None:
-    """The first row with a key twice, which Spark's maps cannot hold."""
+    """First row with a duplicate key, which Spark's maps cannot hold."""
     lists = take_apart(keys)
     rows = np.repeat(np.arange(len(keys)), np.diff(lists.offsets))
     pairs = pa.table({"row": rows, "key": lists.values})
@@ -54,7 +54,7 @@ def _first_repeated(keys: pa.Array) -> int | None:
 
 
 def lists_of_lists(name: str, values: pa.Array, lengths: pa.Array, target: pa.DataType) -> pa.Array:
-    """A list of lists from its values and the length of each inner list."""
+    """Build a list of lists from its values and the length of each inner list."""
     flat, counts = take_apart(values), take_apart(lengths)
     inner = np.concatenate([[0], np.cumsum(counts.values.to_numpy())])
     negative = np.flatnonzero(np.diff(inner) < 0)
@@ -69,7 +69,7 @@ def lists_of_lists(name: str, values: pa.Array, lengths: pa.Array, target: pa.Da
 
 
 def vectors_of(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Dense ML vectors."""
+    """Build dense ML vectors."""
     count = len(values)
     lists = take_apart(values)
     doubles = pc.cast(lists.values, pa.float64())

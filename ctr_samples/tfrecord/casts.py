@@ -1,4 +1,4 @@
-"""Decoded values as values of Spark's types, a whole column at a time; a value that does not fit is refused, never changed."""
+"""Cast decoded values to Spark types, a column at a time; values that do not fit are rejected, never changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PER_MICROSECOND = {"D": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 class MisfitError(Exception):
-    """A value that its column's type cannot hold; ``row`` counts the rows of the array that was cast."""
+    """A value that its column's type cannot hold; ``row`` is its row in the array that was cast."""
 
     def __init__(self, row: int, value: object, problem: str) -> None:
         super().__init__(problem)
@@ -36,9 +36,9 @@ class MisfitError(Exception):
 
 
 def cast(array: pa.Array, kind: DataType, target: pa.DataType, unit: TimeUnit | None) -> pa.Array:
-    """Values, lists or lists of lists as ``kind``; ``target`` is the Arrow type in which Spark expects it.
+    """Cast values, lists or lists of lists to ``kind``; ``target`` is the Arrow type that Spark expects.
 
-    ``unit`` is what dates and timestamps count. Raises MisfitError for the first value that does not fit.
+    ``unit`` is the unit of dates and timestamps. Raises MisfitError for the first value that does not fit.
     """
     if not isinstance(kind, ArrayType):
         return _cast_values(array, kind, target, unit)
@@ -52,7 +52,7 @@ def cast(array: pa.Array, kind: DataType, target: pa.DataType, unit: TimeUnit | 
 
 
 def mask_of(array: pa.Array) -> pa.Buffer | None:
-    """Arrow's bitmap of the rows that are not null, or None where all are."""
+    """Arrow bitmap of the rows that are not null, or None if all are valid."""
     valid = validity(array)
     return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
 

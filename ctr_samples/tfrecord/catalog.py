@@ -1,7 +1,7 @@
-"""Which files a path means: those listed in a manifest, or all files of a foreign directory.
+"""Find the files of a path: those listed in a manifest, or all files of a foreign directory.
 
-Runs where a query is planned, never in a task. One path may be a table written by this format, a partition of one, the
-output of the nightly job or one of its days, any directory of TFRecord files, one file, or a glob.
+Runs while a query is planned, never in a task. A path may be a table written by this format, a partition of one, the
+output of the nightly job or one of its days, any directory of TFRecord files, a file, or a glob.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OURS_BELOW = re.compile(r"(^|.*/)(_manifests|dt=[0-9]{4}-[0-9]{2}-[0-9]{2}/mani
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """The files of some paths, and what is known about them without opening one (None: nothing)."""
+    """Files of some paths, and what is known about them without opening any (None: nothing)."""
 
     files: tuple[DataFile, ...]
     partitions: StructType
@@ -38,7 +38,7 @@ class Catalog:
 
 
 def find(options: Options) -> Catalog:
-    """The files that the options' paths mean. InputError for a missing path, or for paths that do not fit together."""
+    """Find the files of the options' paths. Raises InputError if one is missing, or they do not fit together."""
     catalogs = [_find_one(existing_place(path, options.base_path), options) for path in options.paths]
     files = tuple(file for catalog in catalogs for file in catalog.files)
     if all(catalog.schema is None for catalog in catalogs):
@@ -53,7 +53,7 @@ def find(options: Options) -> Catalog:
 
 
 def _with_equal_names(files: Sequence[DataFile], names: list[str]) -> tuple[DataFile, ...]:
-    """Names of directories may differ in case, as Spark's columns may."""
+    """Unify the case of partition names, which may differ between directories as between Spark's columns."""
     return tuple(replace(file, values=dict(zip(names, file.values.values(), strict=True))) for file in files)
 
 
@@ -82,7 +82,7 @@ def _table(storage: Storage, place: Place, options: Options) -> Catalog:
     schema = merged(schemas_of(manifest, storage.url), storage.url)
     files = [_of_manifest(storage, shard) for shard in manifest.shards if place.has(shard.path)]
     partitions = StructType([field for field in schema if field.name in manifest.partition_by])
-    if not partitions.fields:  # written without Spark, which knows no types of directories
+    if not partitions.fields:  # written without Spark, so the types of directories are unknown
         partitions = inferred_columns({name: file.values.get(name) for name in manifest.partition_by} for file in files)
     inside = StructType([field for field in schema if field.name not in manifest.partition_by])
     return Catalog(
@@ -91,24 +91,24 @@ def _table(storage: Storage, place: Place, options: Options) -> Catalog:
 
 
 def schemas_of(manifest: TableManifest, place: str) -> list[StructType]:
-    """The columns of each write; DamagedFile for what Spark does not take for a schema."""
+    """Schemas of all writes. Raises DamagedFile if Spark cannot read one."""
     try:
         return [StructType.fromJson(dict(document)) for document in manifest.schemas]
-    except Exception as error:  # Spark checks its schemas by assertions, and by what its parsers run into
+    except Exception as error:  # Spark checks its schemas with assertions, and with whatever errors its parsers raise
         raise DamagedFile(
             f"A manifest of {place} has a schema that Spark cannot read ({type(error).__name__}: {error}); restore it."
         ) from None
 
 
 def _contract(manifest: TableManifest) -> ExampleContract | None:
-    """The features of all writes; where two differ, the later one."""
+    """Merge the features of all writes; in a conflict the later one wins."""
     contracts = [ExampleContract.from_dict(dict(document)) for document in manifest.contracts]
     features = {spec.name: spec for contract in contracts for spec in contract.features}
     return ExampleContract(tuple(features.values()), contracts[-1].record) if contracts else None
 
 
 def merged(schemas: list[StructType], place: str) -> StructType:
-    """The columns of all writes; ContractError where two writes gave one column different types."""
+    """Merge the columns of all writes. Raises ContractError if two writes gave a column different types."""
     columns: dict[str, StructField] = {}
     for schema in schemas:
         for field in schema:
@@ -122,7 +122,7 @@ def merged(schemas: list[StructType], place: str) -> StructType:
 
 
 def _nightly(storage: Storage, place: Place, options: Options) -> Catalog | None:
-    """The latest generation of each day; None where no day has one."""
+    """Latest generation of each day; None if no day has one."""
     days = [day for day in published_days(storage) if place.has(day_directory(day), partly=True)]
     manifests = [manifest for day in days if (manifest := latest_manifest(storage, day))]
     if not manifests:
@@ -158,9 +158,9 @@ def _check_record_type(where: str, there: str, options: Options) -> None:
 
 
 def _foreign(place: Place, options: Options) -> Catalog:
-    """The files of a directory that no manifest speaks for. Partition columns are inferred over all paths together."""
+    """Files of a directory without a manifest. Partition columns are inferred over all paths together."""
     storage = open_storage(place.root)
-    sizes = {file.path: file.size for file in storage.files(place.fixed) if file.path}  # a file of HDFS lists itself
+    sizes = {file.path: file.size for file in storage.files(place.fixed) if file.path}  # a file on HDFS lists itself
     for path in sizes:
         if _OURS_BELOW.fullmatch(path):
             raise InputError(
@@ -180,7 +180,7 @@ def _foreign(place: Place, options: Options) -> Catalog:
 
 
 def _single(storage: Storage, place: Place) -> tuple[Storage, Place, dict[str, int]]:
-    """The path as one file, or as an empty directory; InputError where it is neither."""
+    """Treat the path as a single file or an empty directory. Raises InputError if it is neither."""
     if not place.fixed:
         parent, slash, path = place.root.rpartition("/")
         place = Place(parent or slash or ".", path, place.pattern)

@@ -1,4 +1,4 @@
-"""The data source: what Spark asks for in separate processes, from options to a schema, a reader or a writer."""
+"""Data source for Spark, which runs it in separate processes: from options to a schema, a reader or a writer."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from ctr_samples.tfrecord.settings import Packing
 
 
 class TfrecordSource(DataSource):
-    """TFRecord files as DataFrames and back. :func:`ctr_samples.register` makes it known as ``tfrecord``."""
+    """TFRecord files as DataFrames and back. :func:`ctr_samples.register` registers it as ``tfrecord``."""
 
     packing = Packing()
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format(...)``."""
+        """Name for ``format(...)``."""
         return "tfrecord"
 
     def schema(self) -> StructType:
-        """The schema where the user gives none. Runs once, when ``load`` is called."""
+        """Schema unless the user gives one. Runs once, when ``load`` is called."""
         options = parse_options(self.options)
         return schema_for(find(options), options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Runs while the first query of a DataFrame is planned; Spark 4.0 runs it for each query."""
+        """Create the reader. Runs while the first query of a DataFrame is planned; in Spark 4.0 for each query."""
         if not schema.fields and not COUNTS_WITHOUT_COLUMNS:
             raise InputError(
                 "Spark 4.0 loses rows without columns; expected a schema with a column. Name at least one."
@@ -47,7 +47,7 @@ class TfrecordSource(DataSource):
         return TfrecordReader(find(options), schema, options, self.packing)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Runs once for each write, before any task."""
+        """Create the writer. Runs once per write, before any task."""
         from ctr_samples.tfrecord.write_plan import plan_writing
         from ctr_samples.tfrecord.writing import TfrecordWriter
 
@@ -55,31 +55,31 @@ class TfrecordSource(DataSource):
         return TfrecordWriter(plan)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Runs once for each start of a streaming query."""
+        """Create the stream reader. Runs once per start of a streaming query."""
         from ctr_samples.tfrecord.stream_reading import TfrecordStreamReader
 
         return TfrecordStreamReader(parse_options(self.options), schema, self.packing)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """Runs twice for each batch: before its tasks, and to commit."""
+        """Create the stream writer. Runs twice per batch: before its tasks, and to commit."""
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
             raise UsageError("Streams to the format tfrecord need pyspark 4.1 or newer; batch writes do not.")
         from ctr_samples.tfrecord.micro_batches import TfrecordStreamWriter, stream_id
         from ctr_samples.tfrecord.write_plan import plan_writing
 
         options = parse_options(self.options)
-        stream_id(options)  # a stream that could not tell its batches apart must not begin
+        stream_id(options)  # a stream that cannot tell its batches apart must not start
         plan = plan_writing(options, schema, "overwrite" if overwrite else "append")
         return TfrecordStreamWriter(plan, options)
 
 
 class TfrecordsSource(TfrecordSource):
-    """The same under the name that spark-tensorflow-connector has."""
+    """The same source under the name used by spark-tensorflow-connector."""
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format(...)``."""
+        """Name for ``format(...)``."""
         return "tfrecords"
 
 
-freeze_imports()  # all that tasks and planning need is imported now
+freeze_imports()  # imports everything that tasks and planning need

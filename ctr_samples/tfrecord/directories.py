@@ -1,4 +1,4 @@
-"""Which files below a path are data, and their partition values, as Spark's file sources see them. Pure functions.
+"""Select data files below a path, with their partition values, like Spark's file sources. Pure functions.
 
 ::
 
@@ -30,7 +30,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A file, where it was found (``top``), and the part of its directory that has the partition columns."""
+    """A file, where it was found (``top``), and the directory below which its partition columns start."""
 
     path: str
     top: str
@@ -39,10 +39,10 @@ class _Leaf:
 
 
 def found_files(paths: Iterable[str], place: Place, *, base_given: bool, recursive: bool) -> list[FoundFile]:
-    """The files of a place among ``paths``, which are relative to its root.
+    """Select the files of a place from ``paths``, which are relative to its root.
 
-    Without partition columns only files right in the directory, with ``recursive`` all of them and no columns. InputError
-    where partition columns begin at different directories, which Spark refuses too.
+    Without partition columns, only files directly in the directory are read; with ``recursive``, all files and no
+    columns. Raises InputError if partition columns start at different directories, which Spark rejects too.
     """
     tops = [(path, top) for path in paths if (top := _top(path, place)) is not None]
     if recursive:
@@ -61,7 +61,7 @@ def found_files(paths: Iterable[str], place: Place, *, base_given: bool, recursi
 
 
 def _top(path: str, place: Place) -> str | None:
-    """The directory (or the file itself) that the place means and that has the path; None for hidden and other files."""
+    """Directory (or the file itself) denoted by the place that contains the path; None for hidden and other files."""
     if not place.has(path) or is_hidden(path[len(place.fixed) :].removeprefix("/")):
         return None
     if place.pattern is None:

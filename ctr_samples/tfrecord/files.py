@@ -1,4 +1,4 @@
-"""One file to read, and its records, checked."""
+"""Read and check the records of one file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What is skipped, with a warning in the log: ``spark.sql.files.ignoreCorruptFiles`` and ``ignoreMissingFiles``."""
+    """Errors to skip with a warning in the log: ``spark.sql.files.ignoreCorruptFiles`` and ``ignoreMissingFiles``."""
 
     corrupt: bool = False
     missing: bool = False
@@ -29,9 +29,10 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file to read. ``shard`` is its entry in a manifest, None for a file that no manifest lists.
+    """A file to read. ``shard`` is its entry in a manifest, or None if no manifest lists it.
 
-    ``compression`` is what the option says; None for what the first bytes say, or the name in a manifest.
+    ``compression`` is the value of the option; None means the first bytes decide, or the name if a manifest lists the
+    file.
     """
 
     storage: Storage
@@ -43,15 +44,15 @@ class DataFile:
 
     @property
     def location(self) -> str:
-        """Where other programs find it."""
+        """Path of the file for other programs."""
         return self.storage.locate(self.path)
 
 
 def chunks_of(file: DataFile, tolerance: Tolerance) -> Iterator[EncodedBatch]:
-    """The records of a file in chunks of some megabytes; DamagedFile, which names the file, for any that is not sound.
+    """Yield the records of a file in chunks of a few megabytes. Raises DamagedFile, naming the file, if any is invalid.
 
-    A file that a manifest names must also have the size and checksum that the manifest says, once it has been read whole.
-    Damage that is tolerated ends the file instead.
+    A file listed in a manifest must also have the size and checksum of its entry, checked once it has been read
+    completely. Tolerated damage ends the file instead.
     """
     try:
         yield from _checked_chunks(file)

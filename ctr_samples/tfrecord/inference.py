@@ -1,4 +1,4 @@
-"""The schema of data without one, inferred from every record of every file."""
+"""Infer a schema for data without one, from every record of every file."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from ctr_samples.tfrecord.schema import schema_of
 from ctr_samples.tfrecord.settings import tolerance_of
 
 _THREADS = 8
-"""Files that are read at once. Spark asks for a schema in one process, which executors cannot help."""
+"""Files read concurrently. Spark requests a schema in one process, without help from executors."""
 
 BYTE_ARRAY = StructType([StructField("byteArray", BinaryType())])
 
 
 def schema_for(catalog: Catalog, options: Options) -> StructType:
-    """The schema of what is read: the columns of the data and of the partitions (or those in ``columns``), and the file column.
+    """Schema to read: the columns of the data and of the partitions (or those in ``columns``), and the file column.
 
-    Runs where the query is planned. Reads whole files only if nothing else describes them. InputError if there is no
-    file, ContractError if records disagree, if there are none, and for a name in ``columns`` that is not a column.
+    Runs while the query is planned. Reads whole files only if nothing else describes them. Raises InputError if there
+    is no file, ContractError if records disagree or there are none, or if a name in ``columns`` is not a column.
     """
     schema = _schema_of_data(catalog, options)
     if options.file_column is None:
@@ -85,20 +85,20 @@ def _inferred(catalog: Catalog, options: Options) -> StructType:
         single = ",".join(name for name in wanted if name not in survey.conflicts() and _can_be_listed(name))
         advice = f"set the option columns to those to read ({single}), or " if single else ""
         raise ContractError(f"{error} To do so, {advice}give a schema of your own.") from None
-    # A list of steps is an array of arrays, also where each step happens to have one value.
+    # A list of steps is an array of arrays, even if each step happens to have one value.
     features = tuple(replace(spec, shape=None) if spec.sequence else spec for spec in contract.features)
     schema = schema_of(ExampleContract(features, contract.record), survey.binary_names())
     return _chosen(list(schema), catalog.partitions, options.columns)
 
 
 def _named(files: Sequence[DataFile]) -> str:
-    """The subject and the verb of a sentence about all files."""
+    """Subject and verb of a sentence about all files."""
     first, others = files[0].location, len(files) - 1
     return f"{first} has" if not others else f"{first} and {others:,} other {'file' if others == 1 else 'files'} have"
 
 
 def _can_be_listed(name: str) -> bool:
-    """Whether the option columns can name a column: it is cut at commas, and blanks around a name do not count."""
+    """Whether the option ``columns`` can name a column: it is split at commas, and names are stripped."""
     return name != "" and name == name.strip() and "," not in name
 
 
@@ -113,13 +113,13 @@ def _surveyed(catalog: Catalog, options: Options) -> SchemaSurvey:
 
 
 def sampled(files: Sequence[DataFile], ratio: float) -> list[DataFile]:
-    """A share of the files, spread evenly over all of them, and one at least."""
+    """Sample a share of the files, evenly spread, and at least one."""
     count = max(1, min(len(files), ceil(len(files) * ratio)))
     return [files[number * len(files) // count] for number in range(count)]
 
 
 def _survey(record: RecordType, options: Options, file: DataFile) -> SchemaSurvey:
-    """Runs in a thread: the codec lets others work while it reads records."""
+    """Survey one file. Runs in a thread: the codec releases the GIL while it reads records."""
     survey, tolerance = SchemaSurvey(record), tolerance_of(options)
     try:
         for chunk in chunks_of(file, tolerance):

@@ -1,4 +1,4 @@
-"""The writer for streaming queries: each micro-batch is one commit, once, however often Spark tries it."""
+"""Writer for streaming queries: each micro-batch is committed exactly once, however often Spark retries it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ctr_samples.tfrecord.writing import ReceiptMessage, shards_of, write_partit
 
 
 class TfrecordStreamWriter(DataSourceStreamArrowWriter):
-    """Writes micro-batches. Spark makes one for each batch's tasks, and another, in its own process, for its commit."""
+    """Writes micro-batches. Spark creates one for the tasks of a batch, and one in its own process for the commit."""
 
     def __init__(self, plan: WritePlan, options: Options) -> None:
         self._plan = plan
         self._options = options
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one partition of a batch. Runs on an executor, once for each attempt."""
+        """Write one partition of a batch. Runs on an executor, once per attempt."""
         return ReceiptMessage(write_partition(self._plan, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Publish a batch. Spark runs the last batch again after a restart: a published batch changes nothing."""
+        """Publish a batch. A restarted query runs its last batch again; if already published, it changes nothing."""
         stream = (stream_id(self._options), batchId)
         Table(self._plan.storage).commit(table_write(self._plan, new_run_id(), shards_of(messages), stream))
 
@@ -36,10 +36,10 @@ class TfrecordStreamWriter(DataSourceStreamArrowWriter):
 
 
 def stream_id(options: Options) -> str:
-    """The identity of this stream for as long as its checkpoint exists.
+    """Identity of this stream for the lifetime of its checkpoint.
 
-    The option ``streamId``, or the id that Spark gave the query and keeps in its checkpoint. A path would not do: a checkpoint
-    that was deleted starts again at batch 0, which would pass for one that is there.
+    The option ``streamId``, or the id that Spark gave the query and stores in its checkpoint. A path would not do:
+    after its checkpoint is deleted, a stream restarts at batch 0, which would be mistaken for one already published.
     """
     if options.stream_id:
         return options.stream_id

@@ -1,4 +1,4 @@
-"""Options of the ``tfrecord`` format. Names are those that users of other TFRecord connectors know; case does not matter."""
+"""Options of the ``tfrecord`` format. Names follow other TFRecord connectors; case does not matter."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _NO_CATALOG = (
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Options as values. None means that the option was not given: then the data decide, or the default for writing."""
+    """Parsed options. None means that the option was not given: then the data decide, or the default for writing."""
 
     paths: tuple[str, ...]
     record_type: RecordType | None = None
@@ -95,19 +95,19 @@ class Options:
 
     @property
     def path(self) -> str:
-        """The one directory to write to; UsageError unless there is exactly one."""
+        """Single directory to write to. Raises UsageError unless there is exactly one."""
         if len(self.paths) != 1:
             raise UsageError(f"The format tfrecord writes to one path; found {list(self.paths)}. Use save(path).")
         return self.paths[0]
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
-    """Options from what Spark passes; UsageError names the option, what was found and what was expected.
+    """Parse the options that Spark passes. UsageError names the option, what was found and what was expected.
 
-    Names that are neither ours nor close to one of ours are left alone: Spark passes its own through the same map.
+    Ignores names that are neither ours nor similar to ours: Spark passes its own options in the same map.
     """
     values = {name.lower(): value for name, value in given.items()}
-    if {"provider", "owner"} <= values.keys():  # properties of a table that CREATE TABLE is about to make
+    if {"provider", "owner"} <= values.keys():  # properties of a table that CREATE TABLE is about to create
         raise UsageError(_NO_CATALOG)
     _check_names(values)
     split = values.get("split", "all")
@@ -153,7 +153,7 @@ def _check_names(values: Mapping[str, str]) -> None:
             raise UsageError(f"The format tfrecord has no option {name!r}; did you mean {ours[near[0]]!r}?")
     for name in _UNSUPPORTED:
         if name.lower() in values:
-            # To pass over it would read files that the user left out.
+            # Ignoring it would read files that the user excluded.
             raise UsageError(f"The format tfrecord does not know the option {name!r}; choose files by path or a glob.")
 
 
@@ -174,7 +174,7 @@ def _record_type(text: str) -> RecordType:
 
 
 def partition_overwrite_named(text: str) -> PartitionOverwrite:
-    """Spark's two ways of overwriting a table with partitions; UsageError for anything else."""
+    """Parse one of Spark's two modes for overwriting a partitioned table. Raises UsageError for anything else."""
     modes: dict[str, PartitionOverwrite] = {"static": "static", "dynamic": "dynamic"}
     if text.lower() not in modes:
         raise UsageError(f"The option partitionOverwriteMode is {text!r}; expected static or dynamic.")
@@ -182,7 +182,7 @@ def partition_overwrite_named(text: str) -> PartitionOverwrite:
 
 
 def compression_named(text: str, option: str) -> Compression:
-    """The compression of a short name or of a Hadoop codec's class; UsageError for any other."""
+    """Parse the short name of a compression, or a Hadoop codec class. Raises UsageError for any other."""
     compression = COMPRESSIONS.get(text.lower().rpartition(".")[2])
     if compression is None:
         raise UsageError(
@@ -212,7 +212,7 @@ def _size(option: str, text: str) -> int:
 
 
 def _count(option: str, values: Mapping[str, str]) -> int | None:
-    """A number that is not positive means no limit, as Spark has it; None where the option was not given."""
+    """Parse a limit. As in Spark, zero or less means no limit; None if the option was not given."""
     text = values.get(option.lower())
     try:
         return None if text is None else max(0, int(text))

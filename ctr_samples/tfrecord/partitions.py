@@ -1,4 +1,4 @@
-"""``key=value`` in paths: writing them, reading them, and the types of the columns that they make. Pure functions."""
+"""Write and read ``key=value`` in paths, and infer the types of partition columns. Pure functions."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from pyspark.sql.types import (
 from ctr_samples.errors import ContractError, InputError
 
 NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
-"""What Spark and Hive write for null, and for the empty text, which has no name of its own."""
+"""Name that Spark and Hive write for null, and for the empty text, which has no name of its own."""
 
 PARTITION_TYPES = (BooleanType, ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, StringType)
-"""Types of columns that may be written as partitions: their text means the same everywhere and in every time zone."""
+"""Column types that may be written as partitions: their text means the same everywhere and in every time zone."""
 
 _UNSAFE = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
-"""What Spark escapes in names of partition directories."""
+"""Characters that Spark escapes in names of partition directories."""
 _INTEGER = re.compile(r"[+-]?\d{1,4000}")
 _FRACTION = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?|NaN|-?Infinity")
 
@@ -44,18 +44,18 @@ Values = Mapping[str, str | None]
 
 
 def directory_of(names: Sequence[str], texts: Sequence[str | None]) -> str:
-    """``country=US/day=1`` for the values of one row; every value gives a name that is safe in any path."""
+    """Build ``country=US/day=1`` from the values of one row; every value gives a name that is safe in any path."""
     parts = [f"{escaped(name)}={escaped(text) if text else NULL_NAME}" for name, text in zip(names, texts, strict=True)]
     return "/".join(parts)
 
 
 def escaped(text: str) -> str:
-    """The text with each unsafe character as ``%`` and two hex digits, as Spark writes it."""
+    """Escape each unsafe character as ``%`` and two hex digits, like Spark."""
     return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def values_of(directory: str) -> dict[str, str | None]:
-    """The ``key=value`` parts of a path, in order, unescaped; other parts are ignored."""
+    """Parse and unescape the ``key=value`` parts of a path, in order; other parts are ignored."""
     values: dict[str, str | None] = {}
     for part in directory.split("/"):
         name, equals, text = part.partition("=")
@@ -65,9 +65,9 @@ def values_of(directory: str) -> dict[str, str | None]:
 
 
 def inferred_columns(all_values: Iterable[Values]) -> StructType:
-    """The partition columns of files, each with the narrowest of int, bigint, double, date and string.
+    """Infer the partition columns of files, each as the narrowest of int, bigint, double, date and string.
 
-    InputError when some files have a column that others lack; names may differ in case, and the first file's count.
+    Raises InputError if some files lack a column of others. Names may differ in case; those of the first file are used.
     """
     every = list(all_values)
     names = list(every[0]) if every else []
@@ -92,7 +92,7 @@ def _narrowest(texts: set[str | None]) -> DataType:
 def _kind_of(text: str) -> str:
     if _INTEGER.fullmatch(text):
         number = int(text)
-        # Beyond bigint it is an id and no quantity: a double would lose its digits.
+        # Beyond bigint it is an id, not a quantity: a double would lose digits.
         return "int" if -(2**31) <= number < 2**31 else "long" if -(2**63) <= number < 2**63 else "string"
     if _FRACTION.fullmatch(text):
         return "double"
@@ -107,7 +107,7 @@ def _date(text: str) -> date | None:
 
 
 def typed(name: str, text: str | None, kind: DataType) -> Any:
-    """The value of a partition column; ContractError when its text is none of that type."""
+    """Parse the value of a partition column. Raises ContractError if its text does not fit the type."""
     if text is None:
         return None
     value = _typed(text, kind)

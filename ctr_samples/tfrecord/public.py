@@ -1,4 +1,4 @@
-"""What users call: making the format known to a session, and writes with partitions and all four modes."""
+"""Functions for users: register the format with a session, and write with partitions and all four modes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ _known: WeakKeyDictionary[SparkSession, Packing] = WeakKeyDictionary()
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("tfrecord")`` known to a session, also as ``tfrecords``. Runs on the driver.
+    """Register ``format("tfrecord")`` with a session, also as ``tfrecords``. Runs on the driver.
 
-    Takes over ``spark.sql.files.maxPartitionBytes``, ``openCostInBytes`` and ``minPartitionNum``, of which Spark tells a Python
-    data source nothing later; a second call takes over what has changed, and does nothing else. The session's settings stay as
-    they are.
+    Copies ``spark.sql.files.maxPartitionBytes``, ``openCostInBytes`` and ``minPartitionNum``, which Spark does not pass
+    to a Python data source later; a second call only copies changed values. The session's settings are not changed.
     """
     make_active(spark)
     packing = packing_of(spark)
@@ -43,7 +42,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _with_packing(source: type[TfrecordSource], packing: Packing) -> type[TfrecordSource]:
-    """A class that is made here travels to Spark's planner whole, with its values."""
+    """Create a subclass here, which Spark pickles by value, so that its settings reach the planner."""
     return type(source.__name__, (source,), {"packing": packing})
 
 
@@ -61,16 +60,18 @@ def write_tfrecord(
 ) -> None:
     """Write a DataFrame as TFRecord shards, below ``key=value`` directories if ``partition_by`` names columns.
 
-    As ``df.write.format("tfrecord")``, with what Spark refuses to Python data sources: partitions, and the modes
-    ``errorifexists`` (which ``error`` means too) and ``ignore``. Runs on the driver and returns once readers see the data.
+    Like ``df.write.format("tfrecord")``, plus features that Spark denies to Python data sources: partitions, and the
+    modes ``errorifexists`` (with its alias ``error``) and ``ignore``. Runs on the driver and returns once readers see
+    the data.
 
-    ``partition_overwrite_mode`` says what ``overwrite`` replaces where there are partitions: all of them (``static``) or those
-    that get rows (``dynamic``); by default as ``spark.sql.sources.partitionOverwriteMode`` says.
+    ``partition_overwrite_mode`` sets what ``overwrite`` replaces in a partitioned table: all partitions (``static``) or
+    only those that receive rows (``dynamic``); the default is ``spark.sql.sources.partitionOverwriteMode``.
 
-    ``max_records_per_file`` is by default what ``spark.sql.files.maxRecordsPerFile`` says.
+    ``max_records_per_file`` defaults to ``spark.sql.files.maxRecordsPerFile``.
 
-    Raises UsageError for arguments, InputError for a directory that is there already or is not ours, ContractError and its
-    EncodeError for what records cannot hold, PublishConflict when another writer was faster. Nothing is published then.
+    Raises UsageError for invalid arguments, InputError for a directory that already exists or is not ours,
+    ContractError and its subclass EncodeError for data that records cannot hold, PublishConflict if another writer was
+    faster. Nothing is published then.
     """
     names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     partitions = _partition_columns(df.schema, names)
@@ -100,7 +101,7 @@ def write_tfrecord(
         with expected_errors():
             writer.options(**settings).save(str(path))
     except PublishConflict:
-        if mode != "ignore":  # else another writer was faster: there is something now, and it stays
+        if mode != "ignore":  # else another writer was faster: its data exist now, and stay
             raise
 
 
@@ -123,7 +124,7 @@ def _partition_columns(schema: StructType, names: list[str]) -> StructType:
 
 
 def _in_order(df: DataFrame, names: list[str]) -> DataFrame:
-    """Rows sorted by directory within each task, and the values that name directories as Spark writes them as text."""
+    """Sort rows by directory within each task, and convert partition values to Spark's text form."""
     if not names:
         return df
     data = [F.col(_quoted(name)) for name in df.columns if name not in names]

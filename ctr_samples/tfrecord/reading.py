@@ -1,4 +1,4 @@
-"""The reader of the data source: planned once, then tasks that read one file after the other."""
+"""Reader of the data source: planned once, then run in tasks that read one file after the other."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from ctr_samples.tfrecord.spark_columns import ReadPlan, plan_reading
 logger = logging.getLogger(__name__)
 
 _ROWS = 10_000
-"""Rows handed to Spark at a time, as many as Spark hands over itself."""
+"""Rows per batch handed to Spark, as many as in Spark's own batches."""
 
 _BYTES = 8 << 20
-"""Bytes up to which small batches are handed over together."""
+"""Maximum bytes of small batches combined into one."""
 
 _RECORD_OF_BUFFER = re.compile(r"^Record (\d+) of the buffer, at byte (\d+),")
 _RECORD_OF_CHUNK = re.compile(r"^Record (\d+) at byte (\d+)")
@@ -39,31 +39,31 @@ _RECORD_OF_CHUNK = re.compile(r"^Record (\d+) at byte (\d+)")
 
 @dataclass
 class FilePartition(InputPartition):
-    """The files that one task reads."""
+    """Files that one task reads."""
 
     files: tuple[DataFile, ...]
 
 
 class TfrecordReader(DataSourceReader):
-    """Reads a schema from files. Made where the query is planned; a copy without the list of files goes to each task.
+    """Reads files with a given schema. Created while the query is planned; each task gets a copy without the file list.
 
-    It takes no filters: since 4.1 Spark keeps what a reader planned, and a later query of the same DataFrame would lack the
-    rows that an earlier one did not need.
+    It accepts no filters: since 4.1 Spark caches what a reader planned, so a later query of the same DataFrame would
+    lack the rows that an earlier one did not need.
     """
 
     def __init__(self, catalog: Catalog, schema: StructType, options: Options, packing: Packing) -> None:
-        """Check the schema; ContractError naming the first column that records cannot give."""
+        """Check the schema. Raises ContractError naming the first column that records cannot provide."""
         self._schema = schema
         self._options = options
         self._packing = replace(packing, **options.packing)
         self._record: RecordType = catalog.record_type or "example"
         self._contract: ExampleContract | None = catalog.contract
         asked = {field.name.lower(): field for field in schema}
-        # Columns of Spark's do not differ in case alone: `Day` asks for the directories named day=...
+        # Spark's column names are case-insensitive: `Day` means the directories named day=...
         self._partitions = {field.name: asked.get(field.name.lower(), field) for field in catalog.partitions}
         self._file_column = _file_column(schema, options)
         self._plan()
-        # Values of partition columns are checked here, so that one that does not fit fails before any task runs.
+        # Partition values are checked here, so that a value that does not fit fails before any task runs.
         for file in catalog.files:
             self._typed_values(file)
         self.files = list(catalog.files)
@@ -72,20 +72,20 @@ class TfrecordReader(DataSourceReader):
         return {**self.__dict__, "files": []}
 
     def partitions(self) -> list[InputPartition]:
-        """Files packed by size. Called where the first query of a DataFrame is planned; Spark 4.0 calls it for each one."""
+        """Pack files by size. Runs while the first query of a DataFrame is planned; in Spark 4.0 for each query."""
         return self.tasks_of(self.files)
 
     def tasks_of(self, files: list[DataFile]) -> list[InputPartition]:
-        """What each task reads of some files."""
+        """Pack some files into tasks."""
         return [FilePartition(packed) for packed in self._packing.packed(files)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Decode the files of a task. Runs on an executor, once for each attempt; reads a few megabytes at a time.
+        """Decode the files of a task. Runs on an executor, once per attempt; reads a few megabytes at a time.
 
         DamagedFile and ContractError name the file and the record.
         """
         if not isinstance(partition, FilePartition):
-            return  # what Spark plans when there is no partition
+            return  # what Spark plans if there is no partition
         plan = self._plan()
         decoder = ExampleDecoder(plan.contract)
         target = arrow_schema(self._schema)
@@ -120,7 +120,7 @@ class TfrecordReader(DataSourceReader):
         return plan_reading(inside, self._record, self._contract)
 
     def _typed_values(self, file: DataFile) -> dict[str, Any]:
-        """The values of partition columns, by the names that the schema gives them, and of the file's own column."""
+        """Values of partition columns, under their names in the schema, and of the file column."""
         values: dict[str, Any] = {self._file_column: file.location} if self._file_column else {}
         for name, field in self._partitions.items():
             values[field.name] = typed(name, file.values.get(name), field.dataType)
@@ -132,7 +132,7 @@ class TfrecordReader(DataSourceReader):
 
 
 def _file_column(schema: StructType, options: Options) -> str | None:
-    """The column that says which file a row comes from, if the schema has it."""
+    """Name of the file column, if the schema has it."""
     for field in schema:
         if field.name == options.file_column:
             if not isinstance(field.dataType, StringType):
@@ -144,7 +144,7 @@ def _file_column(schema: StructType, options: Options) -> str | None:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of up to ``_ROWS``: each costs Spark as much as hundreds of rows, and files may be small."""
+    """Combine batches up to ``_ROWS``: each costs Spark as much as hundreds of rows, and files may be small."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -170,7 +170,7 @@ def _slices(chunk: EncodedBatch) -> Iterator[EncodedBatch]:
 
 
 def _decoded(file: DataFile, plan: ReadPlan, decoder: ExampleDecoder, rows: EncodedBatch, first: int) -> list[pa.Array]:
-    """The columns of some records; ``first`` is the number of the first one in its file."""
+    """Decode some records to columns; ``first`` is the number of the first one in its file."""
     try:
         return plan.columns(decoder.decode_frames(rows.buffer, rows.offsets))
     except ColumnError as error:
@@ -186,12 +186,12 @@ def _decoded(file: DataFile, plan: ReadPlan, decoder: ExampleDecoder, rows: Enco
 
 
 def _numbered(message: str, first: int) -> str:
-    """The codec's sentence with the number of the record in its file."""
+    """Replace the record number in the codec's message by the number in the file."""
     match = _RECORD_OF_BUFFER.match(message) or _RECORD_OF_CHUNK.match(message)
     return f"record {first + int(match[1])}{message[match.end() :]}" if match else message
 
 
 def _batch(arrays: list[pa.Array], target: pa.Schema, rows: int) -> pa.RecordBatch:
-    if not arrays:  # a count needs rows, and no column
+    if not arrays:  # a count needs rows, but no columns
         return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
     return pa.RecordBatch.from_arrays(arrays, schema=target)

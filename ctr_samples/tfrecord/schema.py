@@ -1,4 +1,4 @@
-"""Spark's types and the features that they become on the wire. Pure functions; they run where a plan is made."""
+"""Map Spark types to features on the wire and back. Pure functions that run while a query is planned."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ctr_samples.errors import ContractError
 
 DATE_UNIT: TimeUnit = "D"
 TIMESTAMP_UNIT: TimeUnit = "us"
-"""What dates and timestamps count since 1970: the finest units of Spark's own types."""
+"""Units of dates and timestamps, counted since 1970: the finest units of Spark's own types."""
 
 INTEGERS = (BooleanType, ByteType, ShortType, IntegerType, LongType)
 FLOATS = (FloatType, DoubleType, DecimalType)
@@ -45,7 +45,7 @@ _TYPES: dict[DType, DataType] = {"int64": LongType(), "float32": FloatType(), "b
 
 
 def dtype_of(kind: DataType) -> DType | None:
-    """The type on the wire of a single value, or None where the value is not a single one or cannot be written."""
+    """Wire type of a single value, or None if the type is not scalar or cannot be written."""
     if isinstance(kind, (*INTEGERS, DateType, *TIMESTAMPS)):
         return "int64"
     if isinstance(kind, FLOATS):
@@ -54,27 +54,27 @@ def dtype_of(kind: DataType) -> DType | None:
 
 
 def unit_of(kind: DataType) -> TimeUnit | None:
-    """What a date or timestamp counts."""
+    """Unit of a date or timestamp type."""
     if isinstance(kind, DateType):
         return DATE_UNIT
     return TIMESTAMP_UNIT if isinstance(kind, TIMESTAMPS) else None
 
 
 def is_vector(kind: DataType) -> bool:
-    """Whether this is Spark ML's vector type, by the struct that stands for it."""
+    """Whether this is Spark ML's vector type, recognised by its struct."""
     return isinstance(kind, UserDefinedType) and [f.name for f in _fields(kind.sqlType())] == _VECTOR_FIELDS
 
 
 def features_of(name: str, kind: DataType, record: RecordType) -> list[FeatureSpec]:
-    """The features that a column becomes, and from which it is read; ContractError naming the column if it has none."""
+    """Features that represent a column. Raises ContractError, naming the column, if there are none."""
     return list(_features(name, kind, record, name))
 
 
 def contract_of(schema: StructType, record: RecordType) -> ExampleContract:
-    """The contract that a DataFrame is written with. Runs on the driver while the query is planned.
+    """Contract for writing a DataFrame. Runs on the driver while the query is planned.
 
-    ContractError for a type that cannot be written, for two columns that give one feature, and for a byte_array record
-    that is not one column of text or bytes.
+    Raises ContractError for a type that cannot be written, for two columns that give one feature, and for a byte_array
+    record that is not a single column of text or bytes.
     """
     if record == "byte_array":
         return ExampleContract((_byte_array(schema),), record)
@@ -85,14 +85,14 @@ def contract_of(schema: StructType, record: RecordType) -> ExampleContract:
 
 
 def schema_as_stored(schema: StructType) -> StructType:
-    """The schema of what is read back: the same, but float for double and decimal, since records hold no more than that."""
+    """Schema as read back: float replaces double and decimal, which records cannot hold."""
     return StructType(
         [StructField(field.name, _as_stored(field.dataType), metadata=field.metadata) for field in schema]
     )
 
 
 def schema_of(contract: ExampleContract, binary: Collection[str] = ()) -> StructType:
-    """The schema of data that come with a contract, or whose contract was inferred; ``binary`` names bytes that are no text."""
+    """Schema of data with a given or inferred contract; ``binary`` names bytes features that are not text."""
     return StructType([StructField(spec.name, type_of(spec, binary=spec.name in binary)) for spec in contract.features])
 
 
@@ -162,7 +162,7 @@ def _as_stored(kind: DataType) -> DataType:
 
 
 def type_of(spec: FeatureSpec, *, binary: bool = False) -> DataType:
-    """The type in which a feature is read where the user asks for none."""
+    """Default type for reading a feature."""
     kind = BinaryType() if binary else _TYPES[spec.dtype]
     if spec.shape is None:
         kind = ArrayType(kind)

@@ -1,4 +1,4 @@
-"""Spark's settings. Spark does not pass them to a Python data source while a query is planned, so ``register`` keeps some."""
+"""Spark settings. Spark does not pass them to a Python data source during planning, so ``register`` stores some."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _UNITS = "bkmgtp"
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How files become tasks: ``spark.sql.files.maxPartitionBytes``, ``openCostInBytes`` and ``minPartitionNum``.
+    """How to pack files into tasks: ``spark.sql.files.maxPartitionBytes``, ``openCostInBytes`` and ``minPartitionNum``.
 
-    A file counts as its bytes and the cost of opening it; a task takes files up to ``max_bytes``, and fewer where there would
-    be fewer than ``least_tasks`` otherwise. Files are never split.
+    A file counts as its bytes plus the cost of opening it. A task takes files up to ``max_bytes``, or fewer if there
+    would otherwise be fewer than ``least_tasks`` tasks. Files are never split.
     """
 
     max_bytes: int = 128 << 20
@@ -30,7 +30,7 @@ class Packing:
     least_tasks: int = 1
 
     def packed(self, files: Iterable[DataFile]) -> list[tuple[DataFile, ...]]:
-        """The files of each task, in their order."""
+        """Group files into tasks, in order."""
         every = list(files)
         total = sum(file.size + self.open_cost for file in every)
         limit = min(self.max_bytes, max(self.open_cost, total // self.least_tasks))
@@ -46,10 +46,10 @@ class Packing:
 
 
 def packing_of(spark: SparkSession) -> Packing:
-    """A session's settings for files and tasks. Runs on the driver, when the format is registered."""
+    """Read a session's settings for files and tasks. Runs on the driver, when the format is registered."""
     defaults = Packing()
     cores = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None)
-    with suppress(AttributeError):  # Spark Connect does not tell
+    with suppress(AttributeError):  # not available in Spark Connect
         cores = cores or str(spark.sparkContext.defaultParallelism)
     return Packing(
         _size(spark.conf.get("spark.sql.files.maxPartitionBytes", None), defaults.max_bytes),
@@ -59,14 +59,14 @@ def packing_of(spark: SparkSession) -> Packing:
 
 
 def session_setting(name: str, default: str) -> str:
-    """A setting of the session that runs the query. Runs in tasks, the only place where Spark passes settings on."""
+    """Read a setting of the session that runs the query. Runs in tasks: Spark passes settings nowhere else."""
     context = TaskContext.get()
     value = context.getLocalProperty(name) if context else None
     return default if value is None else value
 
 
 def tolerance_of(options: Options) -> Tolerance:
-    """What may be skipped, by the options or else the session. Runs in tasks; where a query is planned options alone count."""
+    """Errors to skip, by the options or else the session. Runs in tasks; during planning only options count."""
     return Tolerance(
         corrupt=_either(options.ignore_corrupt, "spark.sql.files.ignoreCorruptFiles"),
         missing=_either(options.ignore_missing, "spark.sql.files.ignoreMissingFiles"),
@@ -78,6 +78,6 @@ def _either(option: bool | None, setting: str) -> bool:
 
 
 def _size(text: str | None, default: int) -> int:
-    """Spark's own notation: ``134217728b``, ``64MB`` and ``64m`` are binary units."""
+    """Parse Spark's size notation: ``134217728b``, ``64MB`` and ``64m`` are binary units."""
     match = _SIZE.fullmatch(text.strip()) if text else None
     return int(match[1]) << 10 * _UNITS.index(match[2].lower() or "b") if match else default

@@ -1,4 +1,4 @@
-"""The reader for streaming queries: each file, and each shard that a table gains, is read once."""
+"""Reader for streaming queries: each file, and each shard added to a table, is read once."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from ctr_samples.tfrecord.settings import Packing
 
 
 class TfrecordStreamReader(DataSourceStreamReader):
-    """Reads what appears at the paths. Lives in a separate process for as long as the query; copies read in tasks.
+    """Reads new files at the paths. Lives in a separate process as long as the query; copies read in tasks.
 
-    An offset names every file that was given out, so that a query that starts again from its checkpoint goes on where it was.
-    As with Spark's own file sources, a file that is replaced under its name is not read again.
+    An offset names every file returned so far, so that a query restarted from its checkpoint continues where it was. As
+    with Spark's own file sources, a file replaced under its name is not read again.
     """
 
     def __init__(self, options: Options, schema: StructType, packing: Packing) -> None:
-        """Check the schema; ContractError naming the first column that records cannot give."""
+        """Check the schema. Raises ContractError naming the first column that records cannot provide."""
         self._options = options
         self._schema = schema
         self._packing = packing
@@ -34,29 +34,29 @@ class TfrecordStreamReader(DataSourceStreamReader):
         self._last: frozenset[str] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Before the first file."""
+        """Offset before the first file."""
         return {"files": []}
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
-        """The option ``maxFilesPerTrigger``. Spark asks since 4.2."""
+        """Return the option ``maxFilesPerTrigger`` as a limit. Called by Spark since 4.2."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
 
         most = self._options.max_files
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
-        """The files that are there now; before 4.2 Spark says neither where the batch starts nor how many it may take."""
+        """Offset with all files present now. Before 4.2 Spark passes neither the start of the batch nor a limit."""
         given = list(start["files"]) if start else []
         known = set(given)
         new = [place for place in self._there() if place not in known and (self._last is None or place in self._last)]
         return {"files": given + new[: getattr(limit, "max_files", None)]}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """A query with this trigger ends after the files that exist now."""
+        """End a query with this trigger after the files that exist now."""
         self._last = frozenset(self._there())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Tasks for the files between two offsets; InputError for one that is gone."""
+        """Plan tasks for the files between two offsets. Raises InputError if one is gone."""
         known = set(start["files"])
         there = self._there()
         wanted = [place for place in end["files"] if place not in known]
@@ -69,7 +69,7 @@ class TfrecordStreamReader(DataSourceStreamReader):
         return self._reader.tasks_of([there[place] for place in wanted])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Decode the files of a task. Runs on an executor, once for each attempt."""
+        """Decode the files of a task. Runs on an executor, once per attempt."""
         return self._reader.read(partition)
 
     def _there(self) -> dict[str, DataFile]:

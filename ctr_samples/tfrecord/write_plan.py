@@ -1,4 +1,4 @@
-"""What a write will do, checked before its first row: where, which features, and whether the table takes them."""
+"""Plan a write and check it before its first row: location, features, and whether the table accepts them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Mode = Literal["append", "overwrite"]
 
 @dataclass(frozen=True)
 class WritePlan:
-    """All that tasks and the commit need to know; travels by pickle.
+    """Everything that tasks and the commit need to know; passed by pickle.
 
-    ``deletes_partitions`` are those of a table that this overwrite replaces by rows without partitions, where no option
-    ``partitionOverwriteMode`` says that it may: the tasks know what the session says. They also do where ``max_records``, the
-    most that a file may hold, is None.
+    ``deletes_partitions`` names the partition columns of a table that this overwrite would replace with rows without
+    partitions, unless the option ``partitionOverwriteMode`` allows it; tasks then check the session's setting. Tasks
+    also use the session's setting if ``max_records``, the maximum per file, is None.
     """
 
     storage: Storage
@@ -44,10 +44,11 @@ class WritePlan:
 
 
 def plan_writing(options: Options, schema: StructType, mode: Mode) -> WritePlan:
-    """Check everything that can be known before the first row. Runs where the query is planned.
+    """Check everything that can be known before the first row. Runs while the query is planned.
 
-    ContractError for columns that no record can hold, or that have another type in the table; InputError for a directory
-    with files of others, or with records or partitions of another kind; StorageError for a store that keeps no promises.
+    Raises ContractError for columns that no record can hold, or that have another type in the table; InputError for a
+    directory with foreign files, or with other kinds of records or partitions; StorageError for a store that cannot
+    keep our guarantees.
     """
     partitions = options.partition_columns or StructType()
     inside = StructType([field for field in schema if field.name not in partitions.names])
@@ -69,7 +70,7 @@ def plan_writing(options: Options, schema: StructType, mode: Mode) -> WritePlan:
 
 
 def _mode(mode: Mode, options: Options) -> WriteMode:
-    """As in Spark's own sources, ``dynamic`` says nothing to rows without partitions."""
+    """Mode of a write. As in Spark's own sources, ``dynamic`` has no effect on rows without partitions."""
     dynamic = options.partition_overwrite == "dynamic" and bool(options.partition_columns)
     return "overwrite_partitions" if mode == "overwrite" and dynamic else mode
 
@@ -85,7 +86,7 @@ def _deletes_partitions(
 
 
 def check_deletes_no_partitions(url: str, partition_by: tuple[str, ...]) -> None:
-    """Refuse a dynamic overwrite that cannot be one: Spark hands the writer of a Python data source no partitions."""
+    """Reject a dynamic overwrite that cannot be one: Spark passes no partitions to a Python data source."""
     if partition_by:
         raise InputError(
             f"partitionOverwriteMode is dynamic and {url} is partitioned by {', '.join(partition_by)}, but these rows have no "
@@ -96,7 +97,7 @@ def check_deletes_no_partitions(url: str, partition_by: tuple[str, ...]) -> None
 
 def _check_table(table: Table, current: TableManifest | None, plan: WritePlan, schema: StructType) -> None:
     if current is None:
-        table.check_writable(new_run_id())  # a store that has kept its promises once need not be tried again
+        table.check_writable(new_run_id())  # a store that has proved reliable once need not be tested again
         return
     table.check_absent(current, plan.mode)
     if plan.mode != "overwrite":
@@ -107,14 +108,14 @@ def _check_table(table: Table, current: TableManifest | None, plan: WritePlan, s
 
 
 def new_run_id() -> str:
-    """An id that no other write has."""
+    """Return a unique id for a write."""
     return run_id(datetime.now(UTC), uuid.uuid4().hex[:8])
 
 
 def table_write(
     plan: WritePlan, run: str, shards: tuple[Shard, ...], stream: tuple[str, int] | None = None
 ) -> TableWrite:
-    """The write that a commit adds to the table."""
+    """Build the table write for a commit."""
     return TableWrite(
         run_id=run,
         mode=plan.mode,

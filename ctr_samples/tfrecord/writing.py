@@ -1,4 +1,4 @@
-"""The writer of the data source: shards in each task, one commit of all of them."""
+"""Writer of the data source: shards in each task, and one commit of all of them."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ from ctr_samples.tfrecord.write_plan import WritePlan, check_deletes_no_partitio
 
 @dataclass(frozen=True)
 class ReceiptMessage(WriterCommitMessage):
-    """What a task returns to the driver; Spark passes on that of one attempt for each partition."""
+    """Result of a task for the driver; Spark passes on that of one attempt per partition."""
 
     receipt: Receipt
 
 
 class TfrecordWriter(DataSourceArrowWriter):
-    """Writes a DataFrame. Made where the query is planned; copies write on executors and commit in a process of their own."""
+    """Writes a DataFrame. Created while the query is planned; copies write on executors and commit elsewhere."""
 
     def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
         self._run_id = new_run_id()
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one partition. Runs on an executor, once for each attempt; see :func:`write_partition`."""
+        """Write one partition. Runs on an executor, once per attempt; see :func:`write_partition`."""
         return ReceiptMessage(write_partition(self._plan, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish. Runs once, after every partition has given its receipt; readers see the new generation or nothing of it."""
+        """Publish. Runs once, after every partition has returned its receipt; readers see all of it or none."""
         Table(self._plan.storage).commit(table_write(self._plan, self._run_id, shards_of(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Do nothing: after a commit that raised, Spark calls this with files that a manifest may name.
+        """Do nothing: after a failed commit, Spark calls this with files that a manifest may name.
 
-        What was written stays unseen; ``ctr-samples clean`` removes it.
+        Files written stay invisible; ``ctr-samples clean`` removes them.
         """
 
 
 def write_partition(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Receipt:
-    """Write the rows of one task as shards, a directory at a time.
+    """Write the rows of one task as shards, one directory at a time.
 
-    Any error fails the attempt and leaves its open file unseen. The iterator also ends, without an error, when the JVM
+    Any error fails the attempt and leaves its open file invisible. The iterator also ends, without an error, if the JVM
     side of the task fails: only a receipt that reaches the driver proves anything.
     """
     context = TaskContext.get()
@@ -70,7 +70,8 @@ def write_partition(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Recei
                 rows = run
                 while rows.num_rows:
                     if open_writer is None or directory != open_directory or written >= limit:
-                        # Rows come sorted by directory, so one that ends is done with: only one file is open at a time.
+                        # Rows are sorted by directory, so a finished directory never returns: only one file is open
+                        # at a time.
                         shards += _finished(open_writer)
                         open_writer, open_directory, written = _shard_writer(plan, partition, attempt), directory, 0
                     piece = rows.slice(0, limit - written)
@@ -86,7 +87,7 @@ def write_partition(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Recei
 
 
 def _most_records(plan: WritePlan) -> int:
-    """How many records a file may hold: Spark's setting, where zero means no limit."""
+    """Maximum records per file, from the plan or Spark's setting; zero means no limit."""
     setting = (
         int(session_setting("spark.sql.files.maxRecordsPerFile", "0")) if plan.max_records is None else plan.max_records
     )
@@ -110,7 +111,7 @@ def _shard_writer(plan: WritePlan, partition: int, attempt: int) -> ShardWriter:
 
 
 def by_directory(batch: pa.RecordBatch, partition_by: tuple[str, ...]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """A batch as runs of rows for one directory, without the columns that name it; slicing copies nothing."""
+    """Split a batch into runs of rows per directory, without the columns that name it; slicing copies nothing."""
     if batch.num_rows == 0:
         return
     rows = batch.drop_columns(list(partition_by))
@@ -126,7 +127,7 @@ def by_directory(batch: pa.RecordBatch, partition_by: tuple[str, ...]) -> Iterat
 
 
 def shards_of(messages: list[WriterCommitMessage | None]) -> tuple[Shard, ...]:
-    """The shards of all partitions; DamagedFile unless there is exactly one receipt for each."""
+    """Shards of all partitions. Raises DamagedFile unless there is exactly one receipt per partition."""
     if any(not isinstance(message, ReceiptMessage) for message in messages):
         raise DamagedFile("A task ended without a receipt; nothing was published. Run the write again.")
     receipts = [cast(ReceiptMessage, message).receipt for message in messages]

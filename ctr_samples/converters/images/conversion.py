@@ -1,4 +1,4 @@
-"""From a directory of images to a published table. Runs on the driver; one Spark job reads the images, each once."""
+"""Convert a directory of images to a published table. Runs on the driver; one Spark job reads each image once."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def write_images(
     shard_size: int = 128 * 2**20,
     progress: Progress | None = None,
 ) -> ImageReport:
-    """Write ``path/CLASS/IMAGE`` as records with the file's bytes, its size and its class, in two partitions by ``split``.
+    """Write ``path/CLASS/IMAGE`` as records with the file's bytes, size and class, in two partitions by ``split``.
 
-    A file that is no whole JPEG or PNG fails the run, or is left out while no more than ``max_unreadable_rate`` of all are.
-    An image's set and its place in it follow from its bytes. The names of the classes are in the manifest, as metadata of the
-    column ``label``. Raises InputError for the input, AccountingError, and as :meth:`Table.commit` does; nothing is published
-    then.
+    A file that is not a complete JPEG or PNG fails the run, or is skipped as long as at most ``max_unreadable_rate`` of
+    all files are. An image's bytes determine its split and its position in it. Class names are stored in the manifest,
+    in the metadata of the column ``label``. Raises InputError for invalid input, AccountingError, and like
+    :meth:`Table.commit`; nothing is published then.
     """
     _check_arguments(validation, max_unreadable_rate)
     session = run_session(spark, "UTC")
-    # By default each file counts as 4 MiB of work, which would make a task of thirty thumbnails.
+    # By default each file counts as 4 MiB of work, so thirty thumbnails would fill a task.
     session.conf.set("spark.sql.files.openCostInBytes", str(64 << 10))
     try:
         with expected_errors():
@@ -97,7 +97,7 @@ def _plan(folders: ImageFolders, output: str, mode: Mode, shard_size: int) -> Wr
 
 
 def _with_names(schema: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The schema of the manifest with the name of each label id."""
+    """Add the names of the label ids to the manifest's schema."""
     fields = [{**f, "metadata": {"names": names}} if f["name"] == "label" else f for f in schema["fields"]]
     return {**schema, "fields": fields}
 
@@ -128,13 +128,13 @@ def _write(
 
 
 def _in_final_order(files: DataFrame, partitions: int) -> DataFrame:
-    """Images spread and sorted by their bytes' hash: the same order on every run, and classes well mixed in each shard."""
+    """Distribute and sort images by the hash of their bytes: the same order on every run, with classes well mixed."""
     keyed = files.select("path", F.sha2("content", 256).alias("key"), "content")
     return keyed.repartition(partitions, "key").sortWithinPartitions("key", "path")
 
 
 def _merged(folders: ImageFolders, tallies: Sequence[Tally]) -> Tally:
-    """The counts of all tasks, and of the files that no task was given."""
+    """Sum the counts of all tasks, plus the files that were never given to a task."""
     whole = Tally({name: [0, 0] for name in folders.classes}, len(folders.refused), list(folders.refused))
     for tally in tallies:
         for name, counts in tally.classes.items():

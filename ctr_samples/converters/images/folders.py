@@ -1,4 +1,4 @@
-"""The content of a directory with one folder for each class. Runs on the driver; no file is opened."""
+"""List a directory with one folder per class. Runs on the driver; no file is opened."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ctr_samples.sparksql.failures import input_errors
 from ctr_samples.sparksql.session import need_classic
 
 MOST_BYTES = 64 * 2**20
-"""Files above this are not read: a task holds a few of them at a time."""
+"""Larger files are not read, since a task holds a few files at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFolders:
-    """Classes in the order of their ids, each with the number of its files.
+    """Classes in order of their ids, each with its number of files.
 
-    ``root`` is the directory as it was given, ``url`` as Spark names it. ``files`` has the columns ``path`` (below the root)
-    and ``content`` of those that have a byte and are not too large, in all ``bytes``; ``refused`` are the others, with the
-    reason. ``beside`` are files in the root itself, which belong to no class.
+    ``root`` is the directory as given, ``url`` its name in Spark. ``files`` has the columns ``path`` (below the root)
+    and ``content`` of all files that are neither empty nor too large, ``bytes`` in total; ``refused`` lists the
+    remaining files with the reason. ``beside`` lists files in the root itself, which belong to no class.
     """
 
     root: str
@@ -39,15 +39,15 @@ class ImageFolders:
 
     @property
     def count(self) -> int:
-        """Files over all classes."""
+        """Number of files over all classes."""
         return sum(self.classes.values())
 
 
 def find_folders(spark: SparkSession, path: str) -> ImageFolders:
-    """The class folders right below a directory. One Spark job over names, and a few calls to the file system.
+    """Find the class folders in a directory. One Spark job over names, and a few calls to the file system.
 
-    InputError where the directory is missing or has no class folders, where a class folder holds no file or has folders of its
-    own, and for names that begin with ``_``, which Spark does not read.
+    Raises InputError if the directory is missing or has no class folders, if a class folder is empty or has subfolders,
+    and for names that start with ``_``, which Spark does not read.
     """
     with input_errors(f"{path} cannot be listed"):
         tree = _Tree(spark, path)
@@ -79,7 +79,7 @@ def find_folders(spark: SparkSession, path: str) -> ImageFolders:
 
 
 class _Tree:
-    """Names below a directory, through Hadoop, which knows every file system that Spark can read."""
+    """Names below a directory, through Hadoop, which supports every file system that Spark can read."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         check_address(path)
@@ -94,13 +94,13 @@ class _Tree:
         self.pattern = re.sub(r"([{}\[\]*?\\])", r"\\\1", path)
 
     def names(self, below: str) -> list[str]:
-        """What matches a glob below the root, relative to it: thousands of names in one call."""
+        """Names that match a glob below the root, relative to it: thousands in one call."""
         pattern = self._jvm.org.apache.hadoop.fs.Path(f"{self.pattern}/{below}")
         paths = self._jvm.org.apache.spark.deploy.SparkHadoopUtil.get().globPath(self._system, pattern).mkString("\0")
         return [name[len(self.root) + 1 :] for name in paths.split("\0")] if paths else []
 
     def is_directory(self, name: str) -> bool:
-        """Whether a name is one of a directory."""
+        """Whether a name is a directory."""
         path = self._jvm.org.apache.hadoop.fs.Path(f"{self.root}/{name}")
         return bool(self._system.getFileStatus(path).isDirectory())
 
@@ -110,7 +110,7 @@ def _hidden(name: str) -> bool:
 
 
 def _check_names(path: str, names: Sequence[str]) -> None:
-    """Spark skips such names, so a camera's ``_DSC0001.JPG`` would silently be missing."""
+    """Reject names that Spark skips, so that a camera's ``_DSC0001.JPG`` is not silently lost."""
     passed_over = [name for name in names if any(part.startswith("_") for part in name.split("/"))]
     if passed_over:
         raise InputError(
@@ -121,13 +121,13 @@ def _check_names(path: str, names: Sequence[str]) -> None:
 
 def _files(spark: SparkSession, tree: _Tree) -> DataFrame:
     files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(tree.pattern)
-    # Names below the root stay the same wherever the directory is moved.
+    # Names relative to the root do not change when the directory is moved.
     return files.select(F.expr(f"substring(path, {len(tree.root) + 2})").alias("path"), "length", "content")
 
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """What Spark found: the files of each class, the names of those that are too large, and the bytes of the others."""
+    """Spark's listing: number of files per class, names of those that are too large, and bytes of the rest."""
 
     counts: dict[str, int]
     large: tuple[str, ...]
@@ -155,7 +155,7 @@ def _listed(path: str, files: DataFrame) -> _Listed:
 
 
 class _names_only:  # noqa: N801
-    """A block in which few tasks read: no file is opened, so sizes must not decide the number of tasks."""
+    """Context with few reading tasks: no file is opened, so sizes must not decide the number of tasks."""
 
     _KEY = "spark.sql.files.maxPartitionBytes"
 
@@ -173,7 +173,7 @@ class _names_only:  # noqa: N801
 def _unlisted(
     tree: _Tree, files: DataFrame, listed: _Listed, inside: Sequence[str], classes: Counter[str]
 ) -> list[str]:
-    """Files that Spark does not list, since they have not a byte; names are compared only where counts differ."""
+    """Find files that Spark does not list because they are empty; compares names only if counts differ."""
     differing = {name for name, count in classes.items() if listed.counts.get(name, 0) != count}
     if not differing:
         return []

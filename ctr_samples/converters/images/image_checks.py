@@ -1,4 +1,4 @@
-"""Whether a file is a complete JPEG or PNG, and its size. Runs on executors; the only module that knows Pillow."""
+"""Check whether a file is a complete JPEG or PNG, and its size. Runs on executors; the only module that uses Pillow."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ctr_samples.errors import CtrSamplesError
 
 FORMATS = ("JPEG", "PNG")
 MOST_PIXELS = 89_478_485
-"""Pillow's own limit against files of a few bytes that unpack to gigabytes; here it is one for all releases."""
+"""Pillow's own limit against decompression bombs, fixed here for all Pillow releases."""
 
 _CHANNELS = {"1": 1, "L": 1, "I": 1, "I;16": 1, "I;16B": 1, "LA": 2, "RGB": 3, "CMYK": 3, "RGBA": 4}
-"""Channels that ``tf.io.decode_jpeg`` and ``decode_png`` give when they are asked for none in particular."""
+"""Number of channels that ``tf.io.decode_jpeg`` and ``decode_png`` return by default."""
 
 
 class UnreadableImage(CtrSamplesError):
-    """A file that is not a complete JPEG or PNG; the message says why. Counted where it is caught, and never raised further."""
+    """A file is not a complete JPEG or PNG; the message says why. Counted when caught, and never raised further."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The size of an image as it is stored: an orientation in its EXIF data turns nothing, for TensorFlow neither."""
+    """Size of an image as stored: as in TensorFlow, an orientation in its EXIF data is ignored."""
 
     height: int
     width: int
@@ -32,20 +32,20 @@ class Size:
 
 
 def size_of(content: bytes | memoryview) -> Size:
-    """The size of an image after decoding all of it once. UnreadableImage if that fails; one decoded image is in memory."""
+    """Size of an image, after decoding it once. UnreadableImage if that fails; one decoded image is in memory."""
     if not len(content):
         raise UnreadableImage("is empty")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of damaged EXIF data and the like, which nobody reads here
+        warnings.simplefilter("ignore")  # such as for damaged EXIF data, which is not used here
         try:
             with _opened(content) as image:
                 size = Size(image.height, image.width, _channels(image))
-                image.verify()  # the checksums of a PNG, over which decoding alone passes
+                image.verify()  # the checksums of a PNG, which decoding alone ignores
             with _opened(content) as image:
                 image.load()
         except (UnreadableImage, MemoryError):
             raise
-        except Exception as error:  # damaged files make Pillow raise almost anything
+        except Exception as error:  # Pillow may raise almost anything for damaged files
             raise UnreadableImage(f"is damaged ({str(error) or type(error).__name__})") from error
     return size
 

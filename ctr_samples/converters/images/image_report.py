@@ -1,4 +1,4 @@
-"""The outcome of writing a directory of images, for programs and for people."""
+"""Result of writing a directory of images, for programs and for people."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 _SHOWN = 20
-"""Classes and unreadable images that are printed."""
+"""Number of classes and unreadable images to print."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageReport:
-    """What a run published. ``classes`` has train and validation images of each class, in the order of the label ids;
-    ``unreadable`` counts skipped files, ``first`` names some with the reason; ``beside`` are in no class folder.
-    """
+    """Result of a run. ``classes`` has the numbers of train and validation images per class, in order of the label ids;
+    ``unreadable`` counts skipped files, ``first`` names some with the reason; ``beside`` lists files in no class
+    folder."""
 
     output: str
     generation: int
@@ -31,11 +31,11 @@ class ImageReport:
 
     @property
     def images(self) -> int:
-        """Records over both sets."""
+        """Number of records over both splits."""
         return sum(map(sum, self.classes.values()))
 
     def render(self) -> RenderableType:
-        """The summary on stderr."""
+        """Render the summary for stderr."""
         headline = Text.assemble(
             ("Published ", "bold green"),
             (f"{self.images:,} images", "bold"),

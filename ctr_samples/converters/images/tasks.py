@@ -1,4 +1,4 @@
-"""What each task does: decode its images once, write those that are whole, count the others."""
+"""Work of each task: decode its images once, write the complete ones, count the unreadable ones."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from ctr_samples.tfrecord.write_plan import WritePlan
 
 TRAIN, VALIDATION = "train", "validation"
 SPLIT = "split"
-"""The column by which the table is partitioned."""
+"""Partition column of the table."""
 FIRST = 5
-"""Unreadable images that a task reports with the reason."""
+"""Number of unreadable images that a task reports with the reason."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What one task saw: for each class the images of train and of validation, and the images that cannot be read."""
+    """Counts of one task: train and validation images per class, and unreadable images."""
 
     classes: dict[str, list[int]] = field(default_factory=dict)
     unreadable: int = 0
     first: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, name: str, split: str) -> None:
-        """Count an image that is written."""
+        """Count an image that was written."""
         self.classes.setdefault(name, [0, 0])[split == VALIDATION] += 1
 
     def refuse(self, path: str, reason: str) -> None:
-        """Count one that is not."""
+        """Count an unreadable image."""
         self.unreadable += 1
         if len(self.first) < FIRST:
             self.first.append((path, reason))
@@ -44,13 +44,13 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What a task returns to the driver, in one row, so that counts are those of the attempt whose shards count."""
+    """Result of a task, returned to the driver in one row, so that counts and shards come from the same attempt."""
 
     receipt: Receipt
     tally: Tally
 
     def to_json(self) -> str:
-        """One line that :meth:`from_json` reads back."""
+        """Serialize to one line that :meth:`from_json` reads back."""
         return json.dumps({"receipt": self.receipt.to_json(), "tally": asdict(self.tally)})
 
     @classmethod
@@ -62,15 +62,16 @@ class TaskOutcome:
 
 
 def split_of(key: str, validation: float) -> str:
-    """The set that a sha256 falls into: equal images always into the same, however often and wherever they are."""
+    """Split for a sha256: identical images always land in the same split, however often and wherever they occur."""
     return VALIDATION if int(key[:16], 16) < validation * 2**64 else TRAIN
 
 
 @dataclass(frozen=True, slots=True)
 class ImageTask:
-    """Writes one partition of ``path``, ``key``, ``content``. Runs on an executor, once for each attempt.
+    """Writes one partition of ``path``, ``key``, ``content``. Runs on an executor, once per attempt.
 
-    Any error but an unreadable image fails the attempt and leaves its open files unseen. Only what reaches the driver counts.
+    Any error except an unreadable image fails the attempt and leaves its open files invisible. Only results that reach
+    the driver count.
     """
 
     plan: WritePlan
@@ -79,7 +80,7 @@ class ImageTask:
     progress: Progress
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows and give one row, with the receipt."""
+        """Write the rows and yield one row with the receipt."""
         context = TaskContext.get()
         assert context is not None
         tally = Tally()
@@ -120,7 +121,7 @@ class ImageTask:
 
 
 def _records(batch: pa.RecordBatch, rows: list[tuple[object, ...]]) -> pa.RecordBatch:
-    """The columns of the record, in the order of its contract."""
+    """Columns of the record, in contract order."""
     indices, *values = zip(*rows, strict=True)
     columns = {"image": batch.column("content").take(pa.array(indices))}
     for name, column in zip(("height", "width", "depth", "label", "label_name", "path", "key"), values, strict=True):

@@ -1,13 +1,13 @@
-"""The only package that touches a store: local and NFS directories, HDFS, and S3, GCS and Azure.
+"""The only package that accesses stores: local and NFS directories, HDFS, and S3, GCS and Azure.
 
-interface.py    what every storage offers, and how failures are reported
+interface.py    the interface of every storage, and how failures are reported
 opening.py      from a path or URL to its storage
 local.py, hdfs.py, objects.py       the three kinds of storage
 first_contact.py    the first request to a bucket: timeouts and missing credentials
-processes.py    no use of a connection after a fork
+processes.py    prevents using a connection after a fork
 
-Paths are relative to the root of the storage and use ``/``. A store must give two things: a file appears whole or not
-at all, and a create-only put fails when the name exists.
+Paths are relative to the root of the storage and use ``/``. A store must guarantee two things: a file appears
+completely or not at all, and a create-only put fails if the name exists.
 """
 
 from ctr_samples.shards.storage.hdfs import HadoopStorage

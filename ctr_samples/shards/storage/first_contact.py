@@ -1,4 +1,4 @@
-"""How long to wait for a bucket, and which failures to report at once: no answer, no credentials, no store at the address."""
+"""Timeouts for a bucket, and failures to report at once: no answer, no credentials, no store at the address."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 from ctr_samples.errors import StorageError
 
 PATIENT: Any = {
-    # Each wait is at least the first one and random above it, so that the number of retries never ends them before the time.
+    # Each wait is random but at least the first one, so the time limit is reached before the number of retries.
     "backoff": {"init_backoff": timedelta(seconds=0.5), "max_backoff": timedelta(seconds=15), "base": 3},
     "max_retries": 1000,
     "retry_timeout": timedelta(seconds=150),
 }
-"""Of a store that refuses for the moment (503, slow down) or resets connections. Credentials must last as long."""
+"""For a store that is briefly unavailable (503, slow down) or resets connections. Credentials must last as long."""
 
 HTTP: Any = {
-    "allow_http": True,  # Whether a store is behind plain http, as in a private network, is for its endpoint to say.
+    "allow_http": True,  # The endpoint decides whether plain http is used, as in a private network.
     "connect_timeout": timedelta(seconds=5),
     "timeout": timedelta(seconds=30),
 }
-"""Of one request, its body included: at most 10 MB travel in one."""
+"""Limits for one request, including its body: at most 10 MB per request."""
 
 AT_FIRST: Any = {"retry_config": {"max_retries": 0}, "client_options": {**HTTP, "timeout": timedelta(seconds=20)}}
-"""Of the first request of a process, which is made twice if nothing answers: a store that hangs is reported within 40 s."""
+"""For the first request of a process, made twice if nothing answers: a store that hangs is reported within 40 s."""
 
 _NO_CREDENTIALS = re.compile(
     r"/latest/api/token|/latest/meta-data|metadata\.google\.internal|/computeMetadata|/metadata/identity|169\.254\.16|"
@@ -45,7 +45,7 @@ _TO_SET = {
 
 
 def connected(url: str) -> Any:
-    """The store of a URL, once it has answered anything at all. Runs once in each process that uses it."""
+    """Connect to the store of a URL, once it has given any answer at all. Runs once in each process that uses it."""
     import obstore
 
     try:
@@ -69,9 +69,9 @@ def connected(url: str) -> Any:
 
 
 def check_is_store(url: str, store: Any) -> None:
-    """Raise StorageError where a listing without entries came from something that is no store, such as a proxy's web page.
+    """Raise StorageError if an empty listing came from something other than a store, such as a proxy's web page.
 
-    Such a thing answers for every name; a store says of one that was never used that there is nothing.
+    A web page answers for every name; a store reports that a name that was never used does not exist.
     """
     import obstore
 
@@ -88,7 +88,7 @@ def check_is_store(url: str, store: Any) -> None:
 
 
 def _failure_of_head(store: Any) -> str:
-    """The failure of a request for a name that nobody has used; empty if the store claims that it exists."""
+    """Failure of a request for an unused name; empty if the store claims that it exists."""
     import obstore
 
     try:

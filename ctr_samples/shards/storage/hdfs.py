@@ -1,4 +1,4 @@
-"""HDFS through hdfs-native, which speaks the protocol itself: no JVM and no Hadoop on the machine."""
+"""HDFS through hdfs-native, which implements the protocol itself: no JVM or Hadoop needed on the machine."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ctr_samples.shards.storage.interface import (
 from ctr_samples.shards.storage.processes import check_process
 
 _PATIENCE = {"dfs.client.failover.max.attempts": "8"}
-"""About a minute until a name node that does not answer is given up, long enough for a standby to take over."""
+"""Gives up on a name node that does not answer after about a minute, long enough for a standby to take over."""
 
 
 class HadoopStorage:
-    """A directory of HDFS. A file is written under a hidden name and gets its own by a rename that replaces nothing.
+    """A directory of HDFS. A file is written under a hidden name, then renamed without replacing an existing file.
 
-    The name node, its high availability and Kerberos come from Hadoop's own configuration files (HADOOP_CONF_DIR).
+    The name node, high availability and Kerberos are set in Hadoop's own configuration files (HADOOP_CONF_DIR).
     """
 
     def __init__(self, url: str) -> None:
@@ -57,7 +57,7 @@ class HadoopStorage:
             yield sink
 
     def put_new(self, path: str, data: bytes) -> None:
-        """See the interface. The name node renames one file at a time, and none onto a name that exists."""
+        """See the interface. The name node renames one file at a time, and never onto an existing name."""
         with self._staged(plain(path), overwrite=False) as sink:
             sink.write(data)
 
@@ -88,14 +88,14 @@ class HadoopStorage:
             return _time(self._connect().get_file_info(self._absolute(path)).modification_time)
 
     def names(self, directory: str) -> list[str]:
-        """See the interface. Hidden names are files that are not yet, or never were, complete."""
+        """See the interface. Hidden names are incomplete files."""
         with reading(self.locate(directory)), _speaking():
             paths = [self._relative(item) for item in self._list(directory, recursive=False)]
             names = [path.rsplit("/", 1)[-1] for path in paths if path != directory]  # a file lists itself
             return sorted(name for name in names if not name.startswith("."))
 
     def files(self, directory: str) -> list[StoredFile]:
-        """See the interface. Hidden names count here: a killed task leaves its file under one."""
+        """See the interface. Includes hidden names, which killed tasks leave behind."""
         with reading(self.locate(directory)), _speaking():
             items = [item for item in self._list(directory, recursive=True) if not item.isdir]
             files = [StoredFile(self._relative(f), f.length, _time(f.modification_time)) for f in items]
@@ -129,7 +129,7 @@ class HadoopStorage:
 
     @contextmanager
     def _staged(self, path: str, *, overwrite: bool) -> Iterator[_HadoopSink]:
-        """A file under a hidden name, which gets its own once the block has ended well; NameTaken if another has it."""
+        """Write a file under a hidden name and rename it after the block succeeds. NameTaken if the name exists."""
         final, location = self._absolute(path), self.locate(path)
         staged = f"{final.rpartition('/')[0]}/.{final.rpartition('/')[2]}.{uuid.uuid4().hex}"
         sink = self._create(staged, location)
@@ -142,7 +142,7 @@ class HadoopStorage:
                 except FileExistsError:
                     raise NameTaken(location) from None
         except BaseException:
-            # A writer that is let go closes its file, that is, completes it: so it is closed first and then removed.
+            # A writer that is garbage-collected completes its file, so close it first and then remove it.
             with suppress(Exception):
                 sink.close()
             with suppress(Exception):
@@ -158,7 +158,7 @@ class HadoopStorage:
             return _HadoopSink(self._connect().create(staged, options), location)
 
     def _connect(self) -> Any:
-        """Made in the process that uses it: a connection survives neither a fork nor a pickle."""
+        """Connect in the process that uses the connection, since it survives neither a fork nor a pickle."""
         check_process("hdfs-native", self.url)
         if self._client is None:
             try:
@@ -174,7 +174,7 @@ class HadoopStorage:
 
 
 class _HadoopSink:
-    """A file of HDFS whose errors name it."""
+    """A file of HDFS that adds its name to errors."""
 
     def __init__(self, file: Any, location: str) -> None:
         self._file = file
@@ -189,9 +189,9 @@ class _HadoopSink:
 
 
 class _Source(io.RawIOBase):
-    """A reader of HDFS as a raw binary file. It ends where the name node says the file ends, and not before.
+    """A reader of HDFS as a raw binary file. Ends exactly at the length reported by the name node.
 
-    A file that was just closed may have blocks that its data nodes have not reported; hdfs-native then gives none of them.
+    Data nodes may not yet have reported the blocks of a file just closed; hdfs-native then returns none of them.
     """
 
     def __init__(self, reader: Any, location: str, length: int) -> None:
@@ -214,7 +214,7 @@ class _Source(io.RawIOBase):
 
 @contextmanager
 def _speaking() -> Iterator[None]:
-    """hdfs-native raises RuntimeError for most of what a server refuses, with Java's stack: make it an OSError of one line."""
+    """Convert RuntimeError, raised by hdfs-native for most server errors with Java's stack, to a one-line OSError."""
     try:
         yield
     except (FileNotFoundError, FileExistsError, IsADirectoryError):
@@ -224,7 +224,7 @@ def _speaking() -> Iterator[None]:
 
 
 def _said(text: str) -> str:
-    """``RPCError("java.io.IOException", "no space\\n\\tat ...")`` -> ``no space``."""
+    """Extract the message: ``RPCError("java.io.IOException", "no space\\n\\tat ...")`` -> ``no space``."""
     match = re.match(r'\w+\("(?:[\w.$]+", ")?(.*)', text, re.DOTALL)
     message = match[1] if match else text
     return re.split(r"\\n|\n", message)[0].removesuffix('")').replace('\\"', '"').rstrip(". ")

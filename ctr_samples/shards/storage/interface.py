@@ -1,4 +1,4 @@
-"""The interface of every storage, and how failures are reported."""
+"""Interface of every storage, and how failures are reported."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DIRECTORY_MODE = 0o755
 
 
 class NameTaken(Exception):
-    """A create-only put found that the name exists. Publishing decides what that means."""
+    """A create-only put found an existing name. The publishing code decides what that means."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file as a listing shows it; ``path`` is relative to the root, ``modified`` is the store's own clock in UTC."""
+    """A file in a listing; ``path`` is relative to the root, ``modified`` is by the store's own clock in UTC."""
 
     path: str
     size: int
@@ -31,66 +31,66 @@ class StoredFile:
 
 
 class Sink(Protocol):
-    """Takes the bytes of one new file."""
+    """Receives the bytes of one new file."""
 
     def write(self, data: memoryview | bytes) -> int:
-        """Append; all of ``data`` is taken. StorageError if the store fails."""
+        """Append all of ``data``. Raises StorageError if the store fails."""
 
 
 class Storage(Protocol):
     """A directory tree with atomic files. Instances pickle and are used on the driver and on executors.
 
-    Every method raises StorageError when the store fails, and when a path would leave the storage.
+    Every method raises StorageError if the store fails, or if a path would leave the storage.
     """
 
     url: str
 
     def new_file(self, path: str) -> Any:
-        """Context manager that gives a :class:`Sink`; the file appears when the block ends without an error.
+        """Return a context manager that yields a :class:`Sink`; the file appears when the block ends without an error.
 
-        For names that no one else uses: a file that has the name is replaced. Errors of the block pass unchanged.
+        For names used by no other writer: an existing file is replaced. Errors of the block pass unchanged.
         """
 
     def put_new(self, path: str, data: bytes) -> None:
-        """Create a file in one step; NameTaken if it exists. After StorageError it may exist or not."""
+        """Create a file in one step. Raises NameTaken if it exists. After StorageError it may or may not exist."""
 
     def read(self, path: str) -> bytes:
-        """A whole file; FileNotFoundError if there is none."""
+        """Read a whole file. Raises FileNotFoundError if there is none."""
 
     def open(self, path: str) -> BinaryIO:
-        """A file opened for reading; FileNotFoundError if there is none."""
+        """Open a file for reading. Raises FileNotFoundError if there is none."""
 
     def size(self, path: str) -> int:
-        """Bytes in a file; FileNotFoundError if there is none."""
+        """Size of a file in bytes. Raises FileNotFoundError if there is none."""
 
     def modified(self, path: str) -> datetime:
-        """When a file was last written, by the store's own clock, in UTC; FileNotFoundError if there is none."""
+        """Time of the last write to a file, by the store's own clock, in UTC. FileNotFoundError if there is none."""
 
     def names(self, directory: str) -> list[str]:
-        """Sorted names of the files and directories right below ``directory``; empty if it does not exist."""
+        """Sorted names of the files and directories directly in ``directory``; empty if it does not exist."""
 
     def files(self, directory: str) -> list[StoredFile]:
-        """All files below ``directory`` at any depth, sorted by path; also those that were never completed."""
+        """All files below ``directory`` at any depth, sorted by path, including files that were never completed."""
 
     def delete(self, path: str) -> None:
-        """Remove a file if it exists. Only clean-up calls this."""
+        """Remove a file if it exists. Called only by cleanup."""
 
     def delete_directory(self, path: str) -> None:
-        """Remove a directory and everything in it, if it exists. Only clean-up calls this."""
+        """Remove a directory and everything in it, if it exists. Called only by cleanup."""
 
     def locate(self, path: str) -> str:
-        """The path or URL under which other programs find the file."""
+        """Path or URL of the file for other programs."""
 
 
 def checked(path: str) -> str:
-    """The path, unless it could leave the storage."""
+    """Return the path. Raise StorageError if it could leave the storage."""
     if path.startswith("/") or ".." in path.split("/") or "\\" in path:
         raise StorageError(f"The path {path!r} leaves the output directory; expected a relative path without `..`.")
     return path
 
 
 def plain(path: str) -> str:
-    """The path of a new file; files of others may have names that are not plain, and are read all the same."""
+    """Return a new file's path. Raise StorageError if it has invisible characters, allowed only in foreign files."""
     if not path.isprintable():
         raise StorageError(f"The path {path!r} has a character that cannot be seen; expected a plain name.")
     return path
@@ -98,7 +98,7 @@ def plain(path: str) -> str:
 
 @contextmanager
 def writing(location: object) -> Iterator[None]:
-    """Errors of the operating system and of the libraries that speak to stores become StorageError."""
+    """Convert errors of the operating system and of store libraries to StorageError."""
     try:
         yield
     except Exception as error:
@@ -109,7 +109,7 @@ def writing(location: object) -> Iterator[None]:
 
 @contextmanager
 def reading(location: object) -> Iterator[None]:
-    """Like :func:`writing`, but a missing file is FileNotFoundError."""
+    """Like :func:`writing`, but a missing file raises FileNotFoundError."""
     try:
         yield
     except FileNotFoundError:
@@ -132,7 +132,7 @@ def _storage_error(verb: Literal["read", "write"], location: object, error: Exce
 
 
 def _cause(error: Exception) -> str:
-    """One line: obstore's messages go on with the answer as XML and with Rust's own structures."""
+    """Shorten an error to one line: obstore appends the answer as XML and Rust's own structures."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error)

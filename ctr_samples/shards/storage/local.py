@@ -29,7 +29,7 @@ from ctr_samples.shards.storage.interface import (
 _READ_BUFFER = 1 << 16
 _WRITE_BACK = 8 << 20
 _TRIES = 10
-"""How often a directory may be replaced while a file is made below it; each task replaces one at most once."""
+"""How often a directory may be replaced while a file is created below it; each task replaces one at most once."""
 
 
 class LocalStorage:
@@ -49,7 +49,7 @@ class LocalStorage:
             yield file
 
     def put_new(self, path: str, data: bytes) -> None:
-        """See the interface. link(2) refuses an existing name on every file system that has hard links."""
+        """See the interface. link(2) rejects an existing name on every file system that has hard links."""
         with _staged(self._absolute(plain(path)), _link) as file:
             file.write(data)
 
@@ -72,13 +72,13 @@ class LocalStorage:
             return location.stat().st_size
 
     def modified(self, path: str) -> datetime:
-        """See the interface. On a share it is the server's clock."""
+        """See the interface. On a share this is the server's clock."""
         location = self._absolute(path)
         with reading(location):
             return datetime.fromtimestamp(location.stat().st_mtime, UTC)
 
     def names(self, directory: str) -> list[str]:
-        """See the interface. Hidden names are files that are not yet, or never were, complete."""
+        """See the interface. Hidden names are incomplete files."""
         location = self._absolute(directory)
         with reading(location):
             try:
@@ -87,7 +87,7 @@ class LocalStorage:
                 return []
 
     def files(self, directory: str) -> list[StoredFile]:
-        """See the interface. Hidden names count here: a killed task leaves its file under one."""
+        """See the interface. Includes hidden names, which killed tasks leave behind."""
         location = self._absolute(directory)
         with reading(location):
             return sorted(self._files(location), key=lambda file: file.path)
@@ -112,9 +112,9 @@ class LocalStorage:
         for parent, _, names in os.walk(location, onerror=_unless_missing):
             for name in names:
                 file = Path(parent, name)
-                with suppress(FileNotFoundError):  # gone since it was listed
+                with suppress(FileNotFoundError):  # deleted since it was listed
                     status = file.lstat()
-                    if stat.S_ISDIR(status.st_mode):  # os.walk takes what it could not look at for a file
+                    if stat.S_ISDIR(status.st_mode):  # os.walk treats an entry that it could not stat as a file
                         yield from self._files(file)
                         continue
                     modified = datetime.fromtimestamp(status.st_mtime, UTC)
@@ -125,7 +125,7 @@ class LocalStorage:
 
 
 class _LocalSink:
-    """Writes to a file descriptor; the kernel may take a part only, above all when the disk fills up."""
+    """Writes to a file descriptor. The kernel may accept only part of the data, notably when the disk fills up."""
 
     def __init__(self, handle: int, location: Path) -> None:
         self._handle = handle
@@ -147,7 +147,7 @@ class _LocalSink:
 
 
 class _LocalSource(io.FileIO):
-    """A file whose errors name it."""
+    """A file that adds its name to errors."""
 
     def __init__(self, location: Path) -> None:
         super().__init__(location)
@@ -163,10 +163,10 @@ class _LocalSource(io.FileIO):
 
 
 def _start_write_back(handle: int, first: int, size: int) -> None:
-    """Let the disk work while more is encoded, so that fsync waits for the last few megabytes only.
+    """Let the disk work during encoding, so that fsync waits only for the last few megabytes.
 
-    Linux begins to write dirty pages that are advised as not needed; elsewhere this is advice without effect. A page that
-    cannot be written is reported by fsync.
+    Linux starts to write dirty pages that are advised as not needed; elsewhere the advice has no effect. fsync reports
+    a page that cannot be written.
     """
     if hasattr(os, "posix_fadvise"):  # not on macOS
         with suppress(OSError):
@@ -174,7 +174,7 @@ def _start_write_back(handle: int, first: int, size: int) -> None:
 
 
 def _unless_missing(error: OSError) -> None:
-    """A directory that is gone has no files; one that cannot be listed may have many."""
+    """Ignore a directory that is gone, but raise for one that cannot be listed, which may have many files."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         with reading(error.filename):
             raise error
@@ -182,7 +182,7 @@ def _unless_missing(error: OSError) -> None:
 
 @contextmanager
 def _staged(final: Path, give_name: Callable[[Path, Path], object]) -> Iterator[Sink]:
-    """A file under a hidden name, which gets its own once the block has ended well and its bytes are on disk."""
+    """Write a file under a hidden name and rename it after the block succeeds and its bytes are on disk."""
     staged = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
     try:
         with writing(final):
@@ -190,10 +190,10 @@ def _staged(final: Path, give_name: Callable[[Path, Path], object]) -> Iterator[
         try:
             yield _LocalSink(handle, final)
             with writing(final):
-                os.fchmod(handle, FILE_MODE)  # the mode given to open() passes through the umask
+                os.fchmod(handle, FILE_MODE)  # the mode given to open() is subject to the umask
                 os.fsync(handle)
         finally:
-            with suppress(OSError):  # fsync has already told what could be lost
+            with suppress(OSError):  # fsync has already reported any loss
                 os.close(handle)
         with writing(final):
             give_name(staged, final)
@@ -212,10 +212,10 @@ def _link(staged: Path, final: Path) -> None:
 
 
 def _created(staged: Path) -> int:
-    """A new file, open for writing, and the directories above it.
+    """Create a file for writing, and its parent directories.
 
-    A directory that another task has just made may be replaced by an equal one while both are empty
-    (:func:`_make_directories`); who had begun to look below the old one finds nothing there, and looks again.
+    A directory just created by another task may be replaced by an identical one while both are empty
+    (:func:`_make_directories`). A task still using the old directory then finds nothing there, and retries.
     """
     tries = _TRIES
     while True:
@@ -229,10 +229,10 @@ def _created(staged: Path) -> int:
 
 
 def _make_directories(directory: Path) -> None:
-    """``mkdir -p`` with modes that no umask narrows; each new name is on disk before anything is put below it.
+    """``mkdir -p`` with modes independent of the umask; each new name is on disk before anything is created below it.
 
-    A directory gets its mode under a hidden name and then its own: who dies in between leaves no directory that others
-    cannot enter. A rename replaces an empty directory and nothing else.
+    A directory gets its mode under a hidden name before its final name, so a process that dies in between leaves no
+    directory that others cannot enter. A rename can only replace an empty directory.
     """
     if directory.is_dir():
         return
@@ -254,10 +254,11 @@ def _make_directories(directory: Path) -> None:
 
 
 def _mode_below(parent: Path) -> int:
-    """Who may write into a new directory: its owner, and all who may write into the one above it.
+    """Mode of a new directory: writable for its owner, and for everyone who may write to its parent.
 
-    So executors of another user can write where an output directory is open for them. That is a group that new directories
-    inherit (the set-group-ID bit), or everyone; but not below a directory such as /tmp, in which all own what they make.
+    This lets executors of another user write if an output directory is open to them: through a group that new
+    directories inherit (the set-group-ID bit), or to everyone; but not below a directory such as /tmp, where everyone
+    owns their files.
     """
     mode = parent.stat().st_mode
     shared = mode & (stat.S_ISGID | stat.S_IWGRP) if mode & stat.S_ISGID else 0

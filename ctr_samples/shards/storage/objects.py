@@ -14,15 +14,15 @@ from ctr_samples.shards.storage.interface import NameTaken, Sink, StoredFile, ch
 from ctr_samples.shards.storage.processes import check_process
 
 _UPLOADS = 4
-"""Parts of 10 MB that an open object may hold in memory while they travel."""
+"""Parts of 10 MB that an open object may hold in memory during upload."""
 _READ_AHEAD = 8 << 20
-"""Bytes that one request brings; a store takes tens of milliseconds for the first byte of each."""
+"""Bytes per request, since a store takes tens of milliseconds for the first byte of each."""
 
 
 class ObjectStorage:
-    """A bucket and prefix. obstore uploads appear when they are completed; one that is left by an error never does.
+    """A bucket and prefix. obstore uploads appear when they are completed; an upload aborted by an error never does.
 
-    The parts of such an upload stay in the bucket, unseen but paid for, until a lifecycle rule aborts them.
+    The parts of such an upload stay in the bucket, invisible but billed, until a lifecycle rule aborts them.
     """
 
     def __init__(self, url: str) -> None:
@@ -45,7 +45,7 @@ class ObjectStorage:
             writer = obstore.open_writer(self._connect(), path, max_concurrency=_UPLOADS)
         yield _ObjectSink(writer, location)
         with writing(location):
-            writer.close()  # not reached after an error: an upload that is never completed never appears
+            writer.close()  # not reached after an error: an incomplete upload never appears
 
     def put_new(self, path: str, data: bytes) -> None:
         """See the interface."""
@@ -62,7 +62,7 @@ class ObjectStorage:
                 if isinstance(error.__cause__, AlreadyExistsError | PreconditionError):
                     raise NameTaken(location) from None
                 if last:
-                    raise  # obstore tries again after most errors, but not where a put may have happened, as here
+                    raise  # obstore retries most errors, but not if a put may have happened, as here
 
     def read(self, path: str) -> bytes:
         """See the interface."""
@@ -133,11 +133,11 @@ class ObjectStorage:
                 obstore.delete(self._connect(), paths)
 
     def locate(self, path: str) -> str:
-        """See the interface. obstore takes no name with a control character."""
+        """See the interface. obstore rejects names with control characters."""
         return f"{self.url}/{checked(plain(path))}"
 
     def _connect(self) -> Any:
-        """Made in the process that uses it: a connection survives neither a fork nor a pickle."""
+        """Connect in the process that uses the connection, since it survives neither a fork nor a pickle."""
         check_process("obstore", self.url)
         if self._store is None:
             self._store = connected(self.url)
@@ -145,7 +145,7 @@ class ObjectStorage:
 
 
 class _ObjectSink:
-    """An obstore writer whose errors name the object."""
+    """An obstore writer that adds the object's name to errors."""
 
     def __init__(self, writer: Any, location: str) -> None:
         self._writer = writer

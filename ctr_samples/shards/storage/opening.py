@@ -1,4 +1,4 @@
-"""From a path or URL to its storage."""
+"""Open the storage of a path or URL."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _BUCKETS = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 
 
 def open_storage(url: str | Path) -> Storage:
-    """The storage for a directory or a ``hdfs://``, ``s3://``, ``gs://``, ``az://`` URL; credentials come from the environment.
+    """Storage of a path or ``hdfs://``, ``s3://``, ``gs://``, ``az://`` URL; credentials come from the environment.
 
-    UsageError for what is none of these; nothing is touched before the first call.
+    Raises UsageError for anything else. Accesses nothing before the first call.
     """
     text = str(url)
     check_address(text)
@@ -39,14 +39,14 @@ def open_storage(url: str | Path) -> Storage:
 
 
 def _plain(text: str) -> str:
-    """The URL, unless it would end early or be decoded, and samples would quietly land elsewhere."""
+    """Return the URL, but reject one that would be cut or decoded, so that samples would silently land elsewhere."""
     if special := re.search(r"[?#%]", text):
         raise UsageError(f"{text}: found {special[0]!r} in the URL; expected a plain name for the directory.")
     return text
 
 
 def _path_of_file_url(text: str) -> str:
-    """The path in ``file:/a`` or ``file:///a``."""
+    """Path in ``file:/a`` or ``file:///a``."""
     match = re.fullmatch(r"file:(?://(?:localhost)?)?(/(?!/).*)", text)
     if match is None:
         raise UsageError(f"{text}: found no absolute path in the URL; expected the form file:///data/samples.")
