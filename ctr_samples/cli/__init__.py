@@ -7,13 +7,10 @@ infer.py      infer
 fit.py        fit
 explain.py    explain
 preview.py    preview
-status.py     status
-partials.py   partials
+status.py     status, trends, partials
 train.py      train
-trends.py     trends
 simulate.py   simulate
-images.py     images
-libsvm.py     libsvm
+convert.py    images, libsvm
 demo.py       demo, where
 pack.py       pack
 report.py     report, compare
@@ -22,10 +19,9 @@ messages.py   errors as sentences and exit codes
 """
 
 from ctr_samples.cli.app import app, main
+from ctr_samples.cli.convert import images, libsvm
 from ctr_samples.cli.fit import fit
 from ctr_samples.cli.generate import generate
-from ctr_samples.cli.images import images
-from ctr_samples.cli.libsvm import libsvm
 from ctr_samples.cli.messages import errors_in_words
 from ctr_samples.cli.simulate import simulate
 from ctr_samples.cli.train import train

@@ -8,23 +8,20 @@ from typing import Annotated
 import typer
 
 from ctr_samples import __version__
+from ctr_samples.cli.convert import images, libsvm
 from ctr_samples.cli.demo import demo, where
 from ctr_samples.cli.explain import explain
 from ctr_samples.cli.fit import fit
 from ctr_samples.cli.generate import config_command, generate
-from ctr_samples.cli.images import images
 from ctr_samples.cli.infer import infer
 from ctr_samples.cli.init import init
-from ctr_samples.cli.libsvm import libsvm
 from ctr_samples.cli.outputs import clean, forget, history, paths, rollback, show, verify
 from ctr_samples.cli.pack import pack
-from ctr_samples.cli.partials import partials
 from ctr_samples.cli.preview import preview
 from ctr_samples.cli.report import compare, report
 from ctr_samples.cli.simulate import simulate
-from ctr_samples.cli.status import status
+from ctr_samples.cli.status import partials, status, trends
 from ctr_samples.cli.train import train
-from ctr_samples.cli.trends import trends
 from ctr_samples.terminal import say
 
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {

@@ -207,8 +207,8 @@ def rollback(
     with errors_in_words(console, debug):
         from ctr_samples.periods import parse_period
         from ctr_samples.shards import open_storage
+        from ctr_samples.shards.generation_history import rollback as publish_earlier
         from ctr_samples.shards.naming import manifest_path
-        from ctr_samples.shards.rollback import rollback as publish_earlier
 
         if (wanted := one_day(day, date)) is None:
             raise UsageError("Give the day to roll back, as in `--date 2019-11-26`.")

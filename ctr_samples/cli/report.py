@@ -176,7 +176,7 @@ def for_prometheus(output: str) -> str:
 def _name_of_refused(storage: Storage, day: Period) -> str:
     """The sample set of the newest refused run; empty where its metrics cannot be read."""
     from ctr_samples.job.gate import metrics_of_run
-    from ctr_samples.shards.refused import refused_run
+    from ctr_samples.shards.published import refused_run
 
     try:
         return metrics_of_run(storage, day, refused_run(storage, day, "") or "").name
@@ -287,7 +287,7 @@ def _later(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterato
 def _unpublished(storage: Storage, day: Period, after: str) -> str | None:
     """The report of the newest run that began after ``after`` and has one: what the gate refused."""
     from ctr_samples.shards.naming import REPORT
-    from ctr_samples.shards.refused import refused_run
+    from ctr_samples.shards.published import refused_run
 
     run = refused_run(storage, day, after)
     return run and storage.locate(_path(day, run, REPORT))

@@ -1,24 +1,33 @@
-"""``ctr-samples status``: how each day of a sample set stands."""
+"""``ctr-samples status``, ``trends`` and ``partials``: what there is of a sample set, day by day."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.table import Table
 
 from ctr_samples.cli.generate import FirstDay, LastDay, Overrides, spark_for
 from ctr_samples.cli.messages import Debug, errors_in_words
-from ctr_samples.cli.report import SampleSet
+from ctr_samples.cli.report import SampleSet, open_page, written
 from ctr_samples.config import LoadedConfig, load_config
-from ctr_samples.errors import UsageError
-from ctr_samples.terminal import stderr_console, stdout_console
+from ctr_samples.config.units import format_size
+from ctr_samples.errors import InputError, UsageError
+from ctr_samples.terminal import say, stderr_console, stdout_console
 
 if TYPE_CHECKING:
+    from datetime import date
+
     from ctr_samples.job.day_status import DayStatus
+    from ctr_samples.shards import Storage
+    from ctr_samples.shards.partials import KeptDay
 
 
 def status(
@@ -68,3 +77,85 @@ def _compared(loaded: LoadedConfig, days: list[DayStatus], console: Console) -> 
             stale = () if day.manifest is None else why_stale(spark, loaded, day.manifest)
             compared.append(replace(day, stale=stale))
         return compared
+
+
+def trends(
+    output: SampleSet,
+    first: FirstDay = None,
+    last: LastDay = None,
+    days: Annotated[int, typer.Option("--days", min=1, max=2000, help="Show at most the newest of them.")] = 400,
+    file: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Where to write the page; default: _trends.html in the sample set."),
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Write one page about many days: volume, rates, views, drift of each feature, verdicts and runs. Prints its path."""
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        from ctr_samples.job.trends import trends_page, write_page
+        from ctr_samples.periods import parse_period
+        from ctr_samples.shards import open_storage
+
+        storage = open_storage(output)
+        begin, end = (None if text is None else parse_period(text) for text in (first, last))
+        if file is None:
+            place = write_page(storage, trends_page(storage, begin, end, days))
+        else:
+            place = written(file, trends_page(storage, begin, end, days, root=_root_of(storage)))
+        say(place)
+        if open_:
+            open_page(console, place)
+
+
+def _root_of(storage: Storage) -> str:
+    """The address of a sample set for a page that lies elsewhere."""
+    root = storage.locate("dt=").removesuffix("dt=")
+    return f"{Path(root).absolute().as_uri()}/" if Path(root).is_dir() else root
+
+
+def partials(
+    directory: Annotated[str, typer.Argument(help="The `partials.path` of a configuration.")],
+    debug: Debug = False,
+) -> None:
+    """List what is kept of finished days: for which views and days, and how large it is."""
+    with errors_in_words(stderr_console(), debug):
+        from ctr_samples.shards import open_storage
+        from ctr_samples.shards.partials import kept_days
+
+        storage = open_storage(directory)
+        days = kept_days(storage)
+        if not days:
+            raise InputError(
+                f"{storage.url} holds no partial results; expected the `partials.path` of a configuration."
+            )
+        stdout_console().print(_table(days))
+
+
+def _table(days: Sequence[KeptDay]) -> Table:
+    """A line for each view and definition: a view whose expressions changed has several, of which runs use the last one."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in ("view", "definition", "first day", "last day"):
+        table.add_column(title, no_wrap=True)
+    for title in ("days", "files", "size", "a day"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("without")
+    for (view, definition), group in groupby(days, key=lambda day: (day.view, day.definition)):
+        some = list(group)
+        done, size = [day.day for day in some if day.complete], sum(day.bytes for day in some)
+        span = [str(done[0]), str(done[-1])] if done else ["", ""]
+        files = sum(len(day.files) for day in some)
+        counts = [f"{len(done):,}", f"{files:,}", format_size(size), format_size(size // max(1, len(done)))]
+        table.add_row(view, definition, *span, *counts, ", ".join(_gaps(done)))
+    return table
+
+
+def _gaps(days: Sequence[date]) -> Iterator[str]:
+    """The days between the first and the last that are missing, as spans."""
+    for one, following in pairwise(days):
+        first, last = one + timedelta(days=1), following - timedelta(days=1)
+        if first == last:
+            yield str(first)
+        elif first < last:
+            yield f"{first} to {last}"

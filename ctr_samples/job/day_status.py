@@ -16,7 +16,7 @@ from ctr_samples.config.document import filled
 from ctr_samples.errors import DamagedFile, InputError, StorageError
 from ctr_samples.periods import WHOLE, Hour, Period, grain_of, newest_complete, periods_between, span_of, zone_of
 from ctr_samples.shards import Manifest, Storage, days_of, latest_manifest
-from ctr_samples.shards.refused import refused_run
+from ctr_samples.shards.published import refused_run
 
 _AT_ONCE = 8
 """Manifests that are read at once: most of the time goes into waiting for the store."""

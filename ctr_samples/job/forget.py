@@ -40,7 +40,7 @@ from ctr_samples.shards import (
     require_manifest,
 )
 from ctr_samples.shards.clean import Retention
-from ctr_samples.shards.forgotten import last_forgotten, mark_forgotten
+from ctr_samples.shards.generations import last_forgotten, mark_forgotten
 from ctr_samples.shards.manifest import FORGOTTEN
 from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES, manifests_directory, run_directory
 from ctr_samples.shards.publish import check_shards

@@ -32,7 +32,7 @@ from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.samples.views.as_of import described
 from ctr_samples.samples.watches.leak_canary import check_canaries
 from ctr_samples.shards import DayOutput, DayRun, FeaturesFrom, Manifest, Receipt, open_storage
-from ctr_samples.shards.forgotten import last_forgotten
+from ctr_samples.shards.generations import last_forgotten
 from ctr_samples.shards.naming import run_directory, run_id
 from ctr_samples.shards.partials import drop_damaged
 from ctr_samples.sparksql.observations import Progress

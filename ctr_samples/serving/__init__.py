@@ -4,8 +4,7 @@ declared.py   declaration of each feature, from the configuration in the manifes
 feature_inputs.py    source value of a feature: a column of a row, a part of a map, a time or a list
 values.py     values in the record: numbers, ids, crosses, lengths, defaults
 hashing.py    hashes of the job
-layouts.py    joined features, by the output layout
-wire.py       bytes of the message
+wire.py       joined features by the output layout, and the bytes of the message
 assembler.py  everything for one sample set
 """
 

@@ -11,9 +11,8 @@ from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.periods import calendar_day, parse_period
 from ctr_samples.serving.declared import Declared
-from ctr_samples.serving.layouts import layout_of
 from ctr_samples.serving.values import crossed, feature_of
-from ctr_samples.serving.wire import MessageWriter
+from ctr_samples.serving.wire import MessageWriter, layout_of
 from ctr_samples.shards import Manifest, open_storage, require_manifest
 from ctr_samples.shards.states import require_state
 from ctr_samples.vocabulary import FittedState

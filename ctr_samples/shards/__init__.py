@@ -4,14 +4,12 @@ day_output.py   a day, from opening its output to publishing it
 table.py        a table that grows by appends, as written by the `tfrecord` format
 states.py       versions of the fitted state
 partials.py     partial results of finished days, named by their inputs
-writer.py       shards from Arrow batches; verify.py checks one byte for byte
+writer.py       shards from Arrow batches, and the check of one byte for byte
 manifest.py     shards, receipts and the manifest of a day
 sealed.py       documents with their own checksum; agreement.py checks their consistency
-generations.py  numbered manifests, each written once by a create-only put
-publish.py      makes a manifest visible, and finds the current one; published.py finds a day or a table
-rollback.py, generation_history.py     return to an earlier generation; list all generations
-forgotten.py    marks of generations that forgot users
-refused.py      runs that were not published
+generations.py  numbered manifests, each written once by a create-only put; marks of generations that forgot users
+publish.py      makes a manifest visible, and finds the current one; published.py finds a day, a table or a refused run
+generation_history.py     list all generations; return to an earlier one
 clean.py        what to remove, by the store's clock (store_clock.py)
 naming.py       the layout of an output directory
 storage/        the stores themselves
@@ -36,8 +34,7 @@ from ctr_samples.shards.publish import (
 )
 from ctr_samples.shards.storage import NameTaken, Storage, StoredFile, open_storage
 from ctr_samples.shards.table import Table, TableManifest, TableWrite
-from ctr_samples.shards.verify import CheckedFile
-from ctr_samples.shards.writer import ShardWriter
+from ctr_samples.shards.writer import CheckedFile, ShardWriter
 
 __all__ = [
     "CheckedFile",

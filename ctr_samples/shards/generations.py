@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 from ctr_samples.errors import DamagedFile, InputError, PublishConflict, PublishUnknown, StorageError
-from ctr_samples.shards.naming import MOST_GENERATIONS, generation_name, generations_among
+from ctr_samples.periods import Period
+from ctr_samples.shards.naming import (
+    MOST_GENERATIONS,
+    forgotten_among,
+    forgotten_path,
+    generation_name,
+    generations_among,
+    manifests_directory,
+)
 from ctr_samples.shards.storage import NameTaken, Storage
 
 
@@ -72,3 +81,14 @@ def _unknown(location: str, run_id: str, reason: str) -> PublishUnknown:
         f"It is unknown whether {location} was written ({reason.rstrip('.')}). "
         f"If its run_id is {run_id}, this run is published; if it does not exist, run again."
     )
+
+
+def mark_forgotten(storage: Storage, day: Period, generation: int) -> None:
+    """Record that generations before this one may contain samples of forgotten users."""
+    with suppress(NameTaken):
+        storage.put_new(forgotten_path(day, generation), b"")
+
+
+def last_forgotten(storage: Storage, day: Period) -> int:
+    """Last generation of a day that forgot users; 0 if there is none."""
+    return max(forgotten_among(storage.names(manifests_directory(day))), default=0)

@@ -12,7 +12,7 @@ from ctr_samples.errors import ConfigError, ContractError, DamagedFile, InputErr
 from ctr_samples.periods import Hour, Period, Whole
 from ctr_samples.shards import generations
 from ctr_samples.shards.agreement import disagreement
-from ctr_samples.shards.forgotten import mark_forgotten
+from ctr_samples.shards.generations import mark_forgotten
 from ctr_samples.shards.manifest import REMEDY, Manifest, Shard
 from ctr_samples.shards.naming import day_directory, day_of, hours_among, manifest_path, manifests_directory
 from ctr_samples.shards.storage import NameTaken, Storage
@@ -218,7 +218,7 @@ def check_age(storage: Storage, directory: str, began: datetime, longest_run: ti
 def publish(storage: Storage, manifest: Manifest) -> None:
     """Check the shards again, put the manifest, then ``_SUCCESS``. Runs on the driver, once; deletes nothing.
 
-    A manifest that forgets users is marked before it is put (:mod:`ctr_samples.shards.forgotten`). Raises DamagedFile,
+    A manifest that forgets users is marked before it is put (:mod:`ctr_samples.shards.generations`). Raises DamagedFile,
     and publishes nothing, if a shard is missing or readers would reject the manifest. Otherwise raises like
     :func:`ctr_samples.shards.generations.put`, and StorageError if the manifest was written but ``_SUCCESS`` was not.
     """

@@ -9,6 +9,7 @@ from typing import Any
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period
 from ctr_samples.shards.manifest import Manifest, Shard
+from ctr_samples.shards.naming import REPORT, run_directory, started_at
 from ctr_samples.shards.publish import published_days, require_manifest
 from ctr_samples.shards.storage import Storage
 from ctr_samples.shards.table import Table, TableManifest
@@ -56,3 +57,14 @@ def _of_day(manifest: Manifest) -> Published:
 def _of_table(storage: Storage, table: TableManifest) -> Published:
     title = f"table {storage.url}, generation {table.generation}"
     return Published(title, table.shards, table.contracts[-1] if table.contracts else {}, sealed=bool(table.checksum))
+
+
+def refused_run(storage: Storage, day: Period, after: str) -> str | None:
+    """Newest run of a day that started after the run ``after`` and has a report.
+
+    If ``after`` is the newest published run, this is a run refused since; an empty ``after`` includes all runs.
+    """
+    for run in reversed(storage.names(run_directory(day, "").rstrip("/"))):
+        if run > after and started_at(run) is not None and REPORT in storage.names(run_directory(day, run)):
+            return run
+    return None

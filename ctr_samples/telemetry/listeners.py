@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import os
+import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
-from ctr_samples.job.many_days import DayOutcome
+from ctr_samples.config import JobConfig
+from ctr_samples.config.masking import masked_tree
+from ctr_samples.errors import CtrSamplesError
+from ctr_samples.job.many_days import Became, DayOutcome
 from ctr_samples.periods import Period
+from ctr_samples.quality.prometheus import last_run_text
+from ctr_samples.shards import Manifest, open_storage
+from ctr_samples.shards.naming import manifest_path
 
 
 class Listener(Protocol):
@@ -44,3 +56,81 @@ class Listeners:
         except Exception as error:  # listeners do not affect whether the samples are published
             text = (str(error).splitlines() or [""])[0]
             self.warn(f"{type(listener).__name__} could not tell of the run: {type(error).__name__}: {text}")
+
+
+@dataclass(frozen=True, slots=True)
+class Gauges:
+    """Atomically replaces a file after each day: the last run, and the published samples from ``samples_text``."""
+
+    config: JobConfig
+    file: Path
+    samples_text: Callable[[], str]
+
+    def begins(self, day: Period) -> None:
+        """Do nothing."""
+
+    def ended(self, outcome: DayOutcome) -> None:
+        """Write the file. Raises OSError."""
+        if outcome.became == "not tried":
+            return
+        text = last_run_text(self.config.name, outcome.exit_code, outcome.seconds, time.time())
+        with suppress(CtrSamplesError):  # nothing is published, or it is unreadable: still report the last run
+            text += self.samples_text()
+        part = self.file.with_name(f".{self.file.name}.{os.getpid()}")  # collectors ignore any other suffix
+        part.write_text(text, "utf-8")
+        part.replace(self.file)
+
+
+_LEVELS: dict[Became, str] = {"published": "info", "unchanged": "info", "not tried": "warning", "refused": "error"}
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines:
+    """Passes a line for each finished day to ``write``."""
+
+    config: JobConfig
+    write: Callable[[str], None]
+
+    def begins(self, day: Period) -> None:
+        """Do nothing."""
+
+    def ended(self, outcome: DayOutcome) -> None:
+        """Write one line, masking values that the configuration takes from the environment."""
+        self.write(json.dumps(masked_tree(facts_of(self.config, outcome)), ensure_ascii=True))
+
+
+def facts_of(config: JobConfig, outcome: DayOutcome) -> dict[str, Any]:
+    """Facts about the outcome of a day, including what readers see if it is published; times are in UTC."""
+    facts = {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "level": _LEVELS.get(outcome.became, "error"),
+        "event": "day",
+        "name": config.name,
+        "day": outcome.day.isoformat(),
+        "outcome": outcome.became,
+        "exit_code": outcome.exit_code,
+        "seconds": round(outcome.seconds, 3),
+    }
+    if outcome.error is not None:
+        facts |= {"error": str(outcome.error), "kind": type(outcome.error).__name__}
+    if outcome.manifest is not None:
+        facts |= _of_manifest(config, outcome.manifest)
+    return facts
+
+
+def _of_manifest(config: JobConfig, manifest: Manifest) -> dict[str, Any]:
+    counts = dict(manifest.accounting)
+    return {
+        "generation": manifest.generation,
+        "run_id": manifest.run_id,
+        "manifest": open_storage(config.output.path).locate(manifest_path(manifest.day, manifest.generation)),
+        "impressions": counts.pop("impressions", 0),
+        "samples": {split: sum(shard.records for shard in manifest.of_split(split)) for split in manifest.splits},
+        "dropped": {reason: count for reason, count in counts.items() if reason != "samples" and count},
+        "labels": {label: manifest.label_sum(label) for label in manifest.labels},
+        "mature": manifest.label_mature,
+        "shards": len(manifest.shards),
+        "bytes": manifest.bytes,
+        "verdict": manifest.quality.get("verdict"),
+        "found": [found.get("check") for found in manifest.quality.get("found", ())],
+    }

@@ -19,7 +19,7 @@ from ctr_samples.job import run as job
 from ctr_samples.job.day_status import due_days, statuses
 from ctr_samples.job.planning import why_stale
 from ctr_samples.shards import Manifest, open_storage, publish
-from ctr_samples.shards.rollback import rollback
+from ctr_samples.shards.generation_history import rollback
 
 MONDAY = date(2019, 6, 3)
 

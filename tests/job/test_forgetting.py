@@ -21,7 +21,7 @@ from ctr_samples.job.gate import read_metrics
 from ctr_samples.periods import parse_period
 from ctr_samples.records.read import damage_of, records_of
 from ctr_samples.shards import Manifest, latest_manifest, open_storage
-from ctr_samples.shards.rollback import rollback
+from ctr_samples.shards.generation_history import rollback
 
 DAY = parse_period("2019-06-05")
 GONE = ("n7", "n8", "n399", "n450")

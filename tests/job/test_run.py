@@ -29,8 +29,8 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.serving.hashing import SEPARATOR, prefix_of, text_of, xxh64
 from ctr_samples.shards import DayOutput, Manifest, StoredFile, day_output, latest_manifest, open_storage, publish
 from ctr_samples.shards.clean import Retention
-from ctr_samples.shards.forgotten import mark_forgotten
-from ctr_samples.shards.rollback import rollback
+from ctr_samples.shards.generation_history import rollback
+from ctr_samples.shards.generations import mark_forgotten
 from ctr_samples.shards.storage import LocalStorage
 from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.sparksql.session import run_session

@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli.generate import _trends_afterwards
-from ctr_samples.cli.trends import trends
+from ctr_samples.cli.status import trends
 from ctr_samples.config import load_config
 
 program = typer.Typer()

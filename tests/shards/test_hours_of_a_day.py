@@ -26,9 +26,8 @@ from ctr_samples.shards import (
     read_manifest,
 )
 from ctr_samples.shards.clean import Retention, carry_out, cleanups_of
-from ctr_samples.shards.generation_history import generations_of
+from ctr_samples.shards.generation_history import generations_of, rollback
 from ctr_samples.shards.naming import day_directory, manifest_path, run_directory
-from ctr_samples.shards.rollback import rollback
 
 WEDNESDAY, BACK = date(2019, 6, 5), date(2019, 10, 27)
 SEVEN, TWO, TWO_AGAIN = Hour(WEDNESDAY, 7), Hour(BACK, 2), Hour(BACK, 2, again=True)

@@ -13,11 +13,10 @@ from strange_files import STRANGE, replace_by
 
 from ctr_samples.errors import DamagedFile, InputError, PublishConflict, StorageError, UsageError
 from ctr_samples.shards import Manifest, Storage, latest_manifest, read_manifest, require_manifest
-from ctr_samples.shards import rollback as rollbacks
+from ctr_samples.shards import generation_history as rollbacks
 from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
-from ctr_samples.shards.generation_history import generations_of
+from ctr_samples.shards.generation_history import generations_of, rollback
 from ctr_samples.shards.manifest import Rollback
-from ctr_samples.shards.rollback import rollback
 
 DAY = date(2019, 6, 5)
 NOW = datetime(2019, 6, 9, 8, tzinfo=UTC)

@@ -10,6 +10,5 @@ databases.py                  tables of databases, by JDBC
 lake_tables.py                Iceberg and Delta tables, and the versions in which they are read
 day_columns.py                the column of a table that says which day a row is of
 malformed.py                  malformed lines: counted, and what is wrong with them
-elements.py                   lists as rows, one for each element
-watched.py                    all sources of a run, with their watches
+watched.py                    all sources of a run, with their watches; lists as rows, one for each element
 """

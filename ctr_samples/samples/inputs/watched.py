@@ -11,10 +11,11 @@ from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType
 
 from ctr_samples.config import JobConfig
+from ctr_samples.errors import InputError
 from ctr_samples.periods import Period, local_days
-from ctr_samples.samples.inputs.elements import exploded
 from ctr_samples.samples.inputs.lake_tables import TableVersion
 from ctr_samples.samples.inputs.log_days import LOG_DAY
 from ctr_samples.samples.inputs.malformed import LineCounts
@@ -23,7 +24,8 @@ from ctr_samples.samples.labels import impression_reach, plan_labels
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import Clock, ClockCounts, Use, clocks_of, of_interest, texts_of_times
-from ctr_samples.sparksql.columns import with_parsed_times
+from ctr_samples.sparksql.columns import quoted, with_parsed_times
+from ctr_samples.sparksql.expressions import typed_expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +207,26 @@ def forward_reach(config: JobConfig, name: str) -> timedelta:
     if config.impressions.source == name:
         own.append(impression_reach(config))
     return max(own, default=timedelta())
+
+
+def exploded(frame: DataFrame, lists: Mapping[str, str], where: str) -> DataFrame:
+    """The rows of a source, one for each element of a list, with two more columns: ``<name>`` and ``<name>_position``.
+
+    ``lists`` maps the one name to the expression of its list. A row without a list stays, with a null element, so that it is
+    counted; an empty list has no rows. Lazy. InputError for what is no list, or a name that the source has.
+    """
+    ((name, text),) = lists.items()
+    position = f"{name}_position"
+    there = {column.lower() for column in frame.columns}
+    for made in (name, position):
+        if made.lower() in there:
+            raise InputError(f"{where}: the source has a column {made!r} already; choose another name.")
+    column, kind = typed_expression(frame, text, f"{where}.{name}")
+    if not isinstance(kind, ArrayType):
+        raise InputError(
+            f"{where}.{name}: {text} is {kind.simpleString()}, expected a list: an array, or text that is split into one, "
+            f"such as split({text}, ' ')."
+        )
+    elements = F.coalesce(column, F.array(F.lit(None).cast(kind.elementType)))
+    own = [F.col(quoted(c)) for c in frame.columns]
+    return frame.select(*own, F.posexplode(elements).alias(position, name))

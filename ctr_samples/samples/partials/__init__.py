@@ -7,10 +7,9 @@ begins or ends during its day; of the days between, totals do. Of a history, a p
 that the log itself gives, so that windows, histories and joins find the same::
 
     kept.py         the partials of one run: those that are there, and those that it makes
-    steps.py        what is kept of a view that is counted
+    steps.py        what is kept of a view that is counted, and which days are needed step by step
     actions.py      what is kept of a history
     table_rows.py   what is kept of a view of events
-    resolution.py   which days are needed step by step, and of which totals are enough
     files.py        from rows to files, and back
 """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from ctr_samples.config import DailyCountView, WindowView
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.partials.files import Place, files_of, read_files, write_files
-from ctr_samples.samples.partials.resolution import days_step_by_step, steps_of_a_day
+from ctr_samples.samples.period import Day
 from ctr_samples.samples.views.aggregates import STEP, VALUE, WHICH, Counting
 from ctr_samples.samples.views.as_of import KEY
 from ctr_samples.samples.views.rows import view_steps
@@ -114,4 +114,29 @@ def _needed(files: Iterable[PartialFile], in_full: Set[int]) -> Iterator[Partial
 
 def _days(steps: pa.Table, per_day: int) -> np.ndarray:
     days: np.ndarray = np.floor_divide(steps.column(STEP).to_numpy(), per_day)
+    return days
+
+
+_DAY = timedelta(days=1)
+
+
+def steps_of_a_day(counting: Counting) -> int:
+    """How many steps a day has."""
+    return _DAY // counting.step
+
+
+def days_step_by_step(view: WindowView | DailyCountView, day: Day, zone: str) -> Set[int]:
+    """The days, as days since 1970, in which a step may enter or leave a window while impressions of ``day`` come.
+
+    Of any other day all steps are in a window, or none is, whenever an impression looks.
+    """
+    assert day.start is not None
+    assert day.end is not None
+    counting = Counting.of(view)
+    days: set[int] = set()
+    for window in (timedelta(), *counting.windows):
+        # A step counts when it is over and known, and leaves a window later. One more on each side does no harm.
+        first = counting.step_at(day.start - view.delay - window, zone) - 2
+        last = counting.step_at(day.end - window, zone) + 1
+        days.update(range(first // steps_of_a_day(counting), last // steps_of_a_day(counting) + 1))
     return days

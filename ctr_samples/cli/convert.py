@@ -1,4 +1,6 @@
-"""``ctr-samples images``: folders of images as TFRecords, one folder for each class."""
+"""``ctr-samples images`` and ``libsvm``: folders of images, and libsvm or libfm text, as TFRecords."""
+
+from __future__ import annotations
 
 from enum import StrEnum
 from typing import Annotated
@@ -67,3 +69,48 @@ def images(
                 )
         console.print(report.render(), soft_wrap=True)
         say(report.manifest)
+
+
+class AppendMode(StrEnum):
+    """What happens to records that are published there already."""
+
+    errorifexists = "errorifexists"
+    append = "append"
+    overwrite = "overwrite"
+
+
+def libsvm(
+    input_: Annotated[str, typer.Option("--input", help="A file, directory or glob of lines `label index:value ...`.")],
+    output: Annotated[str, typer.Option(help="Directory or URL of the table.")],
+    size: Annotated[int | None, typer.Option(help="Number of features; default: from the largest index.")] = None,
+    zero_based: Annotated[bool, typer.Option("--zero-based", help="Indices count from 0, as in libfm.")] = False,
+    mode: Annotated[
+        AppendMode, typer.Option(help="Refuse, extend or replace an existing table.")
+    ] = AppendMode.errorifexists,
+    compression: Annotated[str, typer.Option(help="none, gzip or zlib.")] = "none",
+    shard_size: Annotated[str, typer.Option(help="Target size of a shard.")] = "128MiB",
+    debug: Debug = False,
+) -> None:
+    """Write lines as records with label, indices and values, published once. Prints how to parse them."""
+    from rich.text import Text
+
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        with RunProgress(console) as progress:
+            from ctr_samples.converters.libsvm import read_libsvm, size_of
+            from ctr_samples.sparksql.session import session_of_command
+            from ctr_samples.tfrecord.public import write_tfrecord
+
+            check_address(input_)  # it becomes the name of the application
+            check_apart(input_, output)
+            with session_of_command(f"libsvm {input_}") as spark:
+                progress.follow(spark)
+                progress.stage("checking the text")
+                rows = read_libsvm(spark, input_, size, zero_based=zero_based)
+                progress.stage("writing")
+                write_tfrecord(rows, output, mode=mode.value, compression=compression, shard_size=shard_size)
+        console.print(
+            Text.assemble(("Published", "bold green"), f" {output}, features: {size_of(rows):,}"), soft_wrap=True
+        )
+        console.print("Parse them in batches with", markup=False)
+        say(f"tf.io.SparseFeature('indices', 'values', tf.float32, {size_of(rows)})")
