@@ -13,6 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 PROJECT = Path(__file__).parent.parent
 
+# Failed assertions of helpers are explained, too; it has to be said before a helper is imported.
+pytest.register_assert_rewrite(*(f"tests.{place.name}" for place in (PROJECT / "tests").iterdir() if place.is_dir()))
+
 os.environ["TZ"] = "America/St_Johns"  # an odd zone: a test that leans on the machine's zone fails
 os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need this environment's pyarrow and numba
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a machine need not know its own name

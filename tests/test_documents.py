@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parent.parent
+from tests.support.project import PROJECT
+
 README = (PROJECT / "README.md").read_text()
 
 

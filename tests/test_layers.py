@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "ctr_samples"
+from tests.support.project import PROJECT
+
+PACKAGE = PROJECT / "ctr_samples"
 
 LEAVES = {
     "addresses",
@@ -159,6 +161,47 @@ def loaded_by(statement: str) -> set[str]:
 )
 def test_an_import_stays_light(statement: str, unwanted: set[str]) -> None:
     assert loaded_by(statement) & unwanted == set()
+
+
+TESTS = PACKAGE.parent / "tests"
+TEST_MODULES = {
+    ".".join(module.relative_to(TESTS.parent).with_suffix("").parts): module
+    for module in sorted(TESTS.rglob("*.py"))
+    if module.stem not in ("__init__", "sitecustomize")
+}
+"""By their full names, but for the one that Python itself looks for."""
+
+
+def helpers_of(module: Path) -> set[str]:
+    """The modules of tests that a module of tests imports by their full names."""
+    named = set(imported(module))
+    for node in ast.walk(ast.parse(module.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            named |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return named & TEST_MODULES.keys()
+
+
+def test_tests_are_one_package_whose_modules_are_imported_by_their_full_names() -> None:
+    assert {
+        place for place in {module.parent for module in TEST_MODULES.values()} if not (place / "__init__.py").exists()
+    } == set()
+    bare = {name.rpartition(".")[2] for name in TEST_MODULES} - sys.stdlib_module_names
+    for name, module in TEST_MODULES.items():
+        assert not bare & set(imported(module)), name
+        assert "sys" + ".path" not in module.read_text(), name
+
+
+def test_helpers_of_several_directories_lie_in_support_and_others_beside_their_tests() -> None:
+    users: dict[str, set[str]] = {name: set() for name in TEST_MODULES}
+    for name, module in TEST_MODULES.items():
+        own = name.rpartition(".")[0]
+        for helper in helpers_of(module):
+            place, _, what = helper.rpartition(".")
+            assert place in (own, "tests.support"), f"{name} imports {helper}, which lies in another directory"
+            assert not what.startswith(("test_", "conftest")), f"{name} imports {helper}, which is no helper"
+            users[helper].add(own)
+    of_all = {name: places for name, places in users.items() if name.startswith("tests.support.")}
+    assert {name for name, places in of_all.items() if len(places) == 1 and places != {"tests.support"}} == set()
 
 
 def test_an_entry_point_is_thin() -> None:

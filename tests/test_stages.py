@@ -2,10 +2,11 @@
 
 import json
 import runpy
-from pathlib import Path
 from typing import Any
 
-TOOL = runpy.run_path(str(Path(__file__).parent.parent / "tools/stages"))
+from tests.support.project import PROJECT
+
+TOOL = runpy.run_path(str(PROJECT / "tools/stages"))
 
 
 def task(stage: int, seconds: float, read: int = 0, fetched: int = 0, shuffled: int = 0) -> dict[str, Any]:

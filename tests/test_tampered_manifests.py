@@ -14,8 +14,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from manifests import RUN, manifest
-from tampering import resealed
 from typer.testing import CliRunner
 
 from ctr_samples.cli.app import app
@@ -31,6 +29,8 @@ from ctr_samples.shards import Table, TableWrite, open_storage, publish, require
 from ctr_samples.shards.sealed import sealed
 from ctr_samples.tfrecord.catalog import find
 from ctr_samples.tfrecord.options import Options
+from tests.support.manifests import RUN, manifest
+from tests.support.tampering import resealed
 
 CONTRACT = ExampleContract(
     (

@@ -7,8 +7,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from figures import PROJECT, Figure, Figures, table, this_run, write
 from pyspark.sql import SparkSession
+
+from tests.benchmarks.figures import Figure, Figures, table, this_run, write
+from tests.support.project import PROJECT
 
 MEASURED = pytest.StashKey[list[Figure]]()
 JSON = PROJECT / "build/bench.json"

@@ -3,7 +3,7 @@
 A figure is the median of its rounds. A loop that always does the same work, on all cores, is timed before and after each
 benchmark: where its time moved by more than a tenth, something else was running, and the figures are to be taken again.
 
-``python tests/benchmarks/figures.py BEFORE AFTER`` compares two JSON files.
+``python -m tests.benchmarks.figures BEFORE AFTER`` compares two JSON files.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from typing import Literal
 import numpy as np
 
 from ctr_samples.typed import typed
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).parent.parent.parent
 SETTINGS = "CTR_SAMPLES_BENCH_"
 QUICK = bool(os.environ.get(f"{SETTINGS}QUICK"))
 NOISY = 0.1

@@ -16,7 +16,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from figures import Figures, at_least, at_most, in_turns, size
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -26,6 +25,7 @@ from ctr_samples.samples.views.as_of import AsOf, Join
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys
 from ctr_samples.samples.views.as_of.intervals import join_by_intervals
 from ctr_samples.samples.views.as_of.union import join_by_union
+from tests.benchmarks.figures import Figures, at_least, at_most, in_turns, size
 
 IMPRESSIONS = size("IMPRESSIONS", 2_000_000, quick=20_000)
 FEATURES = size("FEATURES", 600_000, quick=6000)

@@ -9,12 +9,13 @@ import time
 from datetime import date, timedelta
 from pathlib import Path
 
-from figures import PROJECT, Figures, at_most, size
 from pyspark.sql import SparkSession
-from tiny_days import write_days
 
 from ctr_samples.config import load_config
 from ctr_samples.job import run as job
+from tests.benchmarks.figures import Figures, at_most, size
+from tests.support.project import PROJECT
+from tests.support.tiny_days import write_days
 
 LATER = size("RUNS", 8, quick=2)
 COMMANDS = size("COMMANDS", 5, quick=1)

@@ -10,7 +10,6 @@ from datetime import date, timedelta
 from hashlib import sha256
 from pathlib import Path
 
-from figures import PROJECT, Figures, at_most, size
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
@@ -19,6 +18,8 @@ from ctr_samples.job.run import run
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.shards import FeaturesFrom, open_storage
 from ctr_samples.shards.partials import kept_days
+from tests.benchmarks.figures import Figures, at_most, size
+from tests.support.project import PROJECT
 
 IMPRESSIONS = size("STATE_IMPRESSIONS", 200_000, quick=3_000)
 """Of a day."""

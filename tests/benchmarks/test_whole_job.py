@@ -13,7 +13,9 @@ import time
 from pathlib import Path
 
 import yaml
-from figures import PROJECT, Figures, at_most, size
+
+from tests.benchmarks.figures import Figures, at_most, size
+from tests.support.project import PROJECT
 
 IMPRESSIONS = size("IMPRESSIONS", 1_000_000, quick=50_000)
 ROUNDS = size("WHOLE_ROUNDS", 3, quick=1)

@@ -19,8 +19,8 @@ from ctr_samples.errors import InputError
 from ctr_samples.job.progress import RunProgress
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.terminal import stderr_console
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).parent.parent.parent
 CONFIG = str(PROJECT / "conf/open_bandit.yaml")
 
 

@@ -7,13 +7,13 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from manifests import manifest
 from pyspark.sql import SparkSession
-from tiny_days import write_day, write_days
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli import app
 from ctr_samples.shards import open_storage, publish
+from tests.support.manifests import manifest
+from tests.support.tiny_days import write_day, write_days
 
 
 def call(*arguments: str) -> Result:

@@ -14,11 +14,11 @@ import pytest
 import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
-from random_batches import samples
 
 from ctr_samples.codec import EncodedBatch, ExampleDecoder, ExampleEncoder, frame_offsets
 from ctr_samples.codec.reference import ReferenceEncoder
 from ctr_samples.contract import ExampleContract, FeatureSpec
+from tests.codec.random_batches import samples
 
 Sample = tuple[ExampleContract, pa.RecordBatch]
 

@@ -6,12 +6,12 @@ import struct
 
 import numpy as np
 import pytest
-from framing import masked_crc
 from hypothesis import given
 from hypothesis import strategies as st
 from llvmlite import binding
 
 from ctr_samples.crc32c import INSTRUCTION, checksum_module, crc32c, instruction_of, table_checksum
+from tests.codec.framing import masked_crc
 
 
 @pytest.mark.parametrize(

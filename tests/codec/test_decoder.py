@@ -11,17 +11,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-from framing import array, example, feature, frame
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wire_messages import altered, delimited, odd_message, varint
 
 from ctr_samples.codec import EncodedBatch, ExampleDecoder, ExampleEncoder, frame_offsets
 from ctr_samples.codec.decoder import Messages, byte_arrays
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile
+from tests.codec.framing import array, example, feature, frame
+from tests.support.wire_messages import altered, delimited, odd_message, varint
 
 ANY = ExampleContract(
     (FeatureSpec("a", "int64", None), FeatureSpec("b", "float32", None), FeatureSpec("c", "bytes", None))

@@ -12,7 +12,6 @@ from typing import Literal
 
 import pyarrow as pa
 import pytest
-from framing import array, frame
 
 from ctr_samples.codec import RecordReader, deflate
 from ctr_samples.codec.frames import Walk, frame_offsets
@@ -20,6 +19,7 @@ from ctr_samples.codec.layout import BAD_MESSAGE, CUT_HEADER, SOUND
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import open_storage
+from tests.codec.framing import array, frame
 
 CONTRACT = ExampleContract((FeatureSpec("n", "int64"), FeatureSpec("clicked", "int64", role="label", nulls="fail")))
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from framing import example, frame, header
 
 from ctr_samples.codec import ExampleDecoder, RecordReader, frame_offsets
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -23,6 +22,7 @@ from ctr_samples.errors import ContractError, DamagedFile
 from ctr_samples.records.read import damage_of
 from ctr_samples.shards import Shard, open_storage
 from ctr_samples.shards.naming import SUFFIXES
+from tests.codec.framing import example, frame, header
 
 RECORDS = [
     example(a=[1, -1, 300], b=[0.5, 1.5], c=[b"one"]),
@@ -103,13 +103,12 @@ def test_a_giant_length_with_a_valid_checksum_is_damage(length: int) -> None:
 def test_giant_lengths_allocate_nothing() -> None:
     """In a process that may use little more memory than it has when it starts."""
     program = """
-import io, resource, sys
-sys.path.insert(0, sys.argv[1])
+import io, resource
 from ctr_samples.codec import ExampleDecoder, RecordReader, frame_offsets
 from ctr_samples.codec.machine_code import kernels
 from ctr_samples.errors import DamagedFile
-from test_record_damage import CONTRACT, FILE, frame, header
-from wire_messages import delimited, varint
+from tests.codec.test_record_damage import CONTRACT, FILE, frame, header
+from tests.support.wire_messages import delimited, varint
 kernels()
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), used + (64 << 20)))
@@ -127,8 +126,7 @@ for length in (1 << 30, 1 << 40, 1 << 60, 1 << 63, (1 << 64) - 1):
             refused += 1
 print(refused)
 """
-    folder = str(__file__).rpartition("/")[0]
-    run = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert run.stdout.split() == ["25"], run.stderr
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import tensorflow as tf
-from framing import frame
 
 from ctr_samples.codec import Compression, ExampleDecoder, ExampleEncoder, RecordReader, RecordWriter
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.crc32c import crc32c
 from ctr_samples.errors import ContractError, DamagedFile
+from tests.codec.framing import frame
 
 CONTRACT = ExampleContract((FeatureSpec("n", "int64"), FeatureSpec("text", "bytes")))
 BATCH = pa.RecordBatch.from_pydict({"n": list(range(1000)), "text": ["x" * (i % 90) for i in range(1000)]})

@@ -8,15 +8,15 @@ import random
 import numpy as np
 import pytest
 import tensorflow as tf
-from framing import example, feature, frame
 from hypothesis import given
 from hypothesis import strategies as st
-from random_batches import samples
-from wire_messages import odd_message
 
 from ctr_samples.codec import EncodedBatch, ExampleDecoder, ExampleEncoder, SchemaSurvey, frame_offsets, infer_contract
 from ctr_samples.contract import ExampleContract, FeatureSpec, RecordType
 from ctr_samples.errors import ContractError, DamagedFile
+from tests.codec.framing import example, feature, frame
+from tests.codec.random_batches import samples
+from tests.support.wire_messages import odd_message
 
 
 def chunk(*messages: bytes) -> EncodedBatch:

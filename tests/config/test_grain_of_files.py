@@ -6,10 +6,10 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from tiny_days import write_days
 
 from ctr_samples.config import load_config
 from ctr_samples.errors import ConfigError
+from tests.support.tiny_days import write_days
 
 WHOLE_LOG = ("grain=all", "sources.log.days_after=0")
 BY_TIME = "split={by: time, eval_from: '%s'}"

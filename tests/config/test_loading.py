@@ -16,6 +16,7 @@ from ctr_samples.config.masking import mask, masked, masking, remember
 from ctr_samples.config.problems import end_sentence
 from ctr_samples.config.references import check_secrets
 from ctr_samples.errors import ConfigError, InputError
+from tests.support.project import PROJECT
 
 MINIMAL = """\
 name: tiny
@@ -808,9 +809,7 @@ def test_the_plan_says_what_is_read_again_each_night(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["open_bandit", "simulated", "toutiao", "toutiao_legacy_121", "production"])
 def test_every_shipped_file_is_valid(name: str) -> None:
-    loaded = load_config(
-        Path(__file__).parents[2] / "conf" / f"{name}.yaml", environ={"TOUTIAO_LOGS": "logs", "BUCKET": "b"}
-    )
+    loaded = load_config(PROJECT / "conf" / f"{name}.yaml", environ={"TOUTIAO_LOGS": "logs", "BUCKET": "b"})
     assert loaded.config.name.startswith(name)
 
 

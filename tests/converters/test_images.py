@@ -25,10 +25,10 @@ from ctr_samples.converters.images.image_checks import Size, UnreadableImage, si
 from ctr_samples.converters.images.tasks import split_of
 from ctr_samples.errors import AccountingError, InputError, PublishConflict, UsageError
 from ctr_samples.shards import Table, open_storage
+from tests.support.project import PROJECT
 
 pytestmark = pytest.mark.slow
 
-PROJECT = Path(__file__).parent.parent.parent
 BLUE, TEAL = (20, 40, 200), (0, 128, 128)
 
 with warnings.catch_warnings():  # its import warns about itself

@@ -16,10 +16,10 @@ from typer.testing import CliRunner, Result
 import ctr_samples
 from ctr_samples.converters.libsvm import read_libsvm, size_of
 from ctr_samples.errors import InputError, UsageError
+from tests.support.project import PROJECT
 
 pytestmark = pytest.mark.slow
 
-PROJECT = Path(__file__).parent.parent.parent
 
 with warnings.catch_warnings():  # its import warns about itself
     warnings.simplefilter("ignore")

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-PROJECT = Path(__file__).parent.parent.parent
+from tests.support.project import PROJECT
+
 DAGS = PROJECT / "docs/recipes/deployment"
 DAY = "2019-11-26"
 

@@ -1,6 +1,7 @@
 """A process that loads everything as root, which may read it, and then does one thing as a user without rights.
 
-``python as_nobody.py ACTION DIRECTORY``: prints what was found, as JSON, or a list of the error's class and message.
+``python -m tests.disk_faults.as_nobody ACTION DIRECTORY``: prints what was found, as JSON, or a list of the error's class and
+message.
 """
 
 from __future__ import annotations
@@ -10,15 +11,11 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-sys.path.append(str(Path(__file__).parent.parent / "shards"))
-
-from small_publish import CONTRACT, DAY, SCENARIOS
 
 from ctr_samples.records.read import damage_of, first_examples
 from ctr_samples.shards import Storage, Table, open_storage, require_manifest
+from tests.support.small_publish import CONTRACT, DAY, SCENARIOS
 
 NOBODY = 65534
 

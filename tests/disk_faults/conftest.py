@@ -5,16 +5,11 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent.parent / "shards"))  # the publish that is disturbed there too
-pytest.register_assert_rewrite("small_publish")
-
-from mounted_disk import Disk, mounted_disk  # noqa: E402
+from tests.disk_faults.mounted_disk import Disk, mounted_disk
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from mounted_disk import Disk
-from small_publish import CONTRACT, DAY, publish_day
 
 from ctr_samples.errors import CtrSamplesError
 from ctr_samples.records.read import damage_of, first_examples
 from ctr_samples.shards import Manifest, Storage, Table, open_storage, require_manifest
 from ctr_samples.shards.published import find
+from tests.disk_faults.mounted_disk import Disk
+from tests.support.small_publish import CONTRACT, DAY, publish_day
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
-from mounted_disk import Disk
-from small_publish import SCENARIOS, Outcome, check_and_go_on, outcome_of
 
 from ctr_samples.shards import open_storage
+from tests.disk_faults.mounted_disk import Disk
+from tests.support.small_publish import SCENARIOS, Outcome, check_and_go_on, outcome_of
 
 ERRORS = [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS]
 CALLS = [

@@ -11,11 +11,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from small_publish import SCENARIOS
 
 from ctr_samples.shards import open_storage
+from tests.support.small_publish import SCENARIOS
 
-PUBLISHER = Path(__file__).parent.parent / "shards" / "dying_publisher.py"
 NAMES = {"mkdirat": "mkdir", "linkat": "link", "unlinkat": "unlink", "renameat": "rename", "renameat2": "rename"} | {
     "fchmodat": "chmod",
     "pwrite64": "write",
@@ -41,7 +40,7 @@ def test_what_is_counted_is_what_the_kernel_sees(scenario: str, tmp_path: Path) 
     order = {"scenario": scenario, "url": str(place), "run": 2, "dies_after": 0, "half": False, "sync": True}
     program = ["strace", "--follow-forks", "--decode-fds=path", "--trace=all", f"--output={log}"]
     answer = subprocess.run(
-        [*program, sys.executable, str(PUBLISHER)],
+        [*program, sys.executable, "-m", "tests.support.dying_publisher"],
         input=json.dumps(order | {"environment": {}}) + "\n",
         check=True,
         capture_output=True,

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_publish import DAY, SCENARIOS
 
 from ctr_samples.shards import latest_manifest, open_storage
+from tests.support.small_publish import DAY, SCENARIOS
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
@@ -33,7 +33,7 @@ def output() -> Iterator[Path]:
 
 
 def as_nobody(action: str, directory: Path) -> Any:
-    program = [sys.executable, str(Path(__file__).parent / "as_nobody.py"), action, str(directory)]
+    program = [sys.executable, "-m", "tests.disk_faults.as_nobody", action, str(directory)]
     return json.loads(subprocess.run(program, check=True, capture_output=True, text=True).stdout)
 
 

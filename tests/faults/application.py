@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from event_log import EventLog
-from fault_plan import wait_until
-from output import Output
 from pyspark.sql import SparkSession
-from standalone_cluster import HOSTS
+
+from tests.faults.disturbed_outputs import DisturbedOutput
+from tests.faults.event_log import EventLog
+from tests.faults.standalone_cluster import HOSTS
+from tests.support.fault_plan import wait_until
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Application:
 class Run:
     """Writes the second generation in a thread, so that the test can watch it."""
 
-    def __init__(self, application: Application, output: Output) -> None:
+    def __init__(self, application: Application, output: DisturbedOutput) -> None:
         self.events = application.events_from_now()
         pool = ThreadPoolExecutor(1)
         self._future = pool.submit(output.write, application.spark)

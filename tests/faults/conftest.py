@@ -1,7 +1,5 @@
 """One cluster for all tests, one long-lived application on it, and a published first generation to start from."""
 
-# ruff: noqa: E402 (a module whose assertions are to be explained is announced before it is imported)
-
 from __future__ import annotations
 
 import shutil
@@ -10,20 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.register_assert_rewrite("output", "published_day", "shard_files")
-
-from application import Application
-from event_log import EventLog
-from output import DayOutput, Output, StreamOutput, TableOutput
-from published_day import check_whole_day
 from pyspark.sql import SparkSession
-from rows_to_append import FIRST, append
-from small_day import DAY, write_small_day
-from standalone_cluster import Cluster, running_cluster
 
 from ctr_samples.config import load_config
 from ctr_samples.job import run as job
+from tests.faults.application import Application
+from tests.faults.disturbed_outputs import DisturbedDay, DisturbedOutput, DisturbedStream, DisturbedTable
+from tests.faults.event_log import EventLog
+from tests.faults.published_day import check_whole_day
+from tests.faults.rows_to_append import FIRST, append
+from tests.faults.standalone_cluster import Cluster, running_cluster
+from tests.support.known_day import DAY, write_known_day
 
 _TAIL = 3_000
 
@@ -36,7 +31,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_small_day(tmp_path_factory.mktemp("small_day"))
+    return write_known_day(tmp_path_factory.mktemp("known_day"))
 
 
 @pytest.fixture(scope="session")
@@ -75,24 +70,24 @@ def first_table(long_lived: Application, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture
-def day(first_day: Path, config: Path, tmp_path: Path) -> DayOutput:
-    return DayOutput(shutil.copytree(first_day, tmp_path / "day"), config)
+def day(first_day: Path, config: Path, tmp_path: Path) -> DisturbedDay:
+    return DisturbedDay(shutil.copytree(first_day, tmp_path / "day"), config)
 
 
 @pytest.fixture
-def table(first_table: Path, tmp_path: Path) -> TableOutput:
-    return TableOutput(shutil.copytree(first_table, tmp_path / "table"))
+def table(first_table: Path, tmp_path: Path) -> DisturbedTable:
+    return DisturbedTable(shutil.copytree(first_table, tmp_path / "table"))
 
 
 @pytest.fixture
-def stream(long_lived: Application, tmp_path: Path) -> StreamOutput:
+def stream(long_lived: Application, tmp_path: Path) -> DisturbedStream:
     """Not copied from one that all tests share, as a checkpoint names its files by their paths."""
     long_lived.await_executors()
-    return StreamOutput(tmp_path / "stream", long_lived.spark)
+    return DisturbedStream(tmp_path / "stream", long_lived.spark)
 
 
 @pytest.fixture(params=["day", "table"])
-def output(request: pytest.FixtureRequest) -> Output:
+def output(request: pytest.FixtureRequest) -> DisturbedOutput:
     """Of the nightly job, and of the format tfrecord; a test of streams names ``stream`` itself."""
     return request.getfixturevalue(request.param)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fault_plan import wait_until
+from tests.support.fault_plan import wait_until
 
 
 @dataclass(frozen=True, slots=True)

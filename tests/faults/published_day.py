@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from shard_files import NUMBER, examples, manifests_in, numbers_in
-from small_day import ACCOUNTING, CLICKED, DAY, LABELS, LINES, NUMBERS, VECTOR, VIEWS, user_of
+
+from tests.faults.shard_files import NUMBER, examples, manifests_in, numbers_in
+from tests.support.known_day import ACCOUNTING, CLICKED, DAY, LABELS, LINES, NUMBERS, VECTOR, VIEWS, user_of
 
 _FEATURES = {
     **NUMBER,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
-from fault_plan import INJECTED, wait_until
+
+from tests.support.fault_plan import INJECTED, wait_until
 
 SPARK_HOME = Path(pyspark.__file__).parent
 HOSTS = ("127.0.0.2", "127.0.0.3")

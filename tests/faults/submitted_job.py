@@ -10,9 +10,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fault_plan import wait_until
-from output import PROJECT, Output
-from standalone_cluster import SPARK_HOME, environment
+from tests.faults.disturbed_outputs import DisturbedOutput
+from tests.faults.standalone_cluster import SPARK_HOME, environment
+from tests.support.fault_plan import wait_until
+from tests.support.project import PROJECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class SubmittedJob:
 
 
 @contextmanager
-def submitted_job(output: Output, settings: Mapping[str, str], **variables: str) -> Iterator[SubmittedJob]:
+def submitted_job(output: DisturbedOutput, settings: Mapping[str, str], **variables: str) -> Iterator[SubmittedJob]:
     """Writes the second generation. Runs until its end or the block's; nothing of it lives longer."""
     log = Path(f"{output.path}.log")
     options = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]

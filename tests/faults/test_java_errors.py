@@ -10,20 +10,20 @@ from typing import Protocol
 
 import pyarrow as pa
 import pytest
-from application import Application
-from fault_plan import Fault, Faults
-from output import DayOutput, Output, TableOutput
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from shard_files import manifests_in, numbers_in
-from small_day import DAY
 
 from ctr_samples import register
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.samples.sink import Progress, SinkPlan, write_shards
 from ctr_samples.shards import check_receipts, check_shards, open_storage, publish, require_manifest
 from ctr_samples.shards.naming import run_directory
+from tests.faults.application import Application
+from tests.faults.disturbed_outputs import DisturbedDay, DisturbedOutput, DisturbedTable
+from tests.faults.shard_files import manifests_in, numbers_in
+from tests.support.fault_plan import Fault, Faults
+from tests.support.known_day import DAY
 
 FILES, LINES = 4, 6_000  # more than the pipe between the two halves holds
 NUMBERS = range(FILES * LINES)
@@ -34,10 +34,10 @@ RUN = "20190606T020000-0000000b"
 class Write(Protocol):
     """Writes and publishes a DataFrame with a column ``n``, in as many tasks as it has partitions."""
 
-    def __call__(self, rows: DataFrame, output: Output) -> None: ...
+    def __call__(self, rows: DataFrame, output: DisturbedOutput) -> None: ...
 
 
-def write_with_sink(rows: DataFrame, output: Output) -> None:
+def write_with_sink(rows: DataFrame, output: DisturbedOutput) -> None:
     """As the job does once its samples are planned; the second generation of the day gets these instead."""
     storage = open_storage(output.path)
     vector = FeatureSpec("vector", "float32", (64,))
@@ -61,7 +61,7 @@ def write_with_sink(rows: DataFrame, output: Output) -> None:
     publish(storage, second)
 
 
-def write_with_format(rows: DataFrame, output: Output) -> None:
+def write_with_format(rows: DataFrame, output: DisturbedOutput) -> None:
     register(rows.sparkSession)
     rows.sparkSession.createDataFrame([], "n bigint")  # makes the session the active one, where Spark looks for formats
     rows.write.format("tfrecord").mode("append").option("shardSize", "32KiB").save(str(output.path))
@@ -83,7 +83,7 @@ def bad_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=[("day", write_with_sink), ("table", write_with_format)], ids=["sink", "format"])
-def target(request: pytest.FixtureRequest) -> tuple[Output, Write]:
+def target(request: pytest.FixtureRequest) -> tuple[DisturbedOutput, Write]:
     name, write = request.param
     return request.getfixturevalue(name), write
 
@@ -121,13 +121,13 @@ def wait_for_the_writer(place: Path, partition: int) -> Callable[[Iterator[pa.Re
     return pass_on
 
 
-def shards_of_second(output: Output) -> list[dict[str, object]]:
-    place = {DayOutput: f"dt={DAY}/manifests", TableOutput: "_manifests"}[type(output)]
+def shards_of_second(output: DisturbedOutput) -> list[dict[str, object]]:
+    place = {DisturbedDay: f"dt={DAY}/manifests", DisturbedTable: "_manifests"}[type(output)]
     return manifests_in(output.path / place)[2]["shards"]
 
 
 def test_an_error_that_happens_once_costs_no_row(
-    application: Application, target: tuple[Output, Write], bad_file: Path
+    application: Application, target: tuple[DisturbedOutput, Write], bad_file: Path
 ) -> None:
     output, write = target
     rows, failing = rows_of(application, bad_file, output.faults)
@@ -142,7 +142,7 @@ def test_an_error_that_happens_once_costs_no_row(
 
 
 def test_an_error_in_every_attempt_publishes_nothing_though_tasks_may_seem_to_end_well(
-    application: Application, target: tuple[Output, Write], bad_file: Path
+    application: Application, target: tuple[DisturbedOutput, Write], bad_file: Path
 ) -> None:
     output, write = target
     rows, failing = rows_of(application, bad_file, output.faults)

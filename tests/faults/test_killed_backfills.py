@@ -10,13 +10,13 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from fault_plan import wait_until
-from tiny_days import write_days
 
 from ctr_samples.records.read import damage_of
 from ctr_samples.shards import latest_manifest, open_storage
+from tests.support.fault_plan import wait_until
+from tests.support.project import PROJECT
+from tests.support.tiny_days import write_days
 
-PROJECT = Path(__file__).parent.parent.parent
 DAYS = [date(2019, 6, day) for day in range(3, 9)]
 
 

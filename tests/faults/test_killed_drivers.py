@@ -7,11 +7,12 @@ import signal
 from collections.abc import Callable
 
 import pytest
-from application import Application, Run
-from fault_plan import INJECTED, Fault
-from output import Output, StreamOutput
-from standalone_cluster import Cluster
-from submitted_job import SubmittedJob, submitted_job
+
+from tests.faults.application import Application, Run
+from tests.faults.disturbed_outputs import DisturbedOutput, DisturbedStream
+from tests.faults.standalone_cluster import Cluster
+from tests.faults.submitted_job import SubmittedJob, submitted_job
+from tests.support.fault_plan import INJECTED, Fault
 
 
 def _terminate(job: SubmittedJob) -> None:
@@ -43,7 +44,7 @@ def _kill_python(job: SubmittedJob) -> None:
     indirect=["output"],
 )
 def test_a_driver_that_ends_while_tasks_write_publishes_nothing_and_disturbs_no_later_run(
-    application: Application, cluster: Cluster, output: Output, end: Callable[[SubmittedJob], None]
+    application: Application, cluster: Cluster, output: DisturbedOutput, end: Callable[[SubmittedJob], None]
 ) -> None:
     output.faults.plan(Fault("hold", partition=0, at=256))
     with submitted_job(output, cluster.settings(output.path.with_name("events"))) as job:
@@ -59,7 +60,7 @@ def test_a_driver_that_ends_while_tasks_write_publishes_nothing_and_disturbs_no_
 
 
 def test_a_stream_that_is_killed_between_its_commit_and_sparks_note_of_it_has_the_batch_once(
-    application: Application, cluster: Cluster, stream: StreamOutput
+    application: Application, cluster: Cluster, stream: DisturbedStream
 ) -> None:
     stream.faults.plan(Fault("hold", partition=1, at="committed"))
     settings = cluster.settings(stream.path.with_name("events"))
@@ -77,7 +78,7 @@ def test_a_stream_that_is_killed_between_its_commit_and_sparks_note_of_it_has_th
 
 
 def test_a_stream_that_is_killed_right_before_a_commit_has_the_batch_once(
-    application: Application, cluster: Cluster, stream: StreamOutput
+    application: Application, cluster: Cluster, stream: DisturbedStream
 ) -> None:
     stream.faults.plan(Fault("hold", partition=2, at="committing"))
     settings = cluster.settings(stream.path.with_name("events"))

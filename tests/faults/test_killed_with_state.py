@@ -10,13 +10,12 @@ from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
 
-from fault_plan import wait_until
-from tiny_days import write_days
-
 from ctr_samples.shards import latest_manifest, open_storage
 from ctr_samples.shards.partials import drop_damaged
+from tests.support.fault_plan import wait_until
+from tests.support.project import PROJECT
+from tests.support.tiny_days import write_days
 
-PROJECT = Path(__file__).parent.parent.parent
 DAY = date(2019, 6, 6)
 KEPT = 7
 """What is made: of the day and the three before it what `hourly` counts, of those three what `clicked_before` lists."""

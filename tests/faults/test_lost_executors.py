@@ -8,16 +8,17 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from application import Application, Run
-from event_log import EventLog
-from fault_plan import Fault, Note, wait_until
-from output import DayOutput, Output
-from small_day import PARTITIONS
-from standalone_cluster import Cluster
-from submitted_job import submitted_job
+
+from tests.faults.application import Application, Run
+from tests.faults.disturbed_outputs import DisturbedDay, DisturbedOutput
+from tests.faults.event_log import EventLog
+from tests.faults.standalone_cluster import Cluster
+from tests.faults.submitted_job import submitted_job
+from tests.support.fault_plan import Fault, Note, wait_until
+from tests.support.known_day import PARTITIONS
 
 
-def test_an_executor_that_is_killed_in_mid_task_costs_the_job_no_sample(cluster: Cluster, day: DayOutput) -> None:
+def test_an_executor_that_is_killed_in_mid_task_costs_the_job_no_sample(cluster: Cluster, day: DisturbedDay) -> None:
     day.faults.plan(Fault("hold", partition=4, at=256))
     log = day.path.with_name("events")
     with submitted_job(day, cluster.settings(log)) as job:
@@ -27,7 +28,9 @@ def test_an_executor_that_is_killed_in_mid_task_costs_the_job_no_sample(cluster:
 
 
 @pytest.mark.parametrize("output", ["table", "stream"], indirect=True)
-def test_an_executor_that_is_killed_in_mid_task_costs_a_table_no_row(application: Application, output: Output) -> None:
+def test_an_executor_that_is_killed_in_mid_task_costs_a_table_no_row(
+    application: Application, output: DisturbedOutput
+) -> None:
     output.faults.plan(Fault("hold", partition=4, at=256))
     run = Run(application, output)
     killed = kill_executor_in_mid_task(output, run.fail_if_ended)
@@ -35,14 +38,14 @@ def test_an_executor_that_is_killed_in_mid_task_costs_a_table_no_row(application
     check_second_after(killed, output, run.events)
 
 
-def kill_executor_in_mid_task(output: Output, unless: Callable[[], None]) -> Note:
+def kill_executor_in_mid_task(output: DisturbedOutput, unless: Callable[[], None]) -> Note:
     killed = output.faults.wait_for("holding", 4, unless)
     output.check_still_first()
     os.kill(killed.executor, signal.SIGKILL)
     return killed
 
 
-def check_second_after(killed: Note, output: Output, events: EventLog) -> None:
+def check_second_after(killed: Note, output: DisturbedOutput, events: EventLog) -> None:
     output.check_second()
     assert output.faults.notes("written", partition=4)[-1].executor != killed.executor
     assert (4, killed.attempt) in output.orphans()
@@ -50,7 +53,7 @@ def check_second_after(killed: Note, output: Output, events: EventLog) -> None:
 
 
 def test_shuffle_files_that_are_lost_with_their_executor_are_made_again(
-    application: Application, output: Output
+    application: Application, output: DisturbedOutput
 ) -> None:
     held = PARTITIONS - 1
     output.faults.plan(Fault("hold", held, at=256), Fault("raise", held, at=256))
@@ -69,7 +72,7 @@ def test_shuffle_files_that_are_lost_with_their_executor_are_made_again(
     assert set(output.orphans()) == {(held, first.attempt)}  # no task that had ended was run again
 
 
-def test_of_two_attempts_that_both_finish_one_counts(cluster: Cluster, output: Output) -> None:
+def test_of_two_attempts_that_both_finish_one_counts(cluster: Cluster, output: DisturbedOutput) -> None:
     output.faults.plan(Fault("meet", partition=6, at="written", times=2))
     log = output.path.with_name("events")
     eager = {

@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of everything that reads bytes it did not write: frames, messages, schema inference.
 
-    python tests/fuzz/fuzz_decoder.py tests/fuzz/corpus -max_total_time=300
+    python -m tests.fuzz.fuzz_decoder tests/fuzz/corpus -max_total_time=300
 
 needs atheris, which is not a dependency: it has no wheels for every platform. The input is taken as a message, framed
 with valid checksums (a fuzzer would never find them), and also as a file. Python code is guided by its coverage; the
@@ -14,14 +14,11 @@ import contextlib
 import io
 import struct
 import sys
-from pathlib import Path
 
 import atheris
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "codec"))
-
-from wire_messages import altered, odd_message
+from tests.support.wire_messages import altered, odd_message
 
 with atheris.instrument_imports(include=["ctr_samples"]):
     from ctr_samples.codec import ExampleDecoder, RecordReader, SchemaSurvey, frame_offsets

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "codec"))
-
-from wire_messages import odd_message
+from tests.support.wire_messages import odd_message
 
 for seed in range(60):
     content = odd_message(seed)

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from manifests import manifest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.job.alarms import alarms
 from ctr_samples.job.gate import filling_features
 from ctr_samples.shards import Manifest
+from tests.support.manifests import manifest
 
 CONTRACT = ExampleContract((FeatureSpec("age", "float32"), FeatureSpec("clicked", "int64", role="label")))
 OPEN = {"files": 1, "bytes": 1, "fingerprint": "f", "missing_days": []}

@@ -6,10 +6,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from manifests import RUN, manifest
 from pyspark.sql import SparkSession
-from strange_files import STRANGE, replace_by
-from tiny_days import write_day, write_days
 from typer.testing import CliRunner
 
 from ctr_samples.cli import app
@@ -20,6 +17,9 @@ from ctr_samples.job.day_status import due_days, statuses
 from ctr_samples.job.planning import why_stale
 from ctr_samples.shards import Manifest, open_storage, publish
 from ctr_samples.shards.generation_history import rollback
+from tests.support.manifests import RUN, manifest
+from tests.support.strange_files import STRANGE, replace_by
+from tests.support.tiny_days import write_day, write_days
 
 MONDAY = date(2019, 6, 3)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from three_nights import write_config, write_logs
 
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract
@@ -19,6 +18,7 @@ from ctr_samples.records.read import first_examples
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.shards.states import latest_state, publish_state, state_before
 from ctr_samples.vocabulary import FittedState
+from tests.job.three_nights import write_config, write_logs
 
 pytestmark = pytest.mark.slow
 

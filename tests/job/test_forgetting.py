@@ -11,7 +11,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from small_days import CONTRACT, WEIGHTED, published, rows
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli import app
@@ -22,6 +21,7 @@ from ctr_samples.periods import parse_period
 from ctr_samples.records.read import damage_of, records_of
 from ctr_samples.shards import Manifest, latest_manifest, open_storage
 from ctr_samples.shards.generation_history import rollback
+from tests.support.small_days import CONTRACT, WEIGHTED, published, rows
 
 DAY = parse_period("2019-06-05")
 GONE = ("n7", "n8", "n399", "n450")

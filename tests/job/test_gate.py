@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from jsonschema import validate
-from manifests import manifest as small_manifest
 
 from ctr_samples.config import Quality
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -23,6 +22,7 @@ from ctr_samples.quality.metrics import Generation, Metrics
 from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.shards import Manifest, Shard, Storage, latest_manifest, open_storage, publish
 from ctr_samples.shards.naming import run_directory
+from tests.support.manifests import manifest as small_manifest
 
 CONTRACT = ExampleContract(
     (

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from jsonschema import validate
-from manifests import manifest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -26,8 +25,9 @@ from ctr_samples.quality.metrics import Generation
 from ctr_samples.readers.sample_set import open_samples
 from ctr_samples.records.read import first_examples
 from ctr_samples.shards import Manifest, check_directory, latest_manifest, open_storage, publish, published_days
+from tests.support.manifests import manifest
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).parent.parent.parent
 TUESDAY, WEDNESDAY = date(2019, 6, 4), date(2019, 6, 5)
 
 CONFIG = """

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from three_nights import write_config, write_logs
 
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -19,6 +18,7 @@ from ctr_samples.errors import ConfigError
 from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
 from ctr_samples.samples.features.layouts import layout_columns
+from tests.job.three_nights import write_config, write_logs
 
 pytestmark = pytest.mark.slow
 

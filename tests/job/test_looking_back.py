@@ -28,8 +28,8 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.shards import Manifest
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).parent.parent.parent
 DAY = date(2019, 6, 5)
 NOON = datetime(2019, 6, 5, 12, tzinfo=UTC)
 

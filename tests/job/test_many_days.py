@@ -14,11 +14,9 @@ from typing import Any, cast
 from unittest.mock import MagicMock
 
 import pytest
-from manifests import manifest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from rich.console import Console
-from tiny_days import write_days
 
 from ctr_samples.config import load_config
 from ctr_samples.config.masking import masked, masking, remember
@@ -31,6 +29,8 @@ from ctr_samples.job.run import RunResult
 from ctr_samples.job.summary import DayLine, days_table
 from ctr_samples.quality.metrics import Generation
 from ctr_samples.shards import open_storage
+from tests.support.manifests import manifest
+from tests.support.tiny_days import write_days
 
 DAYS = [date(2019, 6, day) for day in (3, 4, 5, 6)]
 FIRST, SECOND, THIRD, FOURTH = DAYS

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from partial_days import shards_of
 from pyspark.sql import SparkSession
 from rich.console import Console
 
@@ -30,6 +29,7 @@ from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.times import clocks_of, seen_on
 from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, latest_manifest, open_storage
+from tests.job.partial_days import shards_of
 
 DAY, NEXT = date(2019, 6, 5), date(2019, 6, 6)
 TAKEN = FeaturesFrom(1)

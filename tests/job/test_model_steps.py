@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pyspark.sql import SparkSession
-from three_nights import write_config, write_logs
 
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract
@@ -16,6 +15,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
 from ctr_samples.training.model_steps import model_steps
+from tests.job.three_nights import write_config, write_logs
 
 pytestmark = pytest.mark.slow
 

@@ -15,11 +15,10 @@ from pathlib import Path
 import boto3
 import pytest
 from moto.server import ThreadedMotoServer
-from partial_days import shards_of, write_config, write_log
 
 from ctr_samples.shards import latest_manifest, open_storage
-
-PROJECT = Path(__file__).parent.parent.parent
+from tests.job.partial_days import shards_of, write_config, write_log
+from tests.support.project import PROJECT
 
 
 def own_name_is_known() -> bool:

@@ -14,7 +14,6 @@ from threading import Barrier
 from typing import Any
 
 import pytest
-from partial_days import shards_of, write_config, write_log
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
@@ -24,6 +23,7 @@ from ctr_samples.job.run import run
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.partials import kept
 from ctr_samples.shards.storage import LocalStorage, first_contact
+from tests.job.partial_days import shards_of, write_config, write_log
 
 pytestmark = pytest.mark.slow
 

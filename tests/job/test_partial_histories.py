@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from partial_days import shards_of, write_config_of_histories, write_log
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
@@ -17,6 +16,7 @@ from ctr_samples.job.run import run
 from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.partials import Partials
+from tests.job.partial_days import shards_of, write_config_of_histories, write_log
 
 DAYS = (-41, -40, -39, -6, -5, -4, -3, -2, -1, 0, 1, 2)
 """Around a run: those that histories reach and those just before, and gaps between them."""

@@ -14,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from partial_days import VIEWS, shards_of, write_config, write_log
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
@@ -26,6 +25,7 @@ from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.partials import where_kept
 from ctr_samples.samples.partials.kept import definition_of, keepable
+from tests.job.partial_days import VIEWS, shards_of, write_config, write_log
 
 DAY = date(2019, 6, 5)
 

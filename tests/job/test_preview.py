@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from tiny_days import write_days
 from typer.testing import CliRunner
 
 from ctr_samples.cli import app
@@ -24,8 +23,9 @@ from ctr_samples.samples.inputs.sources import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.watches.all import Watches
+from tests.support.project import PROJECT
+from tests.support.tiny_days import write_days
 
-PROJECT = Path(__file__).parent.parent.parent
 DAY = date(2019, 6, 5)
 
 CONFIG = """

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from partial_days import shards_of, write_log
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
@@ -24,6 +23,7 @@ from ctr_samples.job.many_days import Backfill
 from ctr_samples.job.run import run
 from ctr_samples.periods import Period, hours_of, span_of
 from ctr_samples.quality.checks import CHECKS
+from tests.job.partial_days import shards_of, write_log
 
 FIRST = int(os.environ.get("RANDOM_NIGHTS_FROM", "1"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("RANDOM_NIGHTS", "3")))

@@ -34,8 +34,8 @@ from ctr_samples.shards.generations import mark_forgotten
 from ctr_samples.shards.storage import LocalStorage
 from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.sparksql.session import run_session
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).parent.parent.parent
 TUESDAY = date(2019, 11, 26)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from ruamel.yaml import YAML
-from tiny_days import CONFIG, write_days
 
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.config.masking import masking
@@ -18,6 +17,7 @@ from ctr_samples.job import run as job
 from ctr_samples.job.checking import problems
 from ctr_samples.job.many_days import DayOutcome
 from ctr_samples.telemetry import JsonLines
+from tests.support.tiny_days import CONFIG, write_days
 
 DAY = date(2019, 6, 5)
 WHERE = "where: kind = 'click'"

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from manifests import RUN, manifest
 from rich.console import Console
 
 from ctr_samples.job.summary import run_summary
 from ctr_samples.shards import Shard, open_storage
+from tests.support.manifests import RUN, manifest
 
 GIB = 2**30
 

@@ -20,8 +20,9 @@ from ctr_samples.job.reporting import Silent
 from ctr_samples.records.read import first_examples
 from ctr_samples.samples.features import contract_of
 from ctr_samples.shards import Manifest, open_storage
+from tests.support.project import PROJECT
 
-CONF = Path(__file__).parent.parent.parent / "conf"
+CONF = PROJECT / "conf"
 DAY = date(2019, 3, 13)  # a Wednesday
 SHANGHAI = timezone(timedelta(hours=8))
 NIGHT, NOON = datetime(2019, 3, 13, 3, tzinfo=SHANGHAI), datetime(2019, 3, 13, 12, tzinfo=SHANGHAI)

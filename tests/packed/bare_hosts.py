@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyspark
-from daemons import Daemons, daemons_in
+
+from tests.support.daemons import Daemons, daemons_in
 
 NOBODY = 65534
 HOSTS = ("127.0.0.2", "127.0.0.3")

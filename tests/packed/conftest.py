@@ -1,28 +1,22 @@
 """A packed environment, hosts that have no other, and stores that they can reach."""
 
-# ruff: noqa: E402 (the servers' modules lie beside other tests)
-
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parent.parent
-sys.path += [str(TESTS / "faults"), str(TESTS / "storage")]
-
-import yarn
-from bare_hosts import Cluster, copy_of_spark, running_cluster
-from hadoop import FileSystem
-from new_environment import installed, run_in
-from server_fixtures import file_system, gateway
-from small_day import write_small_day
+from tests.packed import yarn
+from tests.packed.bare_hosts import Cluster, copy_of_spark, running_cluster
+from tests.support.hadoop import FileSystem
+from tests.support.known_day import write_known_day
+from tests.support.new_environment import installed, run_in
+from tests.support.server_fixtures import file_system, gateway
 
 __all__ = ["file_system", "gateway"]
 
@@ -64,9 +58,9 @@ def unpacked(archive: Path, shared: Path) -> Path:
 @pytest.fixture(scope="session")
 def config(shared: Path) -> Path:
     """Its inputs are files of this machine, whatever the cluster's file system is."""
-    root = shared / "small_day"
+    root = shared / "known_day"
     root.mkdir()
-    path = write_small_day(root)
+    path = write_known_day(root)
     path.write_text(path.read_text().replace(f"path: {root}", f"path: file:{root}"))
     return path
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import ceph
 import pytest
-from bare_hosts import Cluster
-from fault_plan import INJECTED, Fault, Faults, Note, wait_until
-from new_environment import job_of, variables_of
-from small_day import DAY
 
 from ctr_samples.shards import open_storage, require_manifest
+from tests.packed.bare_hosts import Cluster
+from tests.support import ceph
+from tests.support.fault_plan import INJECTED, Fault, Faults, Note, wait_until
+from tests.support.known_day import DAY
+from tests.support.new_environment import job_of, variables_of
 
 _QUICK = {
     "spark.ui.enabled": "false",

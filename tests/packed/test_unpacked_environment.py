@@ -9,9 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bare_hosts import as_nobody
-from new_environment import job_of, variables_of
-from small_day import DAY
+
+from tests.packed.bare_hosts import as_nobody
+from tests.support.known_day import DAY
+from tests.support.new_environment import job_of, variables_of
 
 ENCODE = """
 import sys

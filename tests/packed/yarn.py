@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import hadoop
-from bare_hosts import as_nobody, owned_by_nobody
-from daemons import daemons_in, free_port
-from hadoop import SERVERS
+from tests.packed.bare_hosts import as_nobody, owned_by_nobody
+from tests.support import hadoop
+from tests.support.daemons import daemons_in, free_port
+from tests.support.hadoop import SERVERS
 
 _SERVER = "org.apache.hadoop.yarn.server"
 _JAVA = ["java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"]

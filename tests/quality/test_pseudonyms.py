@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tiny_day import tiny_day
 
 from ctr_samples.config import JobConfig
 from ctr_samples.quality.feature_facts import Curve, Facts, Feature, TopValue
 from ctr_samples.quality.metrics import User, Users
 from ctr_samples.quality.pseudonyms import Pseudonyms, pseudonyms_of
+from tests.quality.tiny_day import tiny_day
 
 
 def config(features: dict[str, Any], **output: Any) -> JobConfig:

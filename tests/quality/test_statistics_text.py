@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import pytest
-from tiny_day import tiny_day
 
 from ctr_samples.quality.feature_facts import Curve, Facts, Feature, Kind, Lengths, TopValue
 from ctr_samples.quality.statistics import statistics_pbtxt
+from tests.quality.tiny_day import tiny_day
 
 
 def feature(kind: Kind, dtype: Literal["int64", "float32", "bytes"], **changed: Any) -> Feature:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from headless_browser import CHROMIUM, Browser, browser
+
+from tests.quality_report.headless_browser import CHROMIUM, Browser, browser
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from manifests import manifest as small_manifest
-
 from ctr_samples.quality.feature_facts import Curve, Facts, Feature, Lengths, TopValue
 from ctr_samples.quality.metrics import (
     METRICS_FORMAT,
@@ -30,6 +28,7 @@ from ctr_samples.quality.metrics import (
     verdict_of,
 )
 from ctr_samples.shards import Manifest, Shard
+from tests.support.manifests import manifest as small_manifest
 
 HOURLY = [31, 22, 15, 11, 9, 12, 25, 48, 66, 70, 72, 75, 88, 84, 76, 74, 78, 85, 97, 112, 126, 131, 103, 62]
 """Impressions of each hour, in thousands."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from day_documents import metrics
-from manifests import manifest
-
 from ctr_samples.shards import Shard, open_storage, publish
+from tests.quality_report.day_documents import metrics
+from tests.support.manifests import manifest
 
 
 def run_directory(root: Path, day: str, generation: int) -> Path:

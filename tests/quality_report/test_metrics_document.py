@@ -10,7 +10,6 @@ from importlib import resources
 from typing import Any
 
 import pytest
-from day_documents import manifest, metrics
 from jsonschema import Draft202012Validator, ValidationError, validate
 
 from ctr_samples.errors import DamagedFile
@@ -18,6 +17,7 @@ from ctr_samples.quality import feature_facts as facts
 from ctr_samples.quality import metrics as document
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.quality.report import render
+from tests.quality_report.day_documents import manifest, metrics
 
 DEFINED = {
     "shards": document.Shards,

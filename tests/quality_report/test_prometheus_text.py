@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from day_documents import metrics
-
 from ctr_samples.quality.prometheus import prometheus_text
+from tests.quality_report.day_documents import metrics
 
 LINE = re.compile(r'(ctr_samples_[a-z_]+)\{((?:[a-z_]+="(?:[^"\\\n]|\\["\\n])*",?)+)\} (-?[0-9.e+-]+)')
 PAIR = re.compile(r'([a-z_]+)="((?:[^"\\\n]|\\["\\n])*)"')

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 import typer
-from day_documents import metrics
-from published_days import made, run_directory
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli.outputs import rollback
 from ctr_samples.cli.report import compare, report
 from ctr_samples.contract import ExampleContract
 from ctr_samples.quality.metrics import Measured
+from tests.quality_report.day_documents import metrics
+from tests.quality_report.published_days import made, run_directory
 
 NOTHING = ExampleContract(())
 

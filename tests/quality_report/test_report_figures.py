@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from day_documents import values
 
 from ctr_samples.quality.feature_facts import Curve
 from ctr_samples.quality.report import wording
 from ctr_samples.quality.report.charts import bar, columns, round_top
 from ctr_samples.quality.report.features import collisions
 from ctr_samples.quality.report.histograms import histogram_of
+from tests.quality_report.day_documents import values
 
 
 def cdf(at: list[float], below: list[float]) -> Curve:

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from day_documents import manifest, metrics
-from headless_browser import LOW_CONTRAST, Browser
 
 from ctr_samples.quality.report import Contents, render, render_files
 from ctr_samples.records.foreign import ForeignFile
+from tests.quality_report.day_documents import manifest, metrics
+from tests.quality_report.headless_browser import LOW_CONTRAST, Browser
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from day_documents import CONFIG, check, manifest, metrics
 from ruamel.yaml import YAML
 
 from ctr_samples.quality.feature_facts import Feature, TopValue
@@ -19,6 +18,7 @@ from ctr_samples.quality.metrics import Finding, Metrics, verdict_of
 from ctr_samples.quality.report import render
 from ctr_samples.shards import Manifest, Shard
 from ctr_samples.typed import typed
+from tests.quality_report.day_documents import CONFIG, check, manifest, metrics
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror='alert(2)'>\"&\u202e\ud800"
 

@@ -7,18 +7,17 @@ from pathlib import Path
 
 import pytest
 import typer
-from published_days import made, run_directory
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli.generate import _trends_afterwards
 from ctr_samples.cli.status import trends
 from ctr_samples.config import load_config
+from tests.quality_report.published_days import made, run_directory
+from tests.support.project import PROJECT
 
 program = typer.Typer()
 program.command()(trends)
-
-PROJECT = Path(__file__).parent.parent.parent
 
 
 def call(*arguments: str | Path) -> Result:

@@ -6,10 +6,10 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from day_documents import manifest, metrics
-from headless_browser import LOW_CONTRAST, Browser
 
 from ctr_samples.quality.trends import DayPoint, figures_of, render
+from tests.quality_report.day_documents import manifest, metrics
+from tests.quality_report.headless_browser import LOW_CONTRAST, Browser
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,6 @@ import re
 from datetime import date, timedelta
 
 import pytest
-from day_documents import manifest, metrics
-from trend_days import point
 
 from ctr_samples.quality.trends import LARGEST, DayPoint, figures_of, render
 from ctr_samples.quality.trends.parts import (
@@ -21,6 +19,8 @@ from ctr_samples.quality.trends.parts import (
     strip_of,
     table_of,
 )
+from tests.quality_report.day_documents import manifest, metrics
+from tests.quality_report.trend_days import point
 
 
 def test_a_line_is_level_for_a_day_and_interrupted_where_a_day_has_no_value() -> None:

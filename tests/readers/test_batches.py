@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kinds_of_columns import CONTRACTS, rows_for
-from small_days import CONTRACT, published, rows
-from tampering import rewrite
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
 from ctr_samples.readers import Batch, Ragged, Sparse, iter_batches
 from ctr_samples.readers.stream import TakenInTurn
+from tests.support.kinds_of_columns import CONTRACTS, rows_for
+from tests.support.small_days import CONTRACT, published, rows
+from tests.support.tampering import rewrite
 
 DAY = "2019-06-05"
 

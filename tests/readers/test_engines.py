@@ -8,13 +8,13 @@ from typing import Any
 
 import boto3
 import pytest
-from kinds_of_columns import CONTRACTS, rows_for
 from moto.server import ThreadedMotoServer
-from small_days import CONTRACT, published, rows
-from tampering import keep_only, resealed, rewrite
 
 from ctr_samples.errors import ContractError, DamagedFile, UsageError
 from ctr_samples.readers import load_dataset, steps_per_epoch
+from tests.support.kinds_of_columns import CONTRACTS, rows_for
+from tests.support.small_days import CONTRACT, published, rows
+from tests.support.tampering import keep_only, resealed, rewrite
 
 DAY = "2019-06-05"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from small_days import RUN
 
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.readers import load_dataset
+from tests.support.small_days import RUN
 
 
 def test_batches_have_the_shapes_and_types_of_the_contract(samples: Path) -> None:

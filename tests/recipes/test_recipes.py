@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.project import PROJECT
+
 pytestmark = pytest.mark.slow
 
-RECIPES = Path(__file__).parent.parent.parent / "docs/recipes"
+RECIPES = PROJECT / "docs/recipes"
 PAGES = sorted(page for page in RECIPES.glob("*.md") if page.name != "README.md")
 
 with warnings.catch_warnings():  # its import warns about itself

@@ -5,15 +5,15 @@ The operator's own schema is part of no package, so the fields that the manifest
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from ctr_samples.cli.demo import shipped
+from tests.support.project import PROJECT
 
-MANIFEST = Path(__file__).parent.parent.parent / "docs/recipes/deployment/spark-application.yaml"
+MANIFEST = PROJECT / "docs/recipes/deployment/spark-application.yaml"
 
 
 def exactly(*required: str, **properties: Any) -> dict[str, Any]:

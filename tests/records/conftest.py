@@ -1,5 +1,5 @@
 """A bucket to read records from."""
 
-from bucket_fixtures import s3, s3_server
+from tests.support.bucket_fixtures import s3, s3_server
 
 __all__ = ["s3", "s3_server"]

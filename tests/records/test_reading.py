@@ -9,7 +9,6 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pytest
-from manifests import manifest as small_manifest
 
 from ctr_samples.codec import ExampleEncoder
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -19,6 +18,7 @@ from ctr_samples.records.read import damage_of, first_examples
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import Manifest, Shard, Storage, open_storage
 from ctr_samples.shards.naming import Compression
+from tests.support.manifests import manifest as small_manifest
 
 CONTRACT = ExampleContract(
     (

@@ -19,8 +19,8 @@ from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, AsOf, Jo
 from ctr_samples.samples.views.as_of import ranked_rows as rows
 from ctr_samples.samples.watches.leak_canary import MOST, Canary, LeakCanary, apart, check_canaries
 from ctr_samples.sparksql.releases import MOST_SAMPLED
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).parent.parent.parent
 DAY = Day.of(date(2019, 6, 5), "UTC")
 TEN = 1_559_728_800_000_000
 """2019-06-05 10:00 UTC in microseconds."""

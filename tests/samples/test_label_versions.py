@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from manifests import manifest as small_manifest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.job import flips as versions
 from ctr_samples.job.flips import flips_since
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import Manifest, Shard, Storage, open_storage
+from tests.support.manifests import manifest as small_manifest
 
 CLICKED = FeatureSpec("clicked", "int64", role="label", nulls="fail")
 READ = FeatureSpec("read_ms", "float32", role="label", nulls="fail")

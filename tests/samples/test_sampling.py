@@ -21,9 +21,9 @@ from ctr_samples.samples.period import Day
 from ctr_samples.samples.sampling import SamplingCounts, SamplingWatch, sampling_facts, split_column, weight_column
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.sparksql.session import run_session
+from tests.support.project import PROJECT
 
 Frame = Callable[..., DataFrame]
-PROJECT = Path(__file__).parent.parent.parent
 TUESDAY = date(2019, 11, 26)
 DAY = Day.of(TUESDAY, "UTC")
 

@@ -7,12 +7,12 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from test_serving import small
 
 from ctr_samples import feature_rules, serving
 from ctr_samples.config import Feature
 from ctr_samples.errors import InputError
 from ctr_samples.serving.declared import ELSEWHERE, Declared
+from tests.serving.assemblers import small
 
 KEYS = {field.name for field in fields(Declared)} - {"name"}
 

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from manifests import manifest
 from pyspark.sql import SparkSession
-from served_day import DAY, Served, publish
 
 from ctr_samples.codec import ExampleDecoder, RecordReader
-from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import EncodeError, InputError, UsageError
 from ctr_samples.serving import Assembler, load_assembler
 from ctr_samples.serving.declared import Declared
 from ctr_samples.serving.hashing import MISSING, bucket_of, prefix_of, xxh64
 from ctr_samples.serving.values import feature_of
+from tests.serving.assemblers import small
+from tests.serving.served_day import DAY, Served, publish
 
 Record = tuple[bytes, dict[str, Any]]
 LISTS = {"word_hot"}
@@ -184,13 +184,6 @@ def test_the_hash_is_sparks_for_texts_of_every_length(spark: SparkSession) -> No
     assert [xxh64(b"salt\x1f" + t.encode()) - row[0] for t, row in zip(texts, hashed.collect(), strict=True)] == [
         0 if row[0] >= 0 else 2**64 for row in hashed.collect()
     ]
-
-
-def small(features: dict[str, Any], **more: Any) -> Assembler:
-    """An assembler of samples that nobody made."""
-    specs = [FeatureSpec(name, "int64", () if "ragged" not in feature else None) for name, feature in features.items()]
-    config = {"timezone": "Asia/Kathmandu", "features": features, "views": {"item": {}}, **more}
-    return Assembler(manifest(ExampleContract(tuple(specs)), config=config))
 
 
 def test_a_part_of_a_time_is_that_of_the_zone_of_the_configuration() -> None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bucket_fixtures import s3, s3_server
-from manifests import RUN
-from manifests import manifest as small_manifest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.shards import Manifest, Shard, Storage, open_storage
+from tests.support.bucket_fixtures import s3, s3_server
+from tests.support.manifests import RUN
+from tests.support.manifests import manifest as small_manifest
 
 __all__ = ["s3", "s3_server"]
-
-pytest.register_assert_rewrite("small_publish", "small_state")
 
 CONTRACT = ExampleContract((FeatureSpec("clicked", "float32", role="label", nulls="fail"),))
 

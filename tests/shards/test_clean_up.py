@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from small_publish import put_shards
 
 from ctr_samples.errors import DamagedFile, InputError
 from ctr_samples.shards import Manifest, Shard, Storage, StoredFile, publish
@@ -23,6 +22,7 @@ from ctr_samples.shards.clean import (
     plan_table,
 )
 from ctr_samples.shards.table import Table, TableWrite, next_manifest
+from tests.support.small_publish import put_shards
 
 DAY = date(2019, 6, 5)
 NOW = datetime(2019, 6, 20, 12, tzinfo=UTC)

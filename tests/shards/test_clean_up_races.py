@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_publish import DAY, append, publish_day, runs_of_day, runs_of_table
 
 from ctr_samples.errors import ConfigError, DamagedFile
 from ctr_samples.shards import Storage, check_age, check_store, day_output, publish
@@ -16,6 +15,7 @@ from ctr_samples.shards import table as tables
 from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day, cleanups_of
 from ctr_samples.shards.storage import open_storage
 from ctr_samples.shards.store_clock import time_of
+from tests.support.small_publish import DAY, append, publish_day, runs_of_day, runs_of_table
 
 
 @pytest.fixture(params=["directory", "bucket"])

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counted_calls import CHANGES, CHANGING_REQUESTS, FailsOnce, Noted, requests, system_calls
-from small_publish import CONTROLS, SCENARIOS, check_and_go_on, outcome_of
 
 from ctr_samples.shards import open_storage
+from tests.support.counted_calls import CHANGES, CHANGING_REQUESTS, FailsOnce, Noted, requests, system_calls
+from tests.support.small_publish import CONTROLS, SCENARIOS, check_and_go_on, outcome_of
 
 ALL = os.environ.get("CRASH_POINTS") == "all"
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
@@ -55,7 +55,7 @@ class Publisher:
 
 @pytest.fixture(scope="module")
 def publisher() -> Iterator[Publisher]:
-    program = [sys.executable, str(Path(__file__).parent / "dying_publisher.py")]
+    program = [sys.executable, "-m", "tests.support.dying_publisher"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(program, **pipes, text=True, umask=0o077) as process:  # type: ignore[call-overload]
         yield Publisher(process)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from small_publish import DAY, RETENTION, publish_day, put_shards
 
 from ctr_samples.errors import UsageError
 from ctr_samples.shards import DayOutput, Manifest, Storage, publish, require_manifest
+from tests.support.small_publish import DAY, RETENTION, publish_day, put_shards
 
 NOW = datetime(2019, 6, 6, 2, tzinfo=UTC)
 

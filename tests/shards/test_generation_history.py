@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import date
 
 import pytest
-from small_publish import by_another_run, publish_literal
 
 from ctr_samples.errors import InputError
 from ctr_samples.shards import Manifest, Shard, Storage, Table, TableWrite
 from ctr_samples.shards.generation_history import Generation, generations_of
 from ctr_samples.shards.published import find
+from tests.support.small_publish import by_another_run, publish_literal
 
 DAY = date(2019, 6, 5)
 

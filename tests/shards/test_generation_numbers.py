@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_publish import append, by_another_run, publish_day, publish_literal
 
 from ctr_samples.errors import DamagedFile, InputError, PublishConflict
 from ctr_samples.shards import Manifest, Storage, Table, latest_manifest, read_manifest, require_manifest
@@ -20,6 +19,7 @@ from ctr_samples.shards.published import find
 from ctr_samples.shards.sealed import sealed
 from ctr_samples.shards.states import latest_state, publish_state, state_before
 from ctr_samples.vocabulary import FittedState, Vocabulary
+from tests.support.small_publish import append, by_another_run, publish_day, publish_literal
 
 DAY = date(2019, 6, 5)
 MANIFESTS = "dt=2019-06-05/manifests"

@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from manifests import manifest
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile
@@ -28,6 +27,7 @@ from ctr_samples.shards import (
 from ctr_samples.shards.clean import Retention, carry_out, cleanups_of
 from ctr_samples.shards.generation_history import generations_of, rollback
 from ctr_samples.shards.naming import day_directory, manifest_path, run_directory
+from tests.support.manifests import manifest
 
 WEDNESDAY, BACK = date(2019, 6, 5), date(2019, 10, 27)
 SEVEN, TWO, TWO_AGAIN = Hour(WEDNESDAY, 7), Hour(BACK, 2), Hour(BACK, 2, again=True)

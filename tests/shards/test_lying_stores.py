@@ -8,12 +8,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from lossy_proxy import LossyProxy, lossy_proxy
-from small_publish import DAY, append, publish_day, runs_of_day, runs_of_table
 
 from ctr_samples.errors import CtrSamplesError, DamagedFile, PublishConflict, StorageError
 from ctr_samples.shards import NameTaken, Storage, check_store, latest_manifest, open_storage
 from ctr_samples.shards.storage import LocalStorage
+from tests.shards.lossy_proxy import LossyProxy, lossy_proxy
+from tests.support.small_publish import DAY, append, publish_day, runs_of_day, runs_of_table
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_publish import by_another_run, publish_literal, put_shards
 
 from ctr_samples.errors import DamagedFile, InputError, PublishConflict, PublishUnknown, StorageError
 from ctr_samples.shards import (
@@ -26,6 +25,7 @@ from ctr_samples.shards import (
     read_manifest,
     require_manifest,
 )
+from tests.support.small_publish import by_another_run, publish_literal, put_shards
 
 DAY = date(2019, 6, 5)
 MANIFEST = "dt=2019-06-05/manifests/00000001.json"

@@ -8,8 +8,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from small_publish import by_another_run, publish_day, publish_literal, runs_of_day
-from strange_files import STRANGE, replace_by
 
 from ctr_samples.errors import DamagedFile, InputError, PublishConflict, StorageError, UsageError
 from ctr_samples.shards import Manifest, Storage, latest_manifest, read_manifest, require_manifest
@@ -17,6 +15,8 @@ from ctr_samples.shards import generation_history as rollbacks
 from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
 from ctr_samples.shards.generation_history import generations_of, rollback
 from ctr_samples.shards.manifest import Rollback
+from tests.support.small_publish import by_another_run, publish_day, publish_literal, runs_of_day
+from tests.support.strange_files import STRANGE, replace_by
 
 DAY = date(2019, 6, 5)
 NOW = datetime(2019, 6, 9, 8, tzinfo=UTC)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator, ValidationError, validate
-from small_publish import append, create, overwrite, overwrite_partitions
 
 from ctr_samples.shards import Shard, Storage
 from ctr_samples.shards.table import Table, TableManifest, TableWrite
+from tests.support.small_publish import append, create, overwrite, overwrite_partitions
 
 SPARK_SCHEMA = {"type": "struct", "fields": [{"name": "row", "type": "long", "nullable": True, "metadata": {}}]}
 

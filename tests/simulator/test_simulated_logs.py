@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -18,9 +18,7 @@ from ctr_samples.simulator.reactions import READ, Actions
 from ctr_samples.simulator.simulation import draw_repeats
 from ctr_samples.simulator.wall_clock import wall_midnight
 from ctr_samples.simulator.world import FIRST_ARTICLE_ID, build_world
-
-if TYPE_CHECKING:
-    from conftest import Simulated
+from tests.simulator.simulated_files import Simulated
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 

@@ -7,14 +7,13 @@ import math
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow.parquet as pq
 import pytest
 
-if TYPE_CHECKING:
-    from conftest import Simulated
+from tests.simulator.simulated_files import Simulated
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 HOUR = timedelta(hours=1)

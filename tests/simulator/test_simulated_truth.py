@@ -5,16 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from ctr_samples.errors import UsageError
 from ctr_samples.simulator.truth import StreamingAuc, best_auc
-
-if TYPE_CHECKING:
-    from conftest import Simulated
+from tests.simulator.simulated_files import Simulated
 
 Profile = tuple[datetime, dict[str, float]]
 

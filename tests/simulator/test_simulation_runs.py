@@ -6,12 +6,10 @@ import json
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from simulated_files import digests, job
 
 from ctr_samples.errors import UsageError
 from ctr_samples.simulator import SimulationSpec, simulate
@@ -20,9 +18,7 @@ from ctr_samples.simulator.feed import Impressions, Memory, pieces_of_day
 from ctr_samples.simulator.profiles import PROFILE_TOPICS, Gains, ProfileStore
 from ctr_samples.simulator.reactions import Pending, together
 from ctr_samples.simulator.wall_clock import wall_midnight
-
-if TYPE_CHECKING:
-    from conftest import Simulated
+from tests.simulator.simulated_files import Simulated, digests, job
 
 SMALL = SimulationSpec(days=2, impressions=2_000, seed=3)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from simulated_files import JOB, digests, job
 
 from ctr_samples.errors import UsageError
 from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.simulator.nights import WAYS, spoil
+from tests.simulator.simulated_files import JOB, digests, job
 
 DAY = date(2019, 6, 5)
 

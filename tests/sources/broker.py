@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from daemons import call, daemons_in, free_port
+from tests.support.daemons import call, daemons_in, free_port
+from tests.support.project import PROJECT
 
-SERVERS = Path(__file__).parents[2] / "build" / "servers"
+SERVERS = PROJECT / "build" / "servers"
 PARTITIONS = 3
 _SETTINGS = f"""
 process.roles=broker,controller

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path += [str(Path(__file__).parents[1] / "storage")]
-
-import postgres
-from postgres import Database, running_database
+from tests.sources import postgres
+from tests.sources.postgres import Database, running_database
 
 
 @pytest.fixture(scope="session")

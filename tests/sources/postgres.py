@@ -11,9 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from daemons import call, daemons_in, free_port
+from tests.support.daemons import call, daemons_in, free_port
+from tests.support.project import PROJECT
 
-SERVERS = Path(__file__).parents[2] / "build" / "servers"
+SERVERS = PROJECT / "build" / "servers"
 PASSWORD = "hush-hush"
 _PROGRAMS = "/usr/lib/postgresql/*/bin/postgres"
 

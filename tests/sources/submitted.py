@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pyspark
 
-PROJECT = Path(__file__).parents[2]
+from tests.support.project import PROJECT
+
 _HOME = Path(pyspark.__file__).parent
 _SETTINGS = {
     "spark.ui.enabled": "false",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from daemons import free_port
-from hive import Metastore, new_metastore
-from published import samples_in
-from submitted import Ended, submitted
+
+from tests.sources.hive import Metastore, new_metastore
+from tests.sources.published_samples import samples_in
+from tests.sources.submitted import Ended, submitted
+from tests.support.daemons import free_port
 
 SHOWN = """
     CREATE TABLE shop.shown (id bigint, at string, usr string, item string, tags array<string>) PARTITIONED BY (dt string)

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import broker
 import pytest
 import tensorflow as tf
-from broker import PARTITIONS, connector, running_broker
-from daemons import daemons_in
 
 from ctr_samples.shards import Table, open_storage
+from tests.sources import broker
+from tests.sources.broker import PARTITIONS, connector, running_broker
+from tests.support.daemons import daemons_in
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).parents[2]
 SPARK = "4.1.4"
 """The newest one that a published connector fits."""
 MESSAGE = {name: tf.io.FixedLenFeature([], tf.int64) for name in ("n", "partition", "offset")}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
+from tests.support.project import PROJECT
+
 SPARK = "4.1.4"
 """The newest one for which both formats have been published."""
 

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from postgres import PASSWORD, Database, driver
-from published import manifests_in, samples_in
-from submitted import Ended, ended, started, submitted
+
+from tests.sources.postgres import PASSWORD, Database, driver
+from tests.sources.published_samples import manifests_in, samples_in
+from tests.sources.submitted import Ended, ended, started, submitted
 
 LOG = """
     CREATE TABLE shown (

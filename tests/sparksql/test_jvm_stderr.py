@@ -6,14 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ctr_samples.sparksql.jvm_stderr import WARNING, without_warning
-
-PROJECT = Path(__file__).parents[2]
+from tests.support.project import PROJECT
 
 LINES = b"Picked up JAVA_TOOL_OPTIONS: -Dx=1\n" + WARNING + b"Exception\rWARNING: \xff\n\n no end"
 OTHERS = b"Picked up JAVA_TOOL_OPTIONS: -Dx=1\nException\rWARNING: \xff\n\n no end"

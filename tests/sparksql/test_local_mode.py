@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
+from tests.support.project import PROJECT
 
 DIES_ONCE = """
 import os, signal, sys

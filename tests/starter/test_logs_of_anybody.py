@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from logs_of_anybody import DAYS, FIRST, SETS, Truth, big, lines, rows, served_and_ordered, small_numbers
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
@@ -27,6 +26,7 @@ from ctr_samples.starter import draft, look_at
 from ctr_samples.starter.features import feature_of
 from ctr_samples.starter.outcomes import follows
 from ctr_samples.starter.tables import Column, Table
+from tests.starter.logs_of_anybody import DAYS, FIRST, SETS, Truth, big, lines, rows, served_and_ordered, small_numbers
 
 
 def drafted(truth: Truth, root: Path) -> LoadedConfig:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from logs_of_shapes import SHAPES, lines
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
@@ -31,6 +30,7 @@ from ctr_samples.job.checking import problems
 from ctr_samples.job.run import run
 from ctr_samples.periods import parse_period
 from ctr_samples.starter import as_yaml, draft, look_at
+from tests.starter.logs_of_shapes import SHAPES, lines
 
 
 def no_catalog(name: str) -> object:

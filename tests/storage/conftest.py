@@ -8,15 +8,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import ceph
 import pytest
-from server_fixtures import file_system, gateway
 
 from ctr_samples.shards import Storage, open_storage
+from tests.support import ceph
+from tests.support.server_fixtures import file_system, gateway
 
 __all__ = ["file_system", "gateway"]
 
-HERE = Path(__file__).parent
 STORES = ["disk", "S3", "HDFS"]
 _SOON = 0.003
 """Seconds until a race starts: enough for a line to reach both processes."""
@@ -46,11 +45,11 @@ def storage(request: pytest.FixtureRequest, place_in: Callable[[str], str]) -> S
 
 @pytest.fixture
 def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """``started("racer.py", url, "one")``: a script of this directory in a process that ends with the test."""
+    """``started("racer", url, "one")``: a module of this directory in a process that ends with the test."""
     processes: list[subprocess.Popen[str]] = []
 
-    def start(script: str, *arguments: str) -> subprocess.Popen[str]:
-        command = [sys.executable, str(HERE / script), *arguments]
+    def start(module: str, *arguments: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", f"tests.storage.{module}", *arguments]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         processes.append(process)
         return process
@@ -68,7 +67,7 @@ def race(started: Callable[..., subprocess.Popen[str]]) -> Callable[[str, str], 
 
     def run(url: str, path: str) -> tuple[str, str]:
         if not racers:
-            racers.extend(started("racer.py", url, name) for name in ("one", "two"))
+            racers.extend(started("racer", url, name) for name in ("one", "two"))
             assert [_line_of(racer) for racer in racers] == ["ready", "ready"]
         moment = time.monotonic() + _SOON
         for racer in racers:
@@ -86,7 +85,7 @@ def kill_while_writing(started: Callable[..., subprocess.Popen[str]]) -> Callabl
     """``kill_while_writing(url, path, size)``: a process opens the file, writes so many bytes and is killed."""
 
     def run(url: str, path: str, size: int) -> None:
-        writer = started("dying_writer.py", url, path, str(size))
+        writer = started("dying_writer", url, path, str(size))
         assert _line_of(writer) == "writing"
         writer.kill()
         writer.wait()
@@ -99,7 +98,7 @@ def read_after_fork(started: Callable[..., subprocess.Popen[str]]) -> Callable[[
     """``read_after_fork(url, path)``: what a child reads whose parent had used the storage before it forked."""
 
     def run(url: str, path: str) -> str:
-        return started("forked_reader.py", url, path).communicate(timeout=60)[0]
+        return started("forked_reader", url, path).communicate(timeout=60)[0]
 
     return run
 

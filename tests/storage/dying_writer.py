@@ -1,4 +1,4 @@
-"""A process that writes into a file and says so, to be killed while the file is open. Usage: dying_writer.py URL PATH BYTES"""
+"""A process that writes into a file and says so, to be killed while the file is open. Usage: URL PATH BYTES"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uses a storage, forks, and uses it in the child; prints what the child read or why not. Usage: forked_reader.py URL PATH"""
+"""Uses a storage, forks, and uses it in the child; prints what the child read or why not. Usage: URL PATH"""
 
 from __future__ import annotations
 

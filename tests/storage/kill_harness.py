@@ -1,6 +1,6 @@
 """Kills jobs at random moments and looks at what readers find.
 
-    python tests/storage/kill_harness.py --url DIRECTORY_OR_URL --rounds 1000 --seed 1
+    python -m tests.storage.kill_harness --url DIRECTORY_OR_URL --rounds 1000 --seed 1
 
 Each round starts one job, or two that race in every third round, kills the first after a random time, waits for the rest, and
 has a fresh process check the store; a reader runs beside the jobs all the time. Prints the counts as one line of JSON; returns
@@ -22,12 +22,11 @@ import time
 from dataclasses import asdict, dataclass, field
 from datetime import date, timedelta
 
-from forks import Fork, Outcome, fork
-from layouts import LAYOUTS, Layout
-from nightly_job import KEEP_ALL, content
-from published_generations import KEPT
-
 from ctr_samples.shards.clean import Retention
+from tests.storage.forks import Fork, Outcome, fork
+from tests.storage.layouts import LAYOUTS, Layout
+from tests.storage.nightly_job import KEEP_ALL, content
+from tests.storage.published_generations import KEPT
 
 FIRST_DAY = date(2019, 6, 5)
 ROUNDS_OF_A_DAY = 60

@@ -10,13 +10,12 @@ from datetime import date
 from pathlib import Path
 from typing import Protocol
 
-from nightly_job import BATCHES, KEEP_ALL, PARTITIONS, content, run
-from nightly_state import clean, look_at_state, use, watch_state
-from published_generations import Claim, Look, look_at_day, watch
-
 from ctr_samples.shards import open_storage
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.storage import LocalStorage
+from tests.storage.nightly_job import BATCHES, KEEP_ALL, PARTITIONS, content, run
+from tests.storage.nightly_state import clean, look_at_state, use, watch_state
+from tests.storage.published_generations import Claim, Look, look_at_day, watch
 
 _PIECE_OF_MANIFEST, _PIECE_OF_DATA = 64, 4096
 """Each is written and synced, as on a slow share; a manifest takes about as long as the shards that it lists."""

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import pairwise
 
-from nightly_job import BATCHES, PARTITIONS, ROWS, content
-
 from ctr_samples.crc32c import crc32c
 from ctr_samples.errors import CtrSamplesError
 from ctr_samples.shards import Manifest, Shard, Storage, latest_manifest, read_manifest
 from ctr_samples.shards.naming import generation_name, manifests_directory, run_directory
+from tests.storage.nightly_job import BATCHES, PARTITIONS, ROWS, content
 
 KEPT = 3
 """Generations whose shards are read; clean-up keeps as many."""

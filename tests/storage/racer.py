@@ -1,4 +1,4 @@
-"""One of two processes that put the same name at the same moment. Usage: racer.py URL OWN_NAME
+"""One of two processes that put the same name at the same moment. Usage: python -m tests.storage.racer URL OWN_NAME
 
 Reads lines ``path moment`` (of the machine's monotonic clock), and answers each with ``won`` or ``lost``.
 """

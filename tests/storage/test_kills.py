@@ -16,14 +16,25 @@ from typing import Any
 
 import pytest
 
-HARNESS = Path(__file__).parent / "kill_harness.py"
 ROUNDS = {"disk": 1_000, "S3": 200, "HDFS": 200}
 SHARE = {"full": 1.0}.get(os.environ.get("KILL_ROUNDS", ""), 0.15)
 SEED = os.environ.get("KILL_SEED", "1")
 
 
 def harness(url: str, rounds: int, layout: str) -> dict[str, Any]:
-    command = [sys.executable, str(HARNESS), "--url", url, "--rounds", str(rounds), "--seed", SEED, "--layout", layout]
+    command = [
+        sys.executable,
+        "-m",
+        "tests.storage.kill_harness",
+        "--url",
+        url,
+        "--rounds",
+        str(rounds),
+        "--seed",
+        SEED,
+        "--layout",
+        layout,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
     counts: dict[str, Any] = json.loads(done.stdout)

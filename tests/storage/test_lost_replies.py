@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date
 
-import ceph
-import nightly_job
 import pytest
-from ceph import Gateway
-from published_generations import Look, look_at_day
-from tampering_proxy import Fault, TamperingProxy, tampering_proxy
 
 from ctr_samples.errors import PublishConflict, PublishUnknown, StorageError
 from ctr_samples.shards import Manifest, Storage, open_storage
+from tests.storage import nightly_job
+from tests.storage.published_generations import Look, look_at_day
+from tests.storage.tampering_proxy import Fault, TamperingProxy, tampering_proxy
+from tests.support import ceph
+from tests.support.ceph import Gateway
 
 DAY = date(2019, 6, 5)
 FIRST, SECOND = "/manifests/00000001.json", "/manifests/00000002.json"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import ceph
 import pytest
-from ceph import Gateway
-from hadoop import FileSystem
 
 from ctr_samples.errors import StorageError
 from ctr_samples.shards import Storage, check_store, open_storage
+from tests.support import ceph
+from tests.support.ceph import Gateway
+from tests.support.hadoop import FileSystem
 
 MIB = 2**20
 Call = Callable[[Storage], object]

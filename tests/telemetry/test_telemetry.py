@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tiny_days import write_days
 from typer.testing import CliRunner, Result
 
 from ctr_samples.cli import app
 from ctr_samples.config import CatalogSource, DatabaseSource, Source
 from ctr_samples.config.source import ColumnarSource
 from ctr_samples.telemetry.lineage import dataset_of
+from tests.support.tiny_days import write_days
 
 FIRST = date(2019, 6, 5)
 NO_LOG = "2019-06-01"

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Callable
 from datetime import date, datetime
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -14,8 +13,7 @@ import ctr_samples
 from ctr_samples.config import load_config
 from ctr_samples.errors import UsageError
 from ctr_samples.job.run import run
-
-PROJECT = Path(__file__).parent.parent.parent
+from tests.support.project import PROJECT
 
 
 def _said(call: Callable[[], object]) -> str:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from tensorflow_files import example, tensorflow_writes
 
 from ctr_samples.errors import ContractError, DamagedFile
 from ctr_samples.tfrecord.data_source import TfrecordSource
+from tests.tfrecord.tensorflow_files import example, tensorflow_writes
 
 Read = Callable[..., list[dict[str, Any]]]
 

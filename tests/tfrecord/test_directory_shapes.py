@@ -12,10 +12,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
-from tensorflow_files import example, tensorflow_writes
 
 from ctr_samples.errors import InputError
 from ctr_samples.tfrecord.data_source import TfrecordSource
+from tests.tfrecord.tensorflow_files import example, tensorflow_writes
 
 Read = Callable[..., list[dict[str, Any]]]
 

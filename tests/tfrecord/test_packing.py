@@ -8,7 +8,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
-from tensorflow_files import example, tensorflow_writes
 
 import ctr_samples
 from ctr_samples.shards import open_storage
@@ -16,6 +15,7 @@ from ctr_samples.sparksql.releases import COUNTS_WITHOUT_COLUMNS
 from ctr_samples.tfrecord.data_source import TfrecordSource
 from ctr_samples.tfrecord.files import DataFile
 from ctr_samples.tfrecord.settings import Packing, packing_of
+from tests.tfrecord.tensorflow_files import example, tensorflow_writes
 
 
 def sizes_of_tasks(packing: Packing, *sizes: int) -> list[list[int]]:

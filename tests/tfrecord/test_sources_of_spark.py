@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from tensorflow_files import example, tensorflow_writes
 
 import ctr_samples
+from tests.tfrecord.tensorflow_files import example, tensorflow_writes
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.project import PROJECT
+
 pytest.importorskip("grpc_status", reason="Spark Connect's client is not installed")
 
-PROJECT = Path(__file__).parent.parent.parent
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _SECONDS = 120
 

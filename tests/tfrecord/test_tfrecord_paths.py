@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published import publish_day, publish_table
 from pyspark.sql.types import StructType
-from tampering import rewrite
-from tensorflow_files import example, tensorflow_writes
 
 from ctr_samples.errors import ContractError, CtrSamplesError, DamagedFile, InputError, UsageError
 from ctr_samples.records.paths import Place, place_of, regex_of
 from ctr_samples.tfrecord.data_source import TfrecordSource
+from tests.support.tampering import rewrite
+from tests.tfrecord.published_tables import publish_day, publish_table
+from tests.tfrecord.tensorflow_files import example, tensorflow_writes
 
 Ddl = Callable[[str], StructType]
 Read = Callable[..., list[dict[str, Any]]]

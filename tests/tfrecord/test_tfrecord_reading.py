@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from published import publish_table
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
-from tensorflow_files import example, sequence_example, tensorflow_writes
 
 from ctr_samples.errors import ContractError, DamagedFile
 from ctr_samples.sparksql.releases import COUNTS_WITHOUT_COLUMNS
 from ctr_samples.tfrecord.data_source import TfrecordSource
+from tests.tfrecord.published_tables import publish_table
+from tests.tfrecord.tensorflow_files import example, sequence_example, tensorflow_writes
 
 Ddl = Callable[[str], StructType]
 Read = Callable[..., list[dict[str, Any]]]

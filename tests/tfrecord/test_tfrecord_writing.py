@@ -11,13 +11,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from published import publish_day, publish_table
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
-from tensorflow_files import as_dict, sequence_example, tensorflow_reads, tensorflow_writes, tf
 
 from ctr_samples.errors import ContractError, CtrSamplesError, DamagedFile, InputError, PublishConflict
 from ctr_samples.shards import Receipt, Table, open_storage
@@ -27,6 +25,8 @@ from ctr_samples.tfrecord.data_source import TfrecordSource
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.write_plan import plan_writing
 from ctr_samples.tfrecord.writing import ReceiptMessage, TfrecordWriter, by_directory, write_partition
+from tests.tfrecord.published_tables import publish_day, publish_table
+from tests.tfrecord.tensorflow_files import as_dict, sequence_example, tensorflow_reads, tensorflow_writes, tf
 
 Ddl = Callable[[str], StructType]
 Read = Callable[..., list[dict[str, Any]]]

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from jsonschema import validate
-from published import publish_table
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import ctr_samples
 from ctr_samples.errors import ContractError, EncodeError, InputError, PublishConflict, UsageError
 from ctr_samples.tfrecord import public
+from tests.tfrecord.published_tables import publish_table
 
 Frame = Callable[..., DataFrame]
 

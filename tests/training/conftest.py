@@ -1,5 +1,5 @@
 """Two small published sample sets."""
 
-from small_day_fixtures import samples, weighted_samples
+from tests.support.small_day_fixtures import samples, weighted_samples
 
 __all__ = ["samples", "weighted_samples"]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training_runs import (
+
+from tests.training.training_runs import (
     assert_close,
     assert_equal_bits,
     end,
@@ -22,8 +23,8 @@ from training_runs import (
 
 pytestmark = pytest.mark.slow
 
-TWO_DEVICES = Path(__file__).parent / "two_devices.py"
-WORKER = Path(__file__).parent / "watched_worker.py"
+TWO_DEVICES = "tests.training.two_devices"
+WORKER = "tests.training.watched_worker"
 # All 400 samples are one batch, so that its halves have the same samples however they are shared out.
 OPTIONS = ("--model", "deepfm", "--epochs", "30", "--batch-size", "400", "--checkpoint-every", "30")
 
@@ -39,7 +40,7 @@ def alone(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def train_as_two_workers(samples: Path, checkpoints: Path, weights: Sequence[Path], *options: str) -> list[str]:
     """What both say; each puts the weights that it ends with into a file of its own."""
     started = [
-        start(samples, checkpoints, *options, program=WORKER, environ={**environ, "WEIGHTS": str(file)})
+        start(samples, checkpoints, *options, module=WORKER, environ={**environ, "WEIGHTS": str(file)})
         for file, environ in zip(weights, two_workers(), strict=True)
     ]
     try:
@@ -53,7 +54,7 @@ def replicas_of(checkpoints: Path) -> int:
 
 
 def test_two_devices_of_one_machine_train_what_one_would(samples: Path, alone: Path, tmp_path: Path) -> None:
-    assert "Trained a DeepFM model" in output_of(start(samples, tmp_path, *OPTIONS, program=TWO_DEVICES))
+    assert "Trained a DeepFM model" in output_of(start(samples, tmp_path, *OPTIONS, module=TWO_DEVICES))
     assert (replicas_of(alone), replicas_of(tmp_path)) == (1, 2)
     assert newest_step(tmp_path) == newest_step(alone) == 30
     assert_close(tensors_of(alone), tensors_of(tmp_path))

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
-from small_days import CONTRACT as SMALL
-from small_days import RUN, published, rows
 
 from ctr_samples.contract import ExampleContract, FeatureSpec, ModelSteps
 from ctr_samples.errors import InputError, UsageError
@@ -20,6 +18,8 @@ from ctr_samples.training.exporting import evaluate_export
 from ctr_samples.training.fit_options import FitOptions
 from ctr_samples.training.fit_report import FitReport
 from ctr_samples.training.fitting import fit
+from tests.support.small_days import CONTRACT as SMALL
+from tests.support.small_days import RUN, published, rows
 
 pytestmark = pytest.mark.slow
 

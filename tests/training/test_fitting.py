@@ -12,12 +12,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from rich.console import Console
-from small_days import CONTRACT, RUN, published, rows
-from tampering import keep_only, rewrite
 
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
 from ctr_samples.training.fit_options import FitOptions, days_between
 from ctr_samples.training.fitting import fit
+from tests.support.small_days import CONTRACT, RUN, published, rows
+from tests.support.tampering import keep_only, rewrite
 
 DAY, NEXT = "2019-06-05", "2019-06-06"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kinds_of_columns import CONTRACTS, rows_for
-from small_days import published
 
 from ctr_samples.errors import InputError
 from ctr_samples.training.exporting import evaluate_export
 from ctr_samples.training.fit_options import FitOptions
 from ctr_samples.training.fitting import fit
+from tests.support.kinds_of_columns import CONTRACTS, rows_for
+from tests.support.small_days import published
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from training_runs import assert_equal_bits, kill_after_step, newest_step, output_of, start, tensors_of
+
+from tests.training.training_runs import assert_equal_bits, kill_after_step, newest_step, output_of, start, tensors_of
 
 pytestmark = pytest.mark.slow
 

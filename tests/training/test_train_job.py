@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import typer
-from small_days import CONTRACT, RUN, published, rows
-from training_runs import DAY, JOB
 from typer.testing import CliRunner
+
+from tests.support.small_days import CONTRACT, RUN, published, rows
+from tests.training.training_runs import DAY, JOB
 
 NEXT = "2019-06-06"
 

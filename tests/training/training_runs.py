@@ -15,16 +15,19 @@ from typing import Any
 
 import numpy as np
 
-JOB = Path(__file__).parent.parent.parent / "jobs/train_ctr.py"
+from tests.support.project import PROJECT
+
+JOB = PROJECT / "jobs/train_ctr.py"
 DAY = "2019-06-05"
 DEADLINE_S = 240
 
 
 def start(
-    samples: Path, checkpoints: Path, *more: str, program: Path = JOB, environ: Mapping[str, str] | None = None
+    samples: Path, checkpoints: Path, *more: str, module: str | None = None, environ: Mapping[str, str] | None = None
 ) -> Any:
-    """A training on one thread, in a process of its own."""
-    command = [sys.executable, str(program), "--samples", str(samples), "--date", DAY, "--threads", "1"]
+    """A training on one thread, in a process of its own, by the job or by a module that runs it."""
+    program = ["-m", module] if module else [str(JOB)]
+    command = [sys.executable, *program, "--samples", str(samples), "--date", DAY, "--threads", "1"]
     return subprocess.Popen(
         [*command, "--checkpoints", str(checkpoints), *more],
         env={**os.environ, **(environ or {})},

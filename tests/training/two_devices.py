@@ -3,7 +3,8 @@
 import runpy
 
 import tensorflow as tf
-from training_runs import JOB
+
+from tests.training.training_runs import JOB
 
 one = tf.config.LogicalDeviceConfiguration()
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], [one, one])

@@ -5,9 +5,9 @@ import runpy
 from typing import Any
 
 import numpy as np
-from training_runs import JOB
 
 from ctr_samples.training.loop import Loop
+from tests.training.training_runs import JOB
 
 meet = Loop.wait_for_all
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from new_environment import installed, variables_of
+
+from tests.support.new_environment import installed, variables_of
 
 Run = Callable[..., str]
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from small_days import CONTRACT, WEIGHTED, published, rows
+
+from tests.support.small_days import CONTRACT, WEIGHTED, published, rows
 
 
 @pytest.fixture(scope="session")

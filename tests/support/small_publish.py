@@ -14,7 +14,6 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
-from small_state import make_days, put_first, remove_days, repair_days, runs_of_state
 
 from ctr_samples.codec import ExampleDecoder, RecordReader
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -26,6 +25,7 @@ from ctr_samples.shards import DayOutput, Manifest, Receipt, Shard, Storage, che
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, manifests_directory, run_directory
 from ctr_samples.shards.table import Table, TableWrite
+from tests.support.small_state import make_days, put_first, remove_days, repair_days, runs_of_state
 
 DAY = date(2019, 6, 5)
 RETENTION = Retention()

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from manifests import manifest
 from pyspark.sql.types import StructType
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import Shard, Table, TableWrite, open_storage, publish
 from ctr_samples.tfrecord.schema import contract_of
+from tests.support.manifests import manifest
 
 SAMPLES = ExampleContract(
     (

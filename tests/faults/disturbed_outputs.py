@@ -9,21 +9,20 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Protocol
 
-from fault_plan import Faults
-from published_day import check_whole_day, generations
 from pyspark.sql import SparkSession
-from rows_to_append import FIRST, SECOND, append
-from rows_to_stream import BATCHES, add_file, stream
-from shard_files import Shards, hashes_of_files, manifests_in, numbers_in, orphans_in
-from small_day import DAY
 
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.job import run as job
+from tests.faults.published_day import check_whole_day, generations
+from tests.faults.rows_to_append import FIRST, SECOND, append
+from tests.faults.rows_to_stream import BATCHES, add_file, stream
+from tests.faults.shard_files import Shards, hashes_of_files, manifests_in, numbers_in, orphans_in
+from tests.support.fault_plan import Faults
+from tests.support.known_day import DAY
+from tests.support.project import PROJECT
 
-PROJECT = Path(__file__).parent.parent.parent
 
-
-class Output(Protocol):
+class DisturbedOutput(Protocol):
     """A directory that is written into, and how to judge it."""
 
     path: Path
@@ -46,7 +45,7 @@ class Output(Protocol):
         """Partition and attempt of each complete shard that no manifest names."""
 
 
-class DayOutput:
+class DisturbedDay:
     """A day of the nightly job; both generations have the same samples."""
 
     def __init__(self, path: Path, config: Path) -> None:
@@ -81,7 +80,7 @@ class DayOutput:
         return orphans_in(self.path, generations(self.path).values())
 
 
-class TableOutput:
+class DisturbedTable:
     """A table that rows are appended to."""
 
     def __init__(self, path: Path) -> None:
@@ -115,7 +114,7 @@ class TableOutput:
         return manifests_in(self.path / "_manifests")
 
 
-class StreamOutput:
+class DisturbedStream:
     """A table that a stream writes into. It is at its second micro-batch; the second run has that one and a third."""
 
     def __init__(self, path: Path, spark: SparkSession) -> None:

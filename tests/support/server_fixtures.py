@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import ceph
-import hadoop
 import pytest
-from ceph import Gateway
-from hadoop import FileSystem
+
+from tests.support import ceph, hadoop
+from tests.support.ceph import Gateway
+from tests.support.hadoop import FileSystem
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """A process that publishes in children, each of which is killed after one of its calls.
 
-``python dying_publisher.py``: an order (a line of JSON) on its input, an answer on its output. It has no threads of its own
-when it forks, which a process of tests with its servers and its Spark could not say.
+``python -m tests.support.dying_publisher``: an order (a line of JSON) on its input, an answer on its output. It has no threads
+of its own when it forks, which a process of tests with its servers and its Spark could not say.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import traceback
 from typing import Any, NoReturn
 
 import obstore  # noqa: F401  # loaded once, before the children
-from counted_calls import DiesAfter, Noted, requests, system_calls
-from small_publish import CONTROLS, SCENARIOS
 
 from ctr_samples.shards import open_storage
+from tests.support.counted_calls import DiesAfter, Noted, requests, system_calls
+from tests.support.small_publish import CONTROLS, SCENARIOS
 
 
 def main() -> None:

@@ -14,10 +14,12 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pyspark
-from daemons import call, daemons_in, free_port
+
+from tests.support.daemons import call, daemons_in, free_port
+from tests.support.project import PROJECT
 
 JARS = Path(pyspark.__file__).parent / "jars"
-SERVERS = Path(__file__).parents[2] / "build" / "servers"
+SERVERS = PROJECT / "build" / "servers"
 DATA_NODES = ("datanode-1", "datanode-2")
 _SERVER = "org.apache.hadoop.hdfs.server"
 _STATE = "jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"

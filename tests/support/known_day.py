@@ -33,7 +33,7 @@ VIEWS = {"profile": {"matched": IMPRESSIONS // 2}}
 LINES = {"lines": ACCOUNTING["impressions"] + len(CLICKED) + STRAY_CLICKS + MALFORMED, "malformed": MALFORMED}
 
 _CONFIG = """
-name: small_day
+name: known_day
 timezone: UTC
 sources:
   log:
@@ -59,7 +59,7 @@ output: {path: ROOT/samples, partitions: PARTITIONS, shard_size: 32KiB}
 """
 
 
-def write_small_day(root: Path) -> Path:
+def write_known_day(root: Path) -> Path:
     """Write the inputs below ``root``; gives the path of the configuration."""
     log = root / f"log/dt={DAY}"
     log.mkdir(parents=True)
@@ -71,8 +71,8 @@ def write_small_day(root: Path) -> Path:
     (root / "profiles").mkdir()
     pq.write_table(_profiles(), root / "profiles/part-0.parquet")
     config = _CONFIG.replace("ROOT", str(root)).replace("VECTOR", str(VECTOR)).replace("PARTITIONS", str(PARTITIONS))
-    (root / "small_day.yaml").write_text(config)
-    return root / "small_day.yaml"
+    (root / "known_day.yaml").write_text(config)
+    return root / "known_day.yaml"
 
 
 def user_of(n: int) -> int:

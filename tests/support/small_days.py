@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from manifests import RUN, manifest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.periods import parse_period
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import open_storage, publish
 from ctr_samples.shards.naming import run_directory
+from tests.support.manifests import RUN, manifest
 
 CONTRACT = ExampleContract(
     (

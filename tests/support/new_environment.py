@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROJECT = Path(__file__).parent.parent
+from tests.support.project import PROJECT
+
 _FOREIGN = ("PYTHONPATH", "PYTHONHOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "VIRTUAL_ENV")
 """What would let the environment of the tests into the new one."""
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import boto3
-from daemons import ServerFailed, call, daemons_in, free_port
+
+from tests.support.daemons import ServerFailed, call, daemons_in, free_port
 
 PROGRAMS = ("ceph", "ceph-mon", "ceph-osd", "monmaptool", "radosgw", "radosgw-admin")
 BUCKET, OPEN_BUCKET = "lake", "open-to-all"
