@@ -90,7 +90,7 @@ bench: setup $(VENV)/.bench  ## the benchmarks, as a table and build/bench.json;
 
 bench-compare: $(READY)  ## two runs of `make bench`: BEFORE=old.json, and AFTER=build/bench.json unless said otherwise
 	@test -n "$(BEFORE)" || { echo "usage: make bench-compare BEFORE=FILE [AFTER=FILE]" >&2; exit 2; }
-	@$(BIN)/python -m tests.benchmarks.figures "$(BEFORE)" "$(AFTER)"
+	@$(BIN)/python -m tests.support.figures "$(BEFORE)" "$(AFTER)"
 
 # What the codec is compared with; its own dependencies are old and not needed for its encoder.
 $(VENV)/.bench: $(READY)

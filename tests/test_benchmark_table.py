@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks import figures
-from benchmarks.figures import (
+
+from tests.support import figures
+from tests.support.figures import (
     Figure,
     Figures,
     Run,

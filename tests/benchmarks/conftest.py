@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.benchmarks.figures import Figure, Figures, table, this_run, write
+from tests.support.figures import Figure, Figures, table, this_run, write
 from tests.support.project import PROJECT
 
 MEASURED = pytest.StashKey[list[Figure]]()

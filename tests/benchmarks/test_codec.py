@@ -21,8 +21,8 @@ import pytest
 
 from ctr_samples.codec import ExampleDecoder, ExampleEncoder, RecordReader, RecordWriter, frame_offsets, machine_code
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from tests.benchmarks.figures import Figures, Goal, at_least, in_turns, size
 from tests.benchmarks.sample_sets import SAMPLES, dense_row
+from tests.support.figures import Figures, Goal, at_least, in_turns, size
 
 tf = pytest.importorskip("tensorflow")
 

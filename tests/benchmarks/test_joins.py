@@ -25,7 +25,7 @@ from ctr_samples.samples.views.as_of import AsOf, Join
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys
 from ctr_samples.samples.views.as_of.intervals import join_by_intervals
 from ctr_samples.samples.views.as_of.union import join_by_union
-from tests.benchmarks.figures import Figures, at_least, at_most, in_turns, size
+from tests.support.figures import Figures, at_least, at_most, in_turns, size
 
 IMPRESSIONS = size("IMPRESSIONS", 2_000_000, quick=20_000)
 FEATURES = size("FEATURES", 600_000, quick=6000)

@@ -22,8 +22,8 @@ from ctr_samples.readers import iter_batches, load_dataset
 from ctr_samples.records.write import shard_writer
 from ctr_samples.serving import Assembler
 from ctr_samples.shards import open_storage, publish
-from tests.benchmarks.figures import Figures, Goal, at_least, at_most, in_turns, size
 from tests.benchmarks.sample_sets import SAMPLES
+from tests.support.figures import Figures, Goal, at_least, at_most, in_turns, size
 from tests.support.manifests import DAY, RUN, manifest
 
 tf = pytest.importorskip("tensorflow")

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.job import run as job
-from tests.benchmarks.figures import Figures, at_most, size
+from tests.support.figures import Figures, at_most, size
 from tests.support.project import PROJECT
 from tests.support.tiny_days import write_days
 

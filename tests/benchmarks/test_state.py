@@ -18,7 +18,7 @@ from ctr_samples.job.run import run
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.shards import FeaturesFrom, open_storage
 from ctr_samples.shards.partials import kept_days
-from tests.benchmarks.figures import Figures, at_most, size
+from tests.support.figures import Figures, at_most, size
 from tests.support.project import PROJECT
 
 IMPRESSIONS = size("STATE_IMPRESSIONS", 200_000, quick=3_000)

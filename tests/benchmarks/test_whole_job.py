@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.benchmarks.figures import Figures, at_most, size
+from tests.support.figures import Figures, at_most, size
 from tests.support.project import PROJECT
 
 IMPRESSIONS = size("IMPRESSIONS", 1_000_000, quick=50_000)

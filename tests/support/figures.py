@@ -3,7 +3,7 @@
 A figure is the median of its rounds. A loop that always does the same work, on all cores, is timed before and after each
 benchmark: where its time moved by more than a tenth, something else was running, and the figures are to be taken again.
 
-``python -m tests.benchmarks.figures BEFORE AFTER`` compares two JSON files.
+``python -m tests.support.figures BEFORE AFTER`` compares two JSON files.
 """
 
 from __future__ import annotations
@@ -305,4 +305,4 @@ def main(before: str, after: str) -> str:
 
 
 if __name__ == "__main__":
-    print(main(*sys.argv[1:3]))
+    print(main(*sys.argv[1:3]))  # noqa: T201
