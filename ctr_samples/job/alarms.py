@@ -53,8 +53,9 @@ def _actions_without_time(name: str, label: Mapping[str, Any]) -> Iterator[Findi
     without = label.get("without_time", 0)
     if without:
         sentence = (
-            f"{without:,} action(s) of {name} have no readable time and match no impression; see `labels.{name}.time`."
-        )
+            f"{without:,} action(s) of {name} have no readable time and match no impression; see `labels.{name}.time`. "
+            f"{label.get('time_not_read', '')}"
+        ).rstrip()
         yield _warning("action_times", name, without, 0, sentence)
 
 
