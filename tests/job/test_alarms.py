@@ -101,7 +101,7 @@ def test_keys_of_a_static_table_with_several_rows_warn() -> None:
     assert sentences(views={"item": {"matched": 1, "match_rate": 1.0, "keys_with_several_rows": 0}}) == []
     ((check, sentence),) = sentences(views={"item": {"matched": 1, "match_rate": 1.0, "keys_with_several_rows": 4}})
     assert check == "several_rows"
-    assert sentence.startswith("4 key(s) of the static view item have several rows that differ, of which one is taken")
+    assert sentence.startswith("4 key(s) of the view item have several rows that differ, of which one is taken")
 
 
 CONFIG = {
