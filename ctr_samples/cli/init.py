@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shlex
 import sys
 import textwrap
@@ -49,27 +50,28 @@ def init(
     """Look at a sample of some logs and write a first configuration, with a reason for each guess. Prints its path.
 
     The options answer what the values of the inputs leave open. A file is written in any case: what could not be decided
-    stands in it as comments, and the command ends with an error that names it.
+    stands in it as comments, and the command ends with an error that names it. Run it again with an option that decides: it
+    replaces a file that is not complete, unless somebody edited it, and no other.
 
     Example: ctr-samples init logs/{date}.jsonl articles.parquet --output samples.yaml
     """
     console = stderr_console()
     with errors_in_words(console, debug):
-        if output.exists():
-            raise UsageError(f"{output} exists already; name another file with `--output`, or remove it.")
+        _check_free(output)
         if not output.parent.is_dir():
             raise UsageError(f"There is no directory {output.parent} for {output}; make it first.")
         from ctr_samples.starter import Told, as_yaml, draft, look_at
 
         told = Told(log, tuple(actions or ()), item, user, request, time, label)
         made = draft(look_at(inputs or _ask(), _rows_of_table), told)
-        output.write_text(_HEAD + as_yaml(made.entries), encoding="utf-8")
-        _report(console, made, output)
-        say(output)
+        text = _HEAD + as_yaml(made.entries)
+        _check_free(output)  # again: looking takes a while, in which a person may write
+        output.write_text(text, encoding="utf-8")
         if lack := made.missing or _problems(output):
-            output.write_text(
-                _commented(f"NOT COMPLETE: {lack}") + output.read_text(encoding="utf-8"), encoding="utf-8"
-            )
+            output.write_bytes(_sealed(_commented(f"NOT COMPLETE: {lack}") + text))
+        _report(console, made, output, lack)
+        say(output)
+        if lack:
             raise InputError(f"{output} is not complete. {lack}")
 
 
@@ -78,6 +80,26 @@ _HEAD = """\
 # tell, with a safe default. Every key is described in docs/configuration.md.
 
 """
+
+
+_SEAL = b"\n# `ctr-samples init` replaces this file unless somebody edits it, which it sees by the hash of all above: "
+
+
+def _sealed(text: str) -> bytes:
+    """A draft that is not complete, with a last line that tells whether somebody edited it since."""
+    above = text.encode()
+    return above + _SEAL + hashlib.sha256(above).hexdigest()[:32].encode() + b"\n"
+
+
+def _check_free(output: Path) -> None:
+    """UsageError if there is a file that must stay: any but a draft that is not complete and that nobody edited."""
+    if output.is_file():
+        content = output.read_bytes()
+        above, seal, _ = content.rpartition(_SEAL)
+        if seal and content == _sealed(above.decode(errors="replace")):
+            return
+    if output.exists():
+        raise UsageError(f"{output} exists already; name another file with `--output`, or remove it.")
 
 
 def _ask() -> list[str]:
@@ -111,7 +133,7 @@ def _rows_of_table(name: str) -> Any:
         return spark.read.table(name).limit(_SAMPLED).toArrow()
 
 
-def _report(console: Console, made: Draft, output: Path) -> None:
+def _report(console: Console, made: Draft, output: Path, lack: str) -> None:
     """What was found, what must be decided, and the commands that come next."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("input", "format", "rows seen", "columns", "taken for"):
@@ -125,7 +147,7 @@ def _report(console: Console, made: Draft, output: Path) -> None:
     if made.notes:
         console.print("\nTo know")
         _print_list(console, made.notes)
-    if made.missing:
+    if lack:
         return
     config, date = f"--config {shlex.quote(str(output))}", f"--date {made.day}" if made.dated else ""
     console.print("\nNext")

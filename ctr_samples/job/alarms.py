@@ -23,7 +23,7 @@ FEWEST_MATCHED = 50
 
 def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
     """A warning for each: labels that changed though they were final, skipped lines, actions without a time, on a first day
-    actions that match nothing or all come late, and keys of static tables with several rows."""
+    actions that match nothing or all come late, and keys with several rows where one is expected."""
     for name, label in manifest.labels.items():
         yield from _changed_final_labels(name, label)
         yield from _actions_without_time(name, label)
@@ -53,8 +53,9 @@ def _actions_without_time(name: str, label: Mapping[str, Any]) -> Iterator[Findi
     without = label.get("without_time", 0)
     if without:
         sentence = (
-            f"{without:,} action(s) of {name} have no readable time and match no impression; see `labels.{name}.time`."
-        )
+            f"{without:,} action(s) of {name} have no readable time and match no impression; see `labels.{name}.time`. "
+            f"{label.get('time_not_read', '')}"
+        ).rstrip()
         yield _warning("action_times", name, without, 0, sentence)
 
 
@@ -105,7 +106,8 @@ def _several_rows(manifest: Manifest) -> Iterator[Finding]:
         keys = int(view.get("keys_with_several_rows", 0))
         if keys:
             sentence = (
-                f"{keys:,} key(s) of the static view {name} have several rows that differ, of which one is taken; keep one row "
-                "for each key, or give the view an `event_time`."
+                f"{keys:,} key(s) of the view {name} have several rows that differ, of which one is taken; keep one row for "
+                "each key, in snapshots for each key and day, or say which row is the last: for a static view with an "
+                "`event_time` in place of `static`, for snapshots with a `sequence`."
             )
             yield _warning("several_rows", name, keys, 0, sentence)

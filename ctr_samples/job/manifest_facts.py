@@ -15,6 +15,7 @@ from ctr_samples.job.alarms import FEWEST_ACTIONS
 from ctr_samples.job.flips import flips_since
 from ctr_samples.job.planning import Prepared
 from ctr_samples.quality.pseudonyms import pseudonyms_of
+from ctr_samples.samples.impressions import time_not_read
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels import LabelPlan, plan_labels
 from ctr_samples.samples.labels.shifts import best_shift
@@ -89,12 +90,18 @@ def label_facts(
 
 
 def _of_times(inputs: Inputs, plan: LabelPlan, counts: Mapping[str, int]) -> dict[str, Any]:
-    """How many actions have no readable time and, where most match no impression, the shift with which they would."""
+    """How many actions have no readable time, with one of these times, and where most match no impression, the shift with which
+    they would.
+    """
     days = inputs.clocks().get(f"labels.{plan.name}.time", {})
     own = None if inputs.day.start is None else inputs.day.start.astimezone(ZoneInfo(inputs.config.timezone)).date()
-    counted = [of_day for day, of_day in days.items() if day is None or day == own or own is None]
-    without_time = sum(of_day.unusable for of_day in counted)
-    facts: dict[str, Any] = {"without_time": without_time} if without_time else {}
+    mine = {day: of_day for day, of_day in days.items() if day is None or day == own or own is None}
+    without_time = sum(of_day.unusable for of_day in mine.values())
+    facts: dict[str, Any] = {}
+    if without_time:
+        log = inputs.plain(plan.label.source, [day for day in mine if day is not None] or None)
+        said = time_not_read(log, f"labels.{plan.name}", plan.label.where, "time", plan.time)
+        facts = {"without_time": without_time, **({"time_not_read": said.strip()} if said else {})}
     if counts["actions"] >= FEWEST_ACTIONS and counts["orphans"] > counts["actions"] / 2:
         shift = best_shift(inputs.plain, inputs.config, plan, inputs.day)
         facts["shift"] = None if shift is None else asdict(shift)

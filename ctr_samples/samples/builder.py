@@ -149,7 +149,7 @@ class SampleBuilder:
     def _refuse_empty(self) -> NoReturn:
         """InputError for a day of which no impression can be read, as a run raises it."""
         shown = self.inputs.config.impressions
-        why = time_not_read(self.inputs.plain(shown.source), shown)
+        why = time_not_read(self.inputs.plain(shown.source), "impressions", shown.where, "time", shown.time)
         raise InputError(
             f"sources.{shown.source} has no impression on the day that can be read; check the date, the time zone "
             f"({self.inputs.config.timezone}) and `impressions`.{why}"

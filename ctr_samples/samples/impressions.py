@@ -145,11 +145,14 @@ class ImpressionsWatch:
         return ImpressionCounts(dropped.pop(_IMPRESSIONS, 0), dropped)
 
 
-def time_not_read(log: DataFrame, config: Impressions) -> str:
-    """A time of the log that cannot be read, and what would read it, as a sentence; empty for none. Runs a Spark job."""
-    rows = matching_rows(log, config.where, "impressions.where")
-    said = unreadable_time(rows, config.time, "impressions.time")
-    return f" impressions.time: {said}." if said else ""
+def time_not_read(log: DataFrame, of: str, where: str | None, key: str, time: str) -> str:
+    """A time of a log that cannot be read, and what would read it, as a sentence after others; empty for none.
+
+    ``of`` is the entry of the configuration, such as ``labels.click``, ``where`` its condition, and ``key`` its key that holds
+    the expression ``time``. Runs a Spark job.
+    """
+    said = unreadable_time(matching_rows(log, where, f"{of}.where"), time, f"{of}.{key}")
+    return f" {of}.{key}: {said}." if said else ""
 
 
 def check_impressions(
@@ -171,7 +174,8 @@ def check_impressions(
         expressions = " and ".join(f"`impressions.{key}`" for key in _expressions(impressions))
         raise InputError(
             f"{which}; {missing}, more than its `bad_records.max_rate: {allowed:g}` allows. Check the log, {expressions}, or "
-            f"raise the rate.{'' if log is None else time_not_read(log(), impressions)}"
+            "raise the rate."
+            + ("" if log is None else time_not_read(log(), "impressions", impressions.where, "time", impressions.time))
         )
 
 

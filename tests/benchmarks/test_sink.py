@@ -31,7 +31,6 @@ from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.shards import Table, open_storage
 from ctr_samples.sparksql.observations import Progress
 from ctr_samples.sparksql.session import run_session
-from tests.benchmarks.figures import Figures, at_least, at_most, in_turns, size
 from tests.support.figures import Figures, at_least, at_most, in_turns, size
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import a test

@@ -81,6 +81,12 @@ def test_actions_without_a_time_warn() -> None:
     ]
 
 
+def test_actions_without_a_time_warn_with_one_of_them_and_what_would_read_it() -> None:
+    said = "labels.clicked.time: t is 'noon', for example; expected text such as '2019-06-05 10:00:00'."
+    ((_, sentence),) = sentences(labels=clicks(without_time=3, time_not_read=said))
+    assert sentence.endswith(f"see `labels.clicked.time`. {said}")
+
+
 def test_lines_that_are_skipped_warn_though_they_are_tolerated() -> None:
     def log(malformed: int) -> dict[str, Any]:
         return {"log": {**OPEN, "lines": 1000, "malformed": malformed}}
@@ -95,7 +101,7 @@ def test_keys_of_a_static_table_with_several_rows_warn() -> None:
     assert sentences(views={"item": {"matched": 1, "match_rate": 1.0, "keys_with_several_rows": 0}}) == []
     ((check, sentence),) = sentences(views={"item": {"matched": 1, "match_rate": 1.0, "keys_with_several_rows": 4}})
     assert check == "several_rows"
-    assert sentence.startswith("4 key(s) of the static view item have several rows that differ, of which one is taken")
+    assert sentence.startswith("4 key(s) of the view item have several rows that differ, of which one is taken")
 
 
 CONFIG = {

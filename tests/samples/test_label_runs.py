@@ -314,3 +314,33 @@ def test_labels_are_not_final_before_the_impressions_of_the_next_day_are_there_a
     assert alarm in [found["sentence"] for found in moved.quality["found"]]
     page = (tmp_path / f"out/dt=2019-06-05/data/{moved.run_id}/report.html").read_text()
     assert "whose labels were final" in page
+
+
+@pytest.mark.parametrize(
+    ("time", "told"),
+    [
+        ("at", "at is '05/06/2019 10:00:30', for example; expected text such as"),
+        (
+            "try_to_timestamp(at, 'MM-dd-yyyy HH:mm:ss')",
+            "at is '05/06/2019 10:00:30', for example, which try_to_timestamp(at, 'MM-dd-yyyy HH:mm:ss') does not read; "
+            "expected text such as",
+        ),
+    ],
+)
+def test_times_of_actions_that_cannot_be_read_are_told_with_one_and_what_reads_it(
+    spark: SparkSession, tmp_path: Path, time: str, told: str
+) -> None:
+    shown = ("2019-06-05 10:00:00", "u", "r1", "[1, 2, 3]", "exposure", "")
+    clicks = [(f"05/06/2019 {hour}:00:30", "u", "r1", "2", "click", "") for hour in (11, 10)]
+    logged(tmp_path, "2019-06-05", [shown, *clicks])
+    logged(tmp_path, "2019-06-06", [("04/06/2019 00:00:00", "u", "r1", "2", "click", "")])
+    manifest = job.run(spark, config(tmp_path, f"labels.clicked.time={time}"), DAY).manifest
+    assert manifest.labels["clicked"]["without_time"] == 2
+    assert manifest.labels["clicked"]["time_not_read"].startswith(f"labels.clicked.time: {told}")
+    assert "time_not_read" not in manifest.labels["read_ms"]
+    (found,) = [one["sentence"] for one in manifest.quality["found"] if one["check"] == "action_times"]
+    assert f"labels.clicked.time: {told}" in found
+    example = found.rpartition("such as ")[2].removesuffix(".")
+    read = job.run(spark, config(tmp_path, f"labels.clicked.time={example}"), DAY).manifest
+    assert read.labels["clicked"]["actions"] == 2
+    assert "without_time" not in read.labels["clicked"]

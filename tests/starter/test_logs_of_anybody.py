@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -271,3 +272,74 @@ def test_files_of_which_some_lack_the_names_are_told(tmp_path: Path) -> None:
 
 def no_catalog(name: str) -> object:
     raise AssertionError(f"the catalog was asked for {name}")
+
+
+WHAT_WAS_MISSING = ["--log", "gezeigt", "--actions", "treffer", "--item", "art", "--time", "wann"]
+
+
+@pytest.fixture
+def draft_without_a_label(tmp_path: Path) -> Path:
+    """A draft that is not complete, beside the logs that it was made from."""
+    assert init(tmp_path, *written(tmp_path, gezeigt=SHOWN, treffer=HITS)).exit_code == InputError.exit_code
+    return tmp_path / "drafted.yaml"
+
+
+def again(drafted: Path, *said: str) -> Result:
+    return init(drafted.parent, str(drafted.parent / "gezeigt.csv"), str(drafted.parent / "treffer.csv"), *said)
+
+
+def test_a_draft_that_is_not_complete_is_replaced_until_it_is(draft_without_a_label: Path) -> None:
+    first = draft_without_a_label.read_bytes()
+    assert again(draft_without_a_label).exit_code == InputError.exit_code
+    assert draft_without_a_label.read_bytes() == first
+    result = again(draft_without_a_label, *WHAT_WAS_MISSING)
+    assert result.exit_code == 0, result.stderr
+    complete = draft_without_a_label.read_bytes()
+    assert list(load_config(draft_without_a_label).config.labels) == ["treffer"]
+    assert again(draft_without_a_label, *WHAT_WAS_MISSING).exit_code == UsageError.exit_code
+    assert draft_without_a_label.read_bytes() == complete
+
+
+def test_options_that_name_nothing_leave_a_draft_as_it_is(draft_without_a_label: Path) -> None:
+    before = draft_without_a_label.read_bytes()
+    assert again(draft_without_a_label, "--item", "artikel").exit_code == UsageError.exit_code
+    assert draft_without_a_label.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda draft: draft + b"\n",
+        lambda draft: draft + b"# mine\n",
+        lambda draft: b"# mine\n" + draft,
+        lambda draft: draft.removesuffix(b"\n"),
+        lambda draft: draft.replace(b"\n", b"\r\n"),
+        lambda draft: draft.replace(b"grain", b"grain ", 1),
+        lambda draft: draft.replace(b"grain", b"gra\xffin", 1),
+        lambda draft: draft.replace(b"TODO", b"DONE"),
+        lambda draft: draft + draft,
+        lambda draft: b"".join(draft.splitlines(keepends=True)[:-1]),
+        lambda draft: draft.splitlines(keepends=True)[-1],
+    ],
+)
+def test_a_draft_that_somebody_edited_is_never_replaced(
+    edit: Callable[[bytes], bytes], draft_without_a_label: Path
+) -> None:
+    edited = edit(draft_without_a_label.read_bytes())
+    draft_without_a_label.write_bytes(edited)
+    result = again(draft_without_a_label, *WHAT_WAS_MISSING)
+    assert result.exit_code == UsageError.exit_code
+    assert "exists already" in result.stderr
+    assert draft_without_a_label.read_bytes() == edited
+
+
+def test_a_draft_that_somebody_edits_while_the_inputs_are_looked_at_stays(
+    draft_without_a_label: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def look_while_a_person_writes(*arguments: Any) -> Any:
+        draft_without_a_label.write_text("precious")
+        return look_at(*arguments)
+
+    monkeypatch.setattr("ctr_samples.starter.look_at", look_while_a_person_writes)
+    assert again(draft_without_a_label, *WHAT_WAS_MISSING).exit_code == UsageError.exit_code
+    assert draft_without_a_label.read_text() == "precious"

@@ -10,8 +10,8 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.config import EventView, JobConfig, StaticView, View
-from ctr_samples.samples.views.as_of.static import SEVERAL
+from ctr_samples.config import EventView, JobConfig, SnapshotView, StaticView, View
+from ctr_samples.samples.views.as_of.ranked_rows import SEVERAL
 from ctr_samples.samples.views.as_of.validity import OVERLAPS
 from ctr_samples.samples.views.keys import lacks_key
 from ctr_samples.samples.views.rows import is_empty
@@ -102,14 +102,19 @@ def _percentiles(steps: Mapping[int, int]) -> Iterator[tuple[str, int]]:
         yield name, round(math.expm1(step / _STEPS_OF_AGES))
 
 
+def has_one_row(view: View) -> bool:
+    """Whether each key of a view should have one row, or one in each snapshot: nothing says which of several is the last."""
+    return isinstance(view, StaticView) or (isinstance(view, SnapshotView) and view.sequence is None)
+
+
 class RowsWatch:
-    """Counts rows of views: those with ends that were never true or met an earlier one, and keys of static tables that have
-    several rows. Lives on the driver."""
+    """Counts rows of views: those with ends that were never true or met an earlier one, and keys that have several rows of
+    which nothing says which is the last. Lives on the driver."""
 
     def __init__(self, config: JobConfig, *, active: bool = True) -> None:
         ends = [n for n, v in config.views.items() if isinstance(v, EventView) and v.valid_to is not None]
-        static = [n for n, v in config.views.items() if isinstance(v, StaticView)]
-        self._counted = {**dict.fromkeys(ends, (_EMPTY, OVERLAPS)), **dict.fromkeys(static, (_SEVERAL_ROWS,))}
+        one_row = [n for n, v in config.views.items() if has_one_row(v)]
+        self._counted = {**dict.fromkeys(ends, (_EMPTY, OVERLAPS)), **dict.fromkeys(one_row, (_SEVERAL_ROWS,))}
         self._observations = Observations(active=active)
 
     def on_rows(self, name: str, rows: DataFrame) -> DataFrame:
@@ -121,11 +126,11 @@ class RowsWatch:
         return self._observations.on(rows, {f"{name}.{OVERLAPS}": F.count_if(OVERLAPS)})
 
     def on_keys(self, name: str, rows: DataFrame) -> DataFrame:
-        """The rows of a static table, one for each key, counted."""
+        """The rows of :func:`one_each`, counted."""
         return self._observations.on(rows, {f"{name}.{_SEVERAL_ROWS}": F.count_if(SEVERAL)})
 
     def result(self) -> dict[str, dict[str, int]]:
-        """For each view with ends how many rows were ``empty``, and how many ``overlaps`` there were; for each static one how
-        many ``keys_with_several_rows``; after the action."""
+        """For each view with ends how many rows were ``empty``, and how many ``overlaps`` there were; for each of
+        :func:`has_one_row` how many ``keys_with_several_rows``; after the action."""
         counts = self._observations.counts()
         return {name: {key: counts.get(f"{name}.{key}", 0) for key in keys} for name, keys in self._counted.items()}

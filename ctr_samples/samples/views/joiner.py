@@ -32,6 +32,7 @@ from ctr_samples.samples.views.as_of import (
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
 from ctr_samples.samples.views.as_of.intervals import ViewSize, sizes_of_views
 from ctr_samples.samples.views.as_of.validity import disjoint, in_sight
+from ctr_samples.samples.views.counts import has_one_row
 from ctr_samples.samples.views.keys import level_of, made_column, made_key, on_column
 from ctr_samples.samples.views.rows import as_of, lasting, usable, view_rows, view_steps, within_reach
 from ctr_samples.sparksql.columns import joint_key
@@ -117,10 +118,10 @@ class ViewJoiner:
         return with_keys_of(self._few, view.joined_on, rows, KEY)
 
     def _cut(self, join: Join) -> Join:
-        """The join with its rows cut, if they end, and one row for each key of a static view."""
+        """The join with its rows cut, if they end, and one row where each key should have one."""
         name, watch = join.how.name, self._inputs.watches.rows
-        if isinstance(self._views[name], StaticView):
-            return Join(join.how, watch.on_keys(name, one_each(join.features)))
+        if has_one_row(self._views[name]):
+            return Join(join.how, watch.on_keys(name, one_each(join.features)), join.features)
         if VALID_TO not in join.features.columns:
             return join
         rows = in_sight(lasting(watch.on_rows(name, join.features), self._inputs.day), join.how)

@@ -21,14 +21,14 @@ from pyspark.sql.types import StringType
 from ctr_samples.config import DailyCountView, EventView, History, JobConfig, SnapshotView, StaticView, View, WindowView
 from ctr_samples.config.references import actions_among, inherited
 from ctr_samples.errors import InputError
-from ctr_samples.samples.impressions import does_match
+from ctr_samples.samples.impressions import does_match, time_not_read
 from ctr_samples.samples.inputs.log_days import LOG_DAY, by_day, in_log_of, kinds_by_day
 from ctr_samples.samples.labels import impression_reach, label_reach, plan_labels
 from ctr_samples.samples.period import Day
 from ctr_samples.samples.views.aggregates import in_windows
 from ctr_samples.samples.views.keys import key_columns
 from ctr_samples.samples.views.rows import has_readable_end
-from ctr_samples.sparksql.columns import micros_at, time_column, unreadable_time
+from ctr_samples.sparksql.columns import micros_at, time_column
 from ctr_samples.sparksql.expressions import typed_expression
 from ctr_samples.sparksql.observations import Observations
 
@@ -232,10 +232,7 @@ def _not_read(rows: DataFrame, name: str, view: View) -> str:
     """A time of a view that cannot be read, as a sentence; empty for none."""
     if view.clock is None or isinstance(view, SnapshotView):
         return ""
-    where = f"views.{name}"
-    mine = rows.where(does_match(rows, view.where, f"{where}.where"))
-    said = unreadable_time(mine, view.clock, f"{where}.event_time")
-    return f" {where}.event_time: {said}." if said else ""
+    return time_not_read(rows, f"views.{name}", view.where, "event_time", view.clock)
 
 
 def counts_of_view(counts: ClocksByDay, name: str) -> dict[str, int]:

@@ -27,12 +27,14 @@ from ctr_samples.samples.views.as_of.ranked_rows import (
     KEY,
     PAYLOAD,
     SEQUENCE,
+    SEVERAL,
     VALID_TO,
     AsOf,
     Join,
+    one_each,
     view_type,
 )
-from ctr_samples.samples.views.as_of.static import SEVERAL, join_static, one_each
+from ctr_samples.samples.views.as_of.static import join_static
 
 __all__ = [
     "AVAILABLE_TIME",

@@ -25,6 +25,9 @@ UNTIL = "until"
 """A column of rows that are cut: the first instant at which an impression does not see the row any more; null if there is none.
 Of rows with one key only one is seen at a time, each from its available time on."""
 
+SEVERAL = "several"
+"""A column of rows of which each key has one, or one in each snapshot: whether the table had several that differ."""
+
 MOMENT, RANK, ROW = "moment", "rank", "row"
 CONTENT = "content"
 _LEAST = -(2**63)
@@ -52,10 +55,14 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A view that is ready to be joined. Rows without key or times must have been removed from ``features``."""
+    """A view that is ready to be joined. Rows without key or times must have been removed from ``features``.
+
+    ``all_rows`` are those that :func:`one_each` took ``features`` from, if it did: they have the same times, and no shuffle.
+    """
 
     how: AsOf
     features: DataFrame
+    all_rows: DataFrame | None = None
 
     @property
     def is_cut(self) -> bool:
@@ -68,6 +75,21 @@ class Join:
         payload = self.features.schema[PAYLOAD].dataType
         assert isinstance(payload, StructType)
         return payload.fieldNames()
+
+
+def one_each(features: DataFrame) -> DataFrame:
+    """One row for each key of a table without times, or for each key and event time of snapshots; the same one on every run.
+
+    Has the columns of ``features``, and ``several``. Rows that end validity are not among those that differ.
+    """
+    content = content_of(features.schema[PAYLOAD].dataType)
+    alive = F.when(F.col(GONE), None).otherwise(content) if GONE in features.columns else content
+    timed = EVENT_TIME in features.columns
+    by = [KEY, EVENT_TIME] if timed else [KEY]
+    rest = F.struct(*[name for name in features.columns if name not in by])
+    best = F.max_by(rest, rank_of(features) if timed else content).alias(ROW)
+    rows = features.groupBy(*by).agg(best, (F.min(alive) != F.max(alive)).alias(SEVERAL))
+    return rows.select(*by, f"{ROW}.*", SEVERAL)
 
 
 def placed(join: Join, key: Column) -> DataFrame:
@@ -162,7 +184,8 @@ def with_latest_snapshot(impressions: DataFrame, join: Join, name: str) -> DataF
 
     The snapshots are counted in days: their times travel with each task as one array.
     """
-    snapshots = join.features.select(F.struct(EVENT_TIME, effective_from(join.how).alias(MOMENT)).alias("snapshot"))
+    rows = join.features if join.all_rows is None else join.all_rows
+    snapshots = rows.select(F.struct(EVENT_TIME, effective_from(join.how).alias(MOMENT)).alias("snapshot"))
     all_times = F.broadcast(snapshots.agg(F.collect_set("snapshot").alias("_snapshots")))
     visible = F.filter("_snapshots", lambda one: one[MOMENT] <= F.col(join.how.time))
     return (

@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 from ctr_samples.samples.views.as_of.ranked_rows import (
     EVENT_TIME,
     KEY,
-    MOMENT,
     RANK,
     ROW,
+    SEVERAL,
     Join,
     placed,
     view_struct,
@@ -31,9 +31,10 @@ def join_snapshots(impressions: DataFrame, join: Join) -> DataFrame:
         {"_on": left_key, "_alone": F.when(left_key.isNull(), F.col(how.id))}
     )
     rows = placed(join, right_key).withColumn("_at", F.col(f"{ROW}.{EVENT_TIME}"))
-    right = rows.groupBy(F.col(KEY).alias("_key"), "_at").agg(
-        F.max_by(ROW, RANK).alias("_best"), F.min(MOMENT).alias(MOMENT)
-    )
+    if SEVERAL in join.features.columns:
+        right = rows.select(F.col(KEY).alias("_key"), "_at", F.col(ROW).alias("_best"))
+    else:
+        right = rows.groupBy(F.col(KEY).alias("_key"), "_at").agg(F.max_by(ROW, RANK).alias("_best"))
     nobody = F.lit(None).cast(left.schema["_alone"].dataType)
     same = (
         (F.col("_on") == F.col("_key"))

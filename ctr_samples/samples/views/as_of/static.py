@@ -6,21 +6,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ctr_samples.samples.views.as_of.ranked_rows import KEY, PAYLOAD, content_of
+from ctr_samples.samples.views.as_of.ranked_rows import KEY, PAYLOAD, SEVERAL, one_each
 from ctr_samples.sparksql.columns import quoted, same_key_type
-
-SEVERAL = "several"
-"""A column of rows of which each key has one: whether the table had several that differ."""
-
-
-def one_each(features: DataFrame) -> DataFrame:
-    """One row (``key``, ``payload``, ``several``) for each key of a table without times, the same one on every run."""
-    payload = features.schema[PAYLOAD].dataType
-    assert isinstance(payload, StructType)
-    content = content_of(payload)
-    return features.groupBy(KEY).agg(
-        F.max_by(PAYLOAD, content).alias(PAYLOAD), (F.min(content) != F.max(content)).alias(SEVERAL)
-    )
 
 
 def join_static(impressions: DataFrame, features: DataFrame, name: str, on: str) -> DataFrame:
