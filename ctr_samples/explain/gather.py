@@ -48,7 +48,7 @@ from ctr_samples.samples.labels import (
     rows_among,
 )
 from ctr_samples.samples.partials import where_kept
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import DOWN_SAMPLED
 from ctr_samples.samples.views.as_of import (
     AVAILABLE_TIME,
@@ -125,7 +125,7 @@ class Sought:
     keys: Mapping[str, str] = field(default_factory=dict)
     at: datetime | None = None
 
-    def of(self, impressions: DataFrame, day: Day, zone: str) -> Mapping[str, Any]:
+    def of(self, impressions: DataFrame, span: Span, zone: str) -> Mapping[str, Any]:
         """Return the impression's row; of repeated log entries, the one that counts. Raise InputError if there is none,
         or several.
         """
@@ -138,13 +138,13 @@ class Sought:
                         end_sentence(f"Impressions have no key {name!r}{nearest(name, impressions.columns)}")
                     )
             mine = reduce(Column.__and__, [_same(F.col(name), value) for name, value in self.keys.items()])
-        found = impressions.where(mine & on_day(day, F.col("impression_time")))
+        found = impressions.where(mine & on_day(span, F.col("impression_time")))
         rows = _rows(found.orderBy("impression_time").limit(MOST))
         if not rows:
             within = (
                 "in the log"
-                if day.start is None or day.end is None
-                else f"between {in_zone(day.start, zone)} and {in_zone(day.end, zone)}"
+                if span.start is None or span.end is None
+                else f"between {in_zone(span.start, zone)} and {in_zone(span.end, zone)}"
             )
             raise InputError(
                 f"There is no impression {self} {within}; use an `impression_id` that "
@@ -183,18 +183,18 @@ class Gatherer:
         return self.inputs.config
 
     @property
-    def day(self) -> Day:
+    def span(self) -> Span:
         """Day of the impression."""
-        return self.inputs.day
+        return self.inputs.span
 
     def gather(self, sought: Sought) -> Evidence:
         """Gather the evidence; raise InputError if the day has no such impression, or several."""
         shown = self.config.impressions
         plans, rows = plan_labels(self.config), rows_among(self.config.labels)
         reach = max(longest_window(plans), shown.dedup or timedelta())
-        impressions = cut_impressions(self.inputs.plain(shown.source), shown, self.day, reach, rows).persist()
+        impressions = cut_impressions(self.inputs.plain(shown.source), shown, self.span, reach, rows).persist()
         try:
-            row = sought.of(impressions, self.day, self.config.timezone)
+            row = sought.of(impressions, self.span, self.config.timezone)
             impression = _impression(row, shown.column_names)
             labels: dict[str, LabelEvidence | RowEvidence] = {
                 name: RowEvidence(label.expr, row[row_label(name)]) for name, label in rows.items()
@@ -231,7 +231,7 @@ class Gatherer:
         source = actions_of(self.inputs.plain(plan.label.source), [plan])
         same = [_all([_same(F.col(key_of_action(name)), mine[name]) for name in names]) for names in usable_sets]
         time = F.col(f"{ACTION}.time")
-        near = self.day.reaches(time, plan.label.window, plan.label.window) | time.isNull()
+        near = self.span.reaches(time, plan.label.window, plan.label.window) | time.isNull()
         columns = [F.col(key_of_action(name)) for name in plan.keys]
         rows = _rows(source.where(reduce(Column.__or__, same) & near).select(*columns, f"{ACTION}.*").limit(MOST))
         actions = [
@@ -288,7 +288,7 @@ class Gatherer:
         if key is None:
             return HistoryEvidence(history.on, key, (), rules, kept)
         of_any_age = history.model_copy(update={"within": None})
-        actions = actions_of_history(self.inputs.plain(history.source), name, of_any_age, self.day)
+        actions = actions_of_history(self.inputs.plain(history.source), name, of_any_age, self.span)
         if isinstance(key, str):  # like the job, which compares and hashes text
             actions = actions.withColumn(OF, F.col(OF).cast("string"))
         before = F.col(TIME) < F.lit(impression.time)

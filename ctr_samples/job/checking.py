@@ -23,7 +23,7 @@ from ctr_samples.samples.inputs.day_columns import rows_of_days
 from ctr_samples.samples.inputs.listing import days_there
 from ctr_samples.samples.inputs.sources import SourceFrame, read_source
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.sparksql.session import run_session
 
@@ -59,7 +59,7 @@ def problems(spark: SparkSession, loaded: LoadedConfig, run_date: Period | None 
                 found.append(_placed(loaded, str(error)))
         if len(sources) < len(loaded.config.sources):
             return found
-        day = Day.of(run_date or WHOLE, loaded.config.timezone)
+        day = Span.of(run_date or WHOLE, loaded.config.timezone)
         return sorted((_placed(loaded, error) for error in _errors(loaded, day, sources)), key=_line)
 
 
@@ -91,13 +91,13 @@ def _empty(spark: SparkSession, name: str, source: Source, run_date: Period | No
     return SourceFrame(name, spark.createDataFrame([], read.frame.schema), (), ())
 
 
-def _errors(loaded: LoadedConfig, day: Day, sources: Mapping[str, SourceFrame]) -> Iterator[str]:
+def _errors(loaded: LoadedConfig, span: Span, sources: Mapping[str, SourceFrame]) -> Iterator[str]:
     """The errors of the plan, one after the other, each taken out before the next one is looked for."""
     document = _without_fitted(filled(loaded.document, lambda name, _: loaded.values[name]))
     seen: set[str] = set()
     for _ in range(_MOST):
         config = JobConfig.model_validate(document)
-        inputs = Inputs(config, day, sources, Watches.of(config, day, active=False))
+        inputs = Inputs(config, span, sources, Watches.of(config, span, active=False))
         try:
             SampleBuilder(inputs).check()
             return

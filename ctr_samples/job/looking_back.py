@@ -12,7 +12,7 @@ from ctr_samples.errors import InputError, UsageError
 from ctr_samples.periods import Period, in_zone
 from ctr_samples.samples.inputs.lake_tables import TableVersion
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.shards import Manifest, open_storage, require_generation
 
 
@@ -31,7 +31,7 @@ class LookBack:
         storage = open_storage(config.output.path)
         earlier = None if as_of_generation is None else require_generation(storage, run_date, as_of_generation)
         back = cls(known_by, earlier)
-        back.check_time(Day.of(run_date, config.timezone), datetime.now(UTC), config.timezone)
+        back.check_time(Span.of(run_date, config.timezone), datetime.now(UTC), config.timezone)
         return back
 
     @property
@@ -40,7 +40,7 @@ class LookBack:
         inputs = self.earlier.inputs if self.earlier else {}
         return {name: TableVersion(**facts["snapshot"]) for name, facts in inputs.items() if "snapshot" in facts}
 
-    def check_time(self, day: Day, now: datetime, zone: str) -> None:
+    def check_time(self, span: Span, now: datetime, zone: str) -> None:
         """UsageError for a time that has not come, and for one at which nothing of the day was known."""
         if self.known_by is None:
             return
@@ -49,8 +49,8 @@ class LookBack:
             raise UsageError(
                 f"`--known-by` is {known_by}, which has not come yet; expected a time that is past, or none."
             )
-        if day.start is not None and self.known_by < day.start:
-            start = in_zone(day.start, zone)
+        if span.start is not None and self.known_by < span.start:
+            start = in_zone(span.start, zone)
             raise UsageError(
                 f"`--known-by` is {known_by}, when the day had not begun ({start}); expected a time at which some of its "
                 "impressions were known."

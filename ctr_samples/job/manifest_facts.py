@@ -32,7 +32,7 @@ def facts_of_run(
 ) -> dict[str, Any]:
     """Fields of the manifest that tell what a run read, counted and wrote. Call it after the action."""
     inputs, loaded, contract = prepared.inputs, prepared.loaded, prepared.contract
-    known_by = inputs.day.known_by
+    known_by = inputs.span.known_by
     return {
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "fingerprint": prepared.fingerprint,
@@ -94,7 +94,7 @@ def _of_times(inputs: Inputs, plan: LabelPlan, counts: Mapping[str, int]) -> dic
     they would.
     """
     days = inputs.clocks().get(f"labels.{plan.name}.time", {})
-    own = None if inputs.day.start is None else inputs.day.start.astimezone(ZoneInfo(inputs.config.timezone)).date()
+    own = None if inputs.span.start is None else inputs.span.start.astimezone(ZoneInfo(inputs.config.timezone)).date()
     mine = {day: of_day for day, of_day in days.items() if day is None or day == own or own is None}
     without_time = sum(of_day.unusable for of_day in mine.values())
     facts: dict[str, Any] = {}
@@ -103,7 +103,7 @@ def _of_times(inputs: Inputs, plan: LabelPlan, counts: Mapping[str, int]) -> dic
         said = time_not_read(log, f"labels.{plan.name}", plan.label.where, "time", plan.time)
         facts = {"without_time": without_time, **({"time_not_read": said.strip()} if said else {})}
     if counts["actions"] >= FEWEST_ACTIONS and counts["orphans"] > counts["actions"] / 2:
-        shift = best_shift(inputs.plain, inputs.config, plan, inputs.day)
+        shift = best_shift(inputs.plain, inputs.config, plan, inputs.span)
         facts["shift"] = None if shift is None else asdict(shift)
     return facts
 

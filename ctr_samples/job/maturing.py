@@ -155,7 +155,7 @@ def _days_added(source: SourceFrame, recorded: Mapping[str, Any]) -> Collection[
 
 def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> ClocksByDay:
     """The counts of the clocks over days of a source. UnusableFeatures if an impression of the run could see a row of them."""
-    config, day = inputs.config, inputs.day
+    config, day = inputs.config, inputs.span
     rows = with_parsed_times(inputs.plain(name, days), texts_of_times(config, name))
     clocks = [clock for use in _USES for clock in clocks_of(config, day, name, use, rows)]
     seen = {key: F.count_if(those) for key, those in seen_on(day, config, clocks).items()}

@@ -120,7 +120,7 @@ def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
 
     Whether those are complete is known once they were read: see :class:`CoverageWatch`. The whole log is taken as complete.
     """
-    end = inputs.day.end
+    end = inputs.span.end
     if end is None:
         return True
     closed = now >= end + inputs.config.matures_after
@@ -146,8 +146,8 @@ def run_fingerprint(
     config = of_the_bytes(inputs.config.model_dump(mode="json", by_alias=True))
     fitted = contract.state and contract.state["fingerprint"]
     parts = [config, run_date.isoformat(), contract.fingerprint, fitted, files, mature, __version__]
-    if inputs.day.known_by is not None:
-        parts.append(inputs.day.known_by.astimezone(UTC).isoformat())
+    if inputs.span.known_by is not None:
+        parts.append(inputs.span.known_by.astimezone(UTC).isoformat())
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

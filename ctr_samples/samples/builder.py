@@ -71,7 +71,7 @@ class SampleBuilder:
 
     def build(self) -> SamplePlan:
         """Plan the samples. Whatever the schemas of the sources alone show to be wrong is refused before any data is read."""
-        config, day, watches = self.inputs.config, self.inputs.day, self.inputs.watches
+        config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         rows = watches.canary.on(watches.sampling.on(self.labelled_impressions()))
         joins = _Joins.of(self.inputs, rows)
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
@@ -90,7 +90,7 @@ class SampleBuilder:
 
     def build_on(self, earlier: EarlierFeatures) -> SamplePlan:
         """Plan the samples of :meth:`build` with the features of an earlier generation: only labels are made."""
-        config, day, watches = self.inputs.config, self.inputs.day, self.inputs.watches
+        config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         heavy = measured_key(config)
         placed = with_place(self.labelled_impressions(), split_column(config, day))
         # Only the types of views and histories are asked for; what nothing runs must not be counted.
@@ -111,7 +111,7 @@ class SampleBuilder:
         and how many seconds old it was. Runs a few small jobs that read the logs. Of all that is read, only what has the keys
         of the few is joined. InputError if the day has no impression that can be read.
         """
-        config, day = self.inputs.config, self.inputs.day
+        config, day = self.inputs.config, self.inputs.span
         rows = self._few_labelled(limit).localCheckpoint()
         joins = _Joins.of(self.inputs, rows, few=rows)
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
@@ -131,7 +131,7 @@ class SampleBuilder:
         Which impression has an action may depend on all impressions that share keys with it, so all are looked at that have a
         key of the few by which every action is matched; all of the day, where there is no such key or lists are cut.
         """
-        config, day = self.inputs.config, self.inputs.day
+        config, day = self.inputs.config, self.inputs.span
         # Of those that are chosen some may be left out once their labels are known.
         spare = 1 if config.impressions.skip_above is None and config.sampling is None else _SPARE
         by_chance = stable_hash("preview", [F.col("impression_id")])
@@ -163,7 +163,7 @@ class SampleBuilder:
 
     def labelled_impressions(self, sharing: _Sharing | None = None) -> DataFrame:
         """The day's impressions as a struct ``impression``, with a column for each label; or only those that share a key."""
-        config, day, watches = self.inputs.config, self.inputs.day, self.inputs.watches
+        config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         shown, plans = config.impressions, plan_labels(config)
         mine = watches.labels.on_rows(self._attributed(plans, sharing).where(day.contains(F.col("impression_time"))))
         own = [F.col(c) for c in shown.column_names]
@@ -178,13 +178,13 @@ class SampleBuilder:
             return _sharing(self._impressions(), sharing)
         if inputs.config.impressions.identity == "row":
             # What tells equal rows apart costs a shuffle of its own, before their keys matter.
-            every = actions_by_keys(plans, inputs.day, lambda source: inputs.watched(source, "labels"))
+            every = actions_by_keys(plans, inputs.span, lambda source: inputs.watched(source, "labels"))
             actions = {
                 tried: [_sharing(frame, sharing, key_of_action) for frame in some] for tried, some in every.items()
             }
             attributed = attribute(_sharing(self._impressions(), sharing), actions, plans)
         else:
-            events = events_of(self._events_in, inputs.config, plans, inputs.day)
+            events = events_of(self._events_in, inputs.config, plans, inputs.span)
             events = inputs.watches.impressions.on_rows(
                 _sharing(events, sharing, key_of_action), ~F.col(IS_ACTION), of_shown("impression_time")
             )
@@ -204,12 +204,12 @@ class SampleBuilder:
         label = self.inputs.config.labels[name]
         if isinstance(label, RowLabel):
             known = later(F.col("impression_time"), label.matures_after)
-            return row_values(name, label, self.inputs.day.if_known(known, F.col(f"`{row_label(name)}`")))
+            return row_values(name, label, self.inputs.span.if_known(known, F.col(f"`{row_label(name)}`")))
         return [F.col(c) for c in label_columns({name: label})]
 
     def _impressions(self) -> DataFrame:
         """The impressions of the day and of those around it that labels reach, without those that are dropped."""
-        shown, day, watches = self.inputs.config.impressions, self.inputs.day, self.inputs.watches
+        shown, day, watches = self.inputs.config.impressions, self.inputs.span, self.inputs.watches
         log = self.inputs.watched(shown.source, "impressions")
         rows = rows_among(self.inputs.config.labels)
         reach = impression_reach(self.inputs.config)
@@ -286,7 +286,7 @@ def _key_of_all(plans: Sequence[LabelPlan]) -> str | None:
 def _history(inputs: Inputs, name: str, few: DataFrame | None) -> _History:
     config = inputs.config
     history = inherited(config.histories[name], config.impressions)
-    cut = partial(actions_of_history, name=name, history=history, day=inputs.day)
+    cut = partial(actions_of_history, name=name, history=history, span=inputs.span)
     actions = inputs.with_kept(name, history.source, "histories", cut)
     plan = history_plan(name, history, config.impressions)
     return _History(plan, with_keys_of(few, [history.on], actions, KEY))

@@ -16,7 +16,7 @@ from ctr_samples.config import Impressions, JobConfig, RowLabel
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period
 from ctr_samples.samples.inputs.sources import MALFORMED
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import (
     INTEGERS,
     boolean_column,
@@ -64,7 +64,7 @@ def row_label(name: str) -> str:
 def cut_impressions(
     log: DataFrame,
     config: Impressions,
-    day: Day,
+    span: Span,
     reach: timedelta,
     labels: Mapping[str, RowLabel] = MappingProxyType({}),
 ) -> DataFrame:
@@ -74,7 +74,7 @@ def cut_impressions(
     belongs to no day; it is kept so that every run that reads it counts it as dropped.
     """
     rows = matching_rows(log, config.where, "impressions.where").select(*line_columns(log, config, labels))
-    near = rows.where(is_near(day, F.col("impression_time"), reach))
+    near = rows.where(is_near(span, F.col("impression_time"), reach))
     exploded = _explode(near) if config.explode else near
     by_row = config.identity == "row"
     repeated = F.lit(False) if by_row else is_repeat(config, content_hash(exploded))
@@ -83,9 +83,9 @@ def cut_impressions(
     return marked.select(*config.column_names, *[F.col(f"`{row_label(name)}`") for name in labels], DROPPED)
 
 
-def is_near(day: Day, time: Column, reach: timedelta) -> Column:
+def is_near(span: Span, time: Column, reach: timedelta) -> Column:
     """Whether an impression is of the day or of ``reach`` before or after it; one without a time is, to be counted."""
-    return day.reaches(time, reach, reach) | time.isNull()
+    return span.reaches(time, reach, reach) | time.isNull()
 
 
 def why_dropped(config: Impressions, repeated: Column, at: Callable[[str], Column] = F.col) -> Column:
@@ -96,16 +96,16 @@ def why_dropped(config: Impressions, repeated: Column, at: Callable[[str], Colum
     return reason.when(repeated, REPEATED)
 
 
-def keys_shown(log: DataFrame, config: Impressions, day: Day, names: Sequence[str]) -> DataFrame:
+def keys_shown(log: DataFrame, config: Impressions, span: Span, names: Sequence[str]) -> DataFrame:
     """The named keys of each impression of the day, repeats included, in columns of these names."""
     rows = matching_rows(log, config.where, "impressions.where").select(*line_columns(log, config))
-    on = rows.where(day.contains(F.col("impression_time")))
+    on = rows.where(span.contains(F.col("impression_time")))
     return (_explode(on) if config.explode else on).select(*names)
 
 
-def on_day(day: Day, time: Column) -> Column:
+def on_day(span: Span, time: Column) -> Column:
     """Whether an impression of some time belongs to this run."""
-    return day.contains(time) | time.isNull()
+    return span.contains(time) | time.isNull()
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class ImpressionCounts:
 class ImpressionsWatch:
     """Counts the impressions of a day and those that are dropped. Lives on the driver."""
 
-    def __init__(self, config: Impressions, day: Day, *, active: bool = True) -> None:
-        self._config, self._day = config, day
+    def __init__(self, config: Impressions, span: Span, *, active: bool = True) -> None:
+        self._config, self._day = config, span
         self._cut, self._marked = Observations(active=active), Observations(active=active)
 
     def on(self, impressions: DataFrame) -> DataFrame:

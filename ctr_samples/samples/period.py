@@ -13,7 +13,7 @@ from ctr_samples.periods import Period, span_of
 
 
 @dataclass(frozen=True, slots=True)
-class Day:
+class Span:
     """``[start, end)`` of a day, which is 23 or 25 hours long when the clocks change, or of an hour; both None for all time.
 
     What was not known at ``known_by`` does not exist.
@@ -60,5 +60,5 @@ class Day:
         return self.start, (self.end - self.start) / count
 
 
-EVER = Day(None, None)
+EVER = Span(None, None)
 """All time."""

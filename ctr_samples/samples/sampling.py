@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
 from ctr_samples.samples.features import IMPRESSION
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import stable_hash
 from ctr_samples.sparksql.observations import Observations
 
@@ -27,12 +27,12 @@ FORMULAS = {
 _OWN_ID = f"{IMPRESSION}.impression_id"
 
 
-def split_column(config: JobConfig, day: Day) -> Column:
+def split_column(config: JobConfig, span: Span) -> Column:
     """``train``, ``eval`` or ``test``; a missing user or request is split by impression."""
     split = config.split
     if split.by == "time":
         assert split.eval_from is not None
-        late = F.col(f"{IMPRESSION}.impression_time") >= F.lit(_eval_from(day, config.timezone, split.eval_from))
+        late = F.col(f"{IMPRESSION}.impression_time") >= F.lit(_eval_from(span, config.timezone, split.eval_from))
         return F.when(late, "eval").otherwise("train")
     own = F.col(_OWN_ID).cast("string")
     key = own if split.by == "impression" else F.coalesce(F.col(f"{IMPRESSION}.{split.by}").cast("string"), own)
@@ -60,8 +60,8 @@ class SamplingCounts:
 class SamplingWatch:
     """Leaves out negatives, and counts them. Lives on the driver."""
 
-    def __init__(self, config: JobConfig, day: Day, *, active: bool = True) -> None:
-        self._config, self._day = config, day
+    def __init__(self, config: JobConfig, span: Span, *, active: bool = True) -> None:
+        self._config, self._day = config, span
         self._observations = Observations(active=active)
 
     def on(self, labelled: DataFrame) -> DataFrame:
@@ -81,11 +81,11 @@ class SamplingWatch:
         return SamplingCounts(counts.get(_NEGATIVES, 0), counts.get(DOWN_SAMPLED, 0))
 
 
-def weight_column(config: JobConfig, day: Day) -> Column | None:
+def weight_column(config: JobConfig, span: Span) -> Column | None:
     """The weight of a sample, or None if all weigh the same."""
     if config.sampling is None:
         return None
-    weight = F.when(_may_be_dropped(config, day), 1.0 / config.sampling.negatives).otherwise(1.0)
+    weight = F.when(_may_be_dropped(config, span), 1.0 / config.sampling.negatives).otherwise(1.0)
     return weight.cast("float")
 
 
@@ -103,10 +103,10 @@ def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str
     }
 
 
-def _may_be_dropped(config: JobConfig, day: Day) -> Column:
+def _may_be_dropped(config: JobConfig, span: Span) -> Column:
     """Negatives of train: other splits keep the share of positives that the logs have."""
     all_zero = reduce(Column.__and__, [F.col(name) == 0 for name in config.labels])
-    return (split_column(config, day) == "train") & all_zero
+    return (split_column(config, span) == "train") & all_zero
 
 
 def _place_of_negative(config: JobConfig) -> Column:
@@ -120,10 +120,10 @@ def _place(salt: str, *parts: Column) -> Column:
     return F.shiftrightunsigned(stable_hash(salt, list(parts)), 11) / F.lit(float(2**53))
 
 
-def _eval_from(day: Day, timezone: str, text: str) -> datetime:
+def _eval_from(span: Span, timezone: str, text: str) -> datetime:
     """The instant at which eval begins: a time on the day, of the whole log a day or a time; the first of two."""
     zone = ZoneInfo(timezone)
-    if day.start is None:
+    if span.start is None:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone(UTC)
-    return datetime.combine(day.start.astimezone(zone).date(), time.fromisoformat(text), zone).astimezone(UTC)
+    return datetime.combine(span.start.astimezone(zone).date(), time.fromisoformat(text), zone).astimezone(UTC)

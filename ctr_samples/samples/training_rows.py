@@ -91,7 +91,7 @@ def _training_rows(spark: SparkSession, config: JobConfig, run_date: date) -> Da
     return (
         SampleBuilder(inputs)
         .joined()
-        .where(split_column(config, inputs.day) == "train")
+        .where(split_column(config, inputs.span) == "train")
         .select(IMPRESSION, *config.views, *config.histories)
     )
 

@@ -19,7 +19,7 @@ from ctr_samples.explain.gather import Gatherer, Sought
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs.sources import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.all import Watches
 
 pytestmark = pytest.mark.slow
@@ -97,7 +97,7 @@ def gatherer(frame: Frame, spark: SparkSession, tmp_path: Path) -> Gatherer:
         "items": frame("article string, topic string", [("a", "sport")]),
     }
     sources = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
-    config, day = load_config(path).config, Day.of(date(2019, 6, 5), "Europe/Stockholm")
+    config, day = load_config(path).config, Span.of(date(2019, 6, 5), "Europe/Stockholm")
     return Gatherer(Inputs(config, day, sources, Watches.of(config, day, active=False)))
 
 
@@ -227,7 +227,7 @@ def test_an_impression_that_became_no_sample_is_explained_too_and_an_unknown_one
 
     config = gatherer.config
     cut = cut_impressions(
-        gatherer.inputs.plain("log"), config.impressions, gatherer.day, config.labels["clicked"].window
+        gatherer.inputs.plain("log"), config.impressions, gatherer.span, config.labels["clicked"].window
     )
     (repeated,) = [r.impression_id for r in cut.collect() if r[DROPPED] == "repeated"]
     assert repeated not in made
@@ -262,8 +262,8 @@ def test_an_impression_is_found_by_user_article_and_time(gatherer: Gatherer) -> 
 
 def test_a_negative_that_sampling_leaves_out_is_explained_as_such(gatherer: Gatherer) -> None:
     sampled = gatherer.config.model_copy(update={"sampling": Sampling(negatives=1e-9)})
-    watches = Watches.of(sampled, gatherer.day, active=False)
-    few = Gatherer(Inputs(sampled, gatherer.day, gatherer.inputs.sources, watches))
+    watches = Watches.of(sampled, gatherer.span, active=False)
+    few = Gatherer(Inputs(sampled, gatherer.span, gatherer.inputs.sources, watches))
     at = datetime(2019, 6, 5, 8, 0, tzinfo=UTC)
     assert few.gather(Sought(keys={"user": "u2", "article": "a"}, at=at)).dropped == "down_sampled"
     assert few.gather(Sought(keys={"user": "u1", "article": "a"}, at=at)).dropped is None

@@ -25,7 +25,7 @@ from ctr_samples.samples.inputs import sources
 from ctr_samples.samples.inputs.lake_tables import TableVersion, current_version
 from ctr_samples.samples.inputs.sources import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.shards import Manifest
 from tests.support.project import PROJECT
@@ -108,7 +108,7 @@ def config(tmp_path: Path) -> JobConfig:
 
 
 def samples(config: JobConfig, frames: Frames, known_by: datetime | None = None) -> dict[int, Any]:
-    day = Day.of(DAY, "UTC", known_by)
+    day = Span.of(DAY, "UTC", known_by)
     read = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
     inputs = Inputs(config, day, read, Watches.of(config, day, active=False))
     columns = ["impression_id", "clicked", "dwell", "dwell__mask", "score", "plan", "clicks", "recent"]
@@ -137,7 +137,7 @@ def test_samples_as_of_a_time_are_those_of_inputs_without_what_became_known_late
 def test_what_a_row_says_later_is_not_yet_its_label(config: JobConfig, frames: Frames) -> None:
     label = RowLabel.model_validate({"expr": "id >= 0", "known_after": "1h"})
     labelled = config.model_copy(update={"labels": {**config.labels, "seen": label}})
-    day = Day.of(DAY, "UTC", NOON)
+    day = Span.of(DAY, "UTC", NOON)
     read = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
     inputs = Inputs(labelled, day, read, Watches.of(labelled, day, active=False))
     shown = F.col("impression.impression_time")
@@ -165,7 +165,7 @@ def test_a_generation_is_one_of_a_single_day(tmp_path: Path, config: JobConfig) 
 
 
 def test_a_time_that_has_not_come_and_one_before_the_day_are_refused() -> None:
-    day = Day.of(DAY, "UTC")
+    day = Span.of(DAY, "UTC")
     with pytest.raises(
         UsageError, match="`--known-by` is 2019-06-05 17:30:00.05:30, which has not come yet; expected a"
     ):

@@ -26,7 +26,7 @@ from ctr_samples.job.reporting import Silent
 from ctr_samples.job.summary import run_summary
 from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.times import clocks_of, seen_on
 from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, latest_manifest, open_storage
 from tests.job.partial_days import shards_of
@@ -326,7 +326,7 @@ def test_a_row_matters_if_it_is_true_and_known_before_the_day_ends(
     spark: SparkSession, tmp_path: Path, since: str, known: str | None, matters: bool
 ) -> None:
     reported = {"old": "event_time: since", "new": "event_time: timestamp(since), available_time: timestamp(city)"}
-    config, day = load_config(write_config(tmp_path, "kept", **reported)).config, Day.of(DAY, "UTC")
+    config, day = load_config(write_config(tmp_path, "kept", **reported)).config, Span.of(DAY, "UTC")
     rows = spark.createDataFrame([(since, "u1", known)], "since string, user string, city string")
     (seen,) = seen_on(day, config, clocks_of(config, day, "users", "views", rows)).values()
     assert rows.where(seen).count() == matters

@@ -21,7 +21,7 @@ from ctr_samples.job.preview import preview
 from ctr_samples.samples.builder import ORIGIN, SampleBuilder
 from ctr_samples.samples.inputs.sources import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.all import Watches
 from tests.support.project import PROJECT
 from tests.support.tiny_days import write_days
@@ -90,7 +90,7 @@ def builder(request: pytest.FixtureRequest, frame: Callable[..., DataFrame], tmp
         "snapshots": frame("item string, day date, n bigint", snapshots),
     }
     (tmp_path / "few.yaml").write_text(CONFIG.replace("request: id}", f"request: id, {request.param}}}"))
-    config, day = load_config(tmp_path / "few.yaml").config, Day.of(DAY, "UTC")
+    config, day = load_config(tmp_path / "few.yaml").config, Span.of(DAY, "UTC")
     sources = {name: SourceFrame(name, table, (), None) for name, table in frames.items()}
     return SampleBuilder(Inputs(config, day, sources, Watches.of(config, day, active=False)))
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from ctr_samples.config import Aggregates, JobConfig, WindowView
 from ctr_samples.config.references import check_references
 from ctr_samples.config.units import format_duration
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import Seen, counted_rows, filled, in_reach, reach
 from ctr_samples.samples.views.as_of import AsOf, Join
 from ctr_samples.samples.views.as_of.intervals import join_by_intervals
@@ -25,7 +25,7 @@ from ctr_samples.sparksql.columns import joint_key
 
 Frame = Callable[..., DataFrame]
 Log = Sequence[tuple[Any, ...]]
-DAY = Day.of(date(2019, 6, 5), "UTC")
+DAY = Span.of(date(2019, 6, 5), "UTC")
 RATE = {"count": "clicks", "of": "shown", "prior": 0.01, "strength": 20}
 
 
@@ -52,10 +52,10 @@ def log(frame: Frame, rows: Log) -> DataFrame:
     return frame(schema, [(item, time and moment(time), *rest) for item, time, *rest in rows])
 
 
-def of_day(rows: DataFrame, how: WindowView, day: Day, zone: str, columns: Sequence[str]) -> DataFrame:
+def of_day(rows: DataFrame, how: WindowView, span: Span, zone: str, columns: Sequence[str]) -> DataFrame:
     """The rows of a view that impressions of a day are joined to."""
-    steps = in_reach(view_steps(rows, "v", how), how, day, zone)
-    return counted_rows(steps, how, columns, Seen.of(how, day, zone))
+    steps = in_reach(view_steps(rows, "v", how), how, span, zone)
+    return counted_rows(steps, how, columns, Seen.of(how, span, zone))
 
 
 def seen(
@@ -187,7 +187,7 @@ def test_the_longest_window_is_read_whole_also_over_a_day_of_25_hours(frame: Fra
     zone = spark.conf.get("spark.sql.session.timeZone")
     times = ["2019-10-25 21:59:59", "2019-10-25 22:00:00", "2019-10-26 21:59:59", "2019-10-26 22:00:00"]
     rows = log(frame, [(7, time, 1, 0.0, "u") for time in times])
-    own, how = Day.of(date(2019, 10, 28), "Europe/Stockholm"), view("1d", "1d", delay="1m")
+    own, how = Span.of(date(2019, 10, 28), "Europe/Stockholm"), view("1d", "1d", delay="1m")
     spark.conf.set("spark.sql.session.timeZone", "Europe/Stockholm")
     try:
         counted = of_day(rows, how, own, "Europe/Stockholm", ["clicks_1d"])

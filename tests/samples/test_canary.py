@@ -14,14 +14,14 @@ from pyspark.sql import functions as F
 from ctr_samples.config import JobConfig, load_config
 from ctr_samples.errors import AccountingError
 from ctr_samples.job import run as job
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, AsOf, JoinStep, validity
 from ctr_samples.samples.views.as_of import ranked_rows as rows
 from ctr_samples.samples.watches.leak_canary import MOST, Canary, LeakCanary, apart, check_canaries
 from ctr_samples.sparksql.releases import MOST_SAMPLED
 from tests.support.project import PROJECT
 
-DAY = Day.of(date(2019, 6, 5), "UTC")
+DAY = Span.of(date(2019, 6, 5), "UTC")
 TEN = 1_559_728_800_000_000
 """2019-06-05 10:00 UTC in microseconds."""
 

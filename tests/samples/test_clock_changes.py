@@ -19,7 +19,7 @@ from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.impressions import DROPPED, cut_impressions
 from ctr_samples.samples.inputs.sources import SourceFrame, days_needed
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.rows import view_rows
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.sparksql.session import run_session
@@ -110,9 +110,9 @@ def table(session: SparkSession, schema: str, change: str, rows: list[tuple[Any,
     return session.createDataFrame(micros, schema).withColumn("at", F.timestamp_micros("at"))
 
 
-def day_of(change: str, zone: str) -> Day:
+def day_of(change: str, zone: str) -> Span:
     """The day on which the clocks change; where they change at an hour before, so far from UTC, the date is another."""
-    return Day.of((instant(change, 0) + timedelta(hours=10 if "Australia" in zone else 0)).date(), zone)
+    return Span.of((instant(change, 0) + timedelta(hours=10 if "Australia" in zone else 0)).date(), zone)
 
 
 def config_of(tmp_path: Path, zone: str) -> JobConfig:

@@ -18,7 +18,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.job import run as job
 from ctr_samples.samples.inputs.sources import MALFORMED
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.times import (
     ClockCounts,
     ClocksByDay,
@@ -33,7 +33,7 @@ from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.session import run_session
 
 Frame = Callable[..., DataFrame]
-DAY = Day.of(date(2019, 6, 5), "UTC")
+DAY = Span.of(date(2019, 6, 5), "UTC")
 TEN = 1_559_728_800
 """Seconds from 1970 to 2019-06-05 10:00 UTC."""
 
@@ -331,7 +331,7 @@ def test_local_times_of_odd_days_are_read_as_documented(spark: SparkSession) -> 
 @pytest.mark.parametrize(("day", "hours"), [(date(2019, 3, 31), 23), (date(2019, 10, 27), 25), (date(2019, 6, 5), 24)])
 def test_a_day_has_23_or_25_hours_when_the_clocks_change(spark: SparkSession, day: date, hours: int) -> None:
     session = run_session(spark, STOCKHOLM)
-    own = Day.of(day, STOCKHOLM)
+    own = Span.of(day, STOCKHOLM)
     assert (own.end - own.start).total_seconds() == hours * 3600
     start = int(own.start.timestamp())
     moments = session.range(start - 3600, start + 26 * 3600, 3600).select(F.timestamp_seconds("id").alias("t"))

@@ -14,7 +14,7 @@ from ctr_samples.config.source import ColumnarSource, JsonSource
 from ctr_samples.errors import InputError
 from ctr_samples.periods import WHOLE, Hour, hours_of
 from ctr_samples.samples.inputs.sources import days_needed, periods_needed, read_source
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.session import run_session
 
 WEDNESDAY = date(2019, 6, 5)
@@ -112,7 +112,7 @@ def test_the_whole_log_without_a_day_is_refused_unless_it_is_optional(spark: Spa
 def test_each_instant_of_a_day_lies_in_one_of_its_hours_and_in_all_time(
     spark: SparkSession, day: date, zone: str
 ) -> None:
-    own, hours = Day.of(day, zone), [Day.of(hour, zone) for hour in hours_of(day, zone)]
+    own, hours = Span.of(day, zone), [Span.of(hour, zone) for hour in hours_of(day, zone)]
     assert own.start is not None
     assert own.end is not None
     first = int(own.start.timestamp()) - 7200
@@ -122,4 +122,4 @@ def test_each_instant_of_a_day_lies_in_one_of_its_hours_and_in_all_time(
     counted = moments.select(own.contains(when).cast("int").alias("day"), of_hours.alias("hours"))
     assert counted.where("day <> hours").count() == 0
     assert counted.where("hours = 1").count() == 12 * (own.end - own.start).total_seconds() / 3600
-    assert moments.where(Day.of(WHOLE, zone).contains(when)).count() == moments.count()
+    assert moments.where(Span.of(WHOLE, zone).contains(when)).count() == moments.count()

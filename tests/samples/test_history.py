@@ -20,10 +20,10 @@ from ctr_samples.explain.rules import HistoryRules, PastAction, judge_history
 from ctr_samples.samples.features import feature_column
 from ctr_samples.samples.histories.join import actions_of_history, history_type, join_history
 from ctr_samples.samples.histories.lists import HistoryPlan, with_lists
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 
 Frame = Callable[..., DataFrame]
-DAY = Day.of(date(2019, 6, 5), "UTC")
+DAY = Span.of(date(2019, 6, 5), "UTC")
 PLAN = HistoryPlan("clicks", last=3, within=timedelta(days=1), by_request=True, columns=("channel",))
 CONFIGURED = History(
     source="log",

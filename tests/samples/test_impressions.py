@@ -12,17 +12,17 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import Impressions
 from ctr_samples.samples.impressions import DROPPED, ImpressionCounts, ImpressionsWatch, cut_impressions
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 
 Frame = Callable[..., DataFrame]
-DAY = Day.of(date(2019, 6, 5), "UTC")
+DAY = Span.of(date(2019, 6, 5), "UTC")
 LOG = "at timestamp, user_id string, article_id string, action string"
 SHOWN = Impressions(source="log", time="at", user="user_id", article="article_id", where="action = 'exposure'")
 
 
-def cut(log: DataFrame, shown: Impressions, day: Day = DAY, reach: timedelta = timedelta()) -> list[tuple[Any, ...]]:
+def cut(log: DataFrame, shown: Impressions, span: Span = DAY, reach: timedelta = timedelta()) -> list[tuple[Any, ...]]:
     """(time, user, article, position, why it is dropped), in the order of the log."""
-    rows = cut_impressions(log, shown, day, reach)
+    rows = cut_impressions(log, shown, span, reach)
     rows = rows.orderBy("impression_time", "user", "position").withColumn(
         "time", F.date_format("impression_time", "HH:mm:ss")
     )
@@ -165,13 +165,13 @@ def test_a_row_without_a_readable_time_is_dropped_and_counted(frame: Frame) -> N
     ],
 )
 def test_a_day_begins_at_midnight_of_its_zone(timezone: str, hours: int, first: str) -> None:
-    day = Day.of(date(2019, 6, 5), timezone)
+    day = Span.of(date(2019, 6, 5), timezone)
     assert day.start.strftime("%F %T") == first
     assert day.end - day.start == timedelta(hours=hours)
 
 
 def test_a_day_on_which_the_clocks_change_has_23_or_25_hours() -> None:
-    spring, autumn = (Day.of(day, "Europe/Paris") for day in (date(2019, 3, 31), date(2019, 10, 27)))
+    spring, autumn = (Span.of(day, "Europe/Paris") for day in (date(2019, 3, 31), date(2019, 10, 27)))
     assert spring.end - spring.start == timedelta(hours=23)
     assert autumn.end - autumn.start == timedelta(hours=25)
 

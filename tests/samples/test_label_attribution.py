@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame, Row
 
 from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.labels import DELAY, IS_ACTION, ORPHAN, actions_by_keys, attribute, plan_label
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 
 Frame = Callable[..., DataFrame]
-DAY = Day.of(date(2019, 6, 5), "UTC")
+DAY = Span.of(date(2019, 6, 5), "UTC")
 SHOWN = Impressions(source="log", time="at", request="request_id", user="user_id", article="article_id")
 CLICKED = ActionLabel(source="log", window="30m", skew="2s", where="action = 'click'")
 ORPHANED = "orphan"

@@ -15,11 +15,11 @@ from ctr_samples.samples.labels import (
     delay_ends,
     plan_label,
 )
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.releases import MOST_SAMPLED
 
 Frame = Callable[..., DataFrame]
-DAY = Day.of(date(2019, 6, 5), "UTC")
+DAY = Span.of(date(2019, 6, 5), "UTC")
 SHOWN = Impressions(source="log", time="at", user="user_id", article="article_id")
 CLICKED = ActionLabel(source="log", where="action = 'click'", window="30m")
 READ = ActionLabel(

@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame
 from ctr_samples.config import JobConfig
 from ctr_samples.samples.labels import plan_labels
 from ctr_samples.samples.labels.shifts import best_shift
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 
 Frame = Callable[..., DataFrame]
-DAY = Day(datetime(2019, 6, 5, tzinfo=UTC), datetime(2019, 6, 6, tzinfo=UTC))
+DAY = Span(datetime(2019, 6, 5, tzinfo=UTC), datetime(2019, 6, 6, tzinfo=UTC))
 CONFIG = {
     "name": "tiny",
     "timezone": "UTC",

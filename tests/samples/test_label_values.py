@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.labels import IS_ACTION, actions_by_keys, attribute, plan_label
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 
 Frame = Callable[..., DataFrame]
-DAY = Day.of(date(2019, 6, 5), "UTC")
+DAY = Span.of(date(2019, 6, 5), "UTC")
 SHOWN = Impressions(source="log", time="at", request="request_id", user="user_id", article="article_id")
 READ = "action = 'read'"
 LABELS = {

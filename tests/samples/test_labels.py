@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.labels import IS_ACTION, ORPHAN, actions_near, actions_of, attribute, plan_label
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 
 Frame = Callable[..., DataFrame]
-DAY = Day.of(date(2019, 6, 5), "UTC")
+DAY = Span.of(date(2019, 6, 5), "UTC")
 SHOWN = Impressions(source="log", time="at", user="user_id", article="article_id")
 CLICKED = ActionLabel(source="log", where="action = 'click'", window="30m")
 READ = ActionLabel(source="log", where="action = 'read'", window="2h", value="read_ms", reduce="sum")

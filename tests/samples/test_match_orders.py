@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.labels import IS_ACTION, actions_by_keys, attribute, plan_label
 from ctr_samples.samples.labels.plans import rounds
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 
 Frame = Callable[..., DataFrame]
-DAY = Day(datetime(2019, 6, 5, tzinfo=UTC), datetime(2019, 6, 6, tzinfo=UTC))
+DAY = Span(datetime(2019, 6, 5, tzinfo=UTC), datetime(2019, 6, 6, tzinfo=UTC))
 TEN = datetime(2019, 6, 5, 10, tzinfo=UTC)
 SHOWN = Impressions(source="shown", time="t", keys={"session": "s", "user": "u", "item": "i"}, request="r")
 MATCHES: dict[str, tuple[tuple[str, ...], ...]] = {

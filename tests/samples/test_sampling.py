@@ -17,7 +17,7 @@ from ctr_samples.config import JobConfig, Sampling, Split, load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.job import run as job
 from ctr_samples.records.read import first_examples
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import SamplingCounts, SamplingWatch, sampling_facts, split_column, weight_column
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.sparksql.session import run_session
@@ -25,7 +25,7 @@ from tests.support.project import PROJECT
 
 Frame = Callable[..., DataFrame]
 TUESDAY = date(2019, 11, 26)
-DAY = Day.of(TUESDAY, "UTC")
+DAY = Span.of(TUESDAY, "UTC")
 
 
 def config(**sections: Any) -> JobConfig:
@@ -43,8 +43,8 @@ def shown(frame: Frame, rows: int, label: str = "id % 10 = 0") -> DataFrame:
     return spark.range(rows).select(struct.alias("impression"), F.expr(f"cast({label} as bigint) clicked"))
 
 
-def splits_of(rows: DataFrame, split: Split, day: Day = DAY, **more: Any) -> pd.DataFrame:
-    column = split_column(config(split=split, **more), day)
+def splits_of(rows: DataFrame, split: Split, span: Span = DAY, **more: Any) -> pd.DataFrame:
+    column = split_column(config(split=split, **more), span)
     return rows.select("impression.*", column.alias("split")).toPandas()
 
 
@@ -70,7 +70,7 @@ def test_samples_of_one_user_stay_together_and_those_of_nobody_do_not(frame: Fra
 def test_the_last_hours_of_the_day_go_to_eval(spark: SparkSession) -> None:
     session = run_session(spark, "Europe/Stockholm")
     # On 2019-10-27 the clocks go back from 03:00 to 02:00: 20:00 is 19:00 UTC, and 02:30 comes at 00:30 UTC first.
-    day = Day.of(date(2019, 10, 27), "Europe/Stockholm")
+    day = Span.of(date(2019, 10, 27), "Europe/Stockholm")
     times = ["00:29:59", "00:30:00", "18:59:59", "19:00:00"]
     rows = session.createDataFrame([(i, f"2019-10-27 {t}Z") for i, t in enumerate(times)], "id int, at string")
     struct = F.struct(F.col("id").alias("impression_id"), F.col("at").cast("timestamp").alias("impression_time"))

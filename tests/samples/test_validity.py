@@ -19,7 +19,7 @@ from ctr_samples.explain.rules import judge_rows
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs.sources import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of import AsOf, Join, view_type
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys
 from ctr_samples.samples.views.as_of.intervals import join_by_intervals
@@ -290,7 +290,7 @@ def test_many_pieces_go_through_in_batches(spark: SparkSession, frame: Frame) ->
 
 
 VIEW = EventView(source="t", entity="user", key="user_id", event_time="since", valid_to="until", ttl="unbounded")
-DAY = Day.of(date(2019, 6, 5), "UTC")
+DAY = Span.of(date(2019, 6, 5), "UTC")
 
 
 def ends(frame: Frame, kind: str, *written: str | None) -> list[str | None]:

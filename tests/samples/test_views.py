@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import DailyCounts, DailyCountView, EventView, SnapshotView
 from ctr_samples.errors import InputError
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.rows import usable, view_rows, within_reach
 
 Frame = Callable[..., DataFrame]
@@ -117,7 +117,9 @@ def test_rows_without_key_or_times_cannot_be_used(frame: Frame) -> None:
 )
 def test_only_rows_that_some_impression_of_the_day_can_see_are_read(frame: Frame, at: str, kept: bool) -> None:
     table = frame("user_id string, at timestamp, city string", [("u1", at, "a")])
-    rows = within_reach(view_rows(table, "user", PROFILE, ["city"]), Day.of(date(2019, 6, 5), "UTC"), timedelta(days=1))
+    rows = within_reach(
+        view_rows(table, "user", PROFILE, ["city"]), Span.of(date(2019, 6, 5), "UTC"), timedelta(days=1)
+    )
     assert rows.count() == kept
 
 
@@ -173,7 +175,7 @@ def test_only_the_days_that_matter_are_read_from_a_partitioned_table(spark: Spar
     table = spark.createDataFrame([(1, day, 5) for day in days], "user_id int, ds string, x int")
     table.select("user_id", "x", F.to_date("ds").alias("ds")).write.partitionBy("ds").parquet(str(tmp_path / "t"))
     rows = view_rows(spark.read.parquet(str(tmp_path / "t")), "v", SNAPSHOT, ["x"])
-    near = within_reach(usable(rows), Day.of(date(2019, 6, 5), "UTC"), timedelta(days=2))
+    near = within_reach(usable(rows), Span.of(date(2019, 6, 5), "UTC"), timedelta(days=2))
     plan = near._jdf.queryExecution().executedPlan()
     assert "PartitionFilters: [isnotnull" in plan.toString()
     # Midnights from 2 days before the day to its end: the snapshots of the 2nd, 3rd and 4th.

@@ -31,7 +31,7 @@ from ctr_samples.config import History, Impressions
 from ctr_samples.errors import InputError
 from ctr_samples.samples.histories.lists import ALONE, ITEM, KEY, REQUEST, SHOWN, TIE, TIME, HistoryPlan, with_lists
 from ctr_samples.samples.impressions import matching_rows
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import content_hash, key_column, later, same_key_type, time_column
 from ctr_samples.sparksql.expressions import typed_expression
 from ctr_samples.sparksql.releases import arrow_schema
@@ -42,7 +42,7 @@ _ORDER = (_MOMENT, _KIND, ITEM, TIE)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def actions_of_history(source: DataFrame, name: str, history: History, day: Day) -> DataFrame:
+def actions_of_history(source: DataFrame, name: str, history: History, span: Span) -> DataFrame:
     """The actions that some impression of the day can see: ``_key``, ``time``, ``item``, ``request`` and the further columns.
 
     ``history`` has what it inherits from ``impressions`` filled in.
@@ -57,13 +57,13 @@ def actions_of_history(source: DataFrame, name: str, history: History, day: Day)
         request.cast("string").alias(REQUEST),
         *[_single(source, text, f"{where}.columns.{column}").alias(column) for column, text in history.columns.items()],
     )
-    return in_sight(rows.where(F.col(KEY).isNotNull() & F.col(ITEM).isNotNull()), history, day)
+    return in_sight(rows.where(F.col(KEY).isNotNull() & F.col(ITEM).isNotNull()), history, span)
 
 
-def in_sight(actions: DataFrame, history: History, day: Day) -> DataFrame:
+def in_sight(actions: DataFrame, history: History, span: Span) -> DataFrame:
     """Those of some actions that an impression of the day can see."""
-    near = actions.where(day.knows(later(F.col(TIME), history.delay), day.is_before_end(F.col(TIME))))
-    return near if history.within is None else near.where(day.goes_back(F.col(TIME), history.within))
+    near = actions.where(span.knows(later(F.col(TIME), history.delay), span.is_before_end(F.col(TIME))))
+    return near if history.within is None else near.where(span.goes_back(F.col(TIME), history.within))
 
 
 def history_plan(name: str, history: History, shown: Impressions) -> HistoryPlan:

@@ -21,7 +21,7 @@ from ctr_samples.samples.inputs.log_days import LOG_DAY
 from ctr_samples.samples.inputs.malformed import LineCounts
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_source
 from ctr_samples.samples.labels import impression_reach, plan_labels
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import Clock, ClockCounts, Use, clocks_of, of_interest, texts_of_times
 from ctr_samples.sparksql.columns import quoted, with_parsed_times
@@ -45,7 +45,7 @@ class Inputs:
     """The sources of a configuration on one day. Lives on the driver."""
 
     config: JobConfig
-    day: Day
+    span: Span
     sources: Mapping[str, SourceFrame]
     watches: Watches
     near: Mapping[str, Collection[date]] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Inputs:
         Unless it is ``watched``, nothing is counted: for plans that run only in part. What was not known at ``known_by`` is not
         read. ``pinned`` are the versions in which lake tables are read, by source; others are read in their current one.
         """
-        day, pins = Day.of(run_date, config.timezone, known_by), pinned or {}
+        day, pins = Span.of(run_date, config.timezone, known_by), pinned or {}
         sources = {
             name: read_source(spark, name, source, run_date, forward_reach(config, name), pins.get(name))
             for name, source in config.sources.items()
@@ -102,7 +102,7 @@ class Inputs:
         is_text = MALFORMED in frame.columns
         rows = self._exploded(name, self.watches.lines[name].on(frame, logged) if is_text else frame)
         rows = with_parsed_times(rows, texts_of_times(self.config, name))
-        clocks = [clock for use in uses for clock in clocks_of(self.config, self.day, name, use, rows)]
+        clocks = [clock for use in uses for clock in clocks_of(self.config, self.span, name, use, rows)]
         if not is_text and not logged:
             rows = rows.where(
                 of_interest(clocks)
@@ -120,7 +120,7 @@ class Inputs:
 
     def days_around(self, name: str) -> list[date]:
         """The days of a log by day that a run reads for impressions and labels: its own, and as far around as these reach."""
-        start, end = self.day.start, self.day.end
+        start, end = self.span.start, self.span.end
         if start is None or end is None:
             return list(self.days_of_log(name))
         reach = impression_reach(self.config)
@@ -130,9 +130,9 @@ class Inputs:
     def _is_own(self, clocks: Sequence[Clock]) -> Column:
         """Whether a row may belong to the run by its time, or lies in the run's own log: without a time it belongs to that."""
         near = reduce(Column.__or__, [F.coalesce(clock.applies & clock.near, F.lit(False)) for clock in clocks])
-        if self.day.start is None:
+        if self.span.start is None:
             return F.lit(True)
-        own = self.day.start.astimezone(ZoneInfo(self.config.timezone)).date()
+        own = self.span.start.astimezone(ZoneInfo(self.config.timezone)).date()
         return near | (F.col(LOG_DAY) == F.lit(own))
 
     def with_kept(

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.samples.impressions import does_match
 from ctr_samples.samples.labels.plans import LabelPlan, longest_skew, longest_window
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import key_column, number_column, time_column
 
 ACTION = "_action"
@@ -25,12 +25,12 @@ def key_of_action(name: str) -> str:
 
 
 def actions_by_keys(
-    plans: Sequence[LabelPlan], day: Day, source_of: Callable[[str], DataFrame]
+    plans: Sequence[LabelPlan], span: Span, source_of: Callable[[str], DataFrame]
 ) -> dict[tuple[str, ...], list[DataFrame]]:
     """The actions that matter for a day, by the keys that are tried first; labels of one log share a pass over it."""
     by_keys: dict[tuple[str, ...], list[DataFrame]] = {}
     for alike in of_one_log(plans):
-        actions = actions_near(actions_of(source_of(alike[0].label.source), alike), day, plans)
+        actions = actions_near(actions_of(source_of(alike[0].label.source), alike), span, plans)
         by_keys.setdefault(alike[0].first, []).append(actions)
     return by_keys
 
@@ -76,11 +76,11 @@ def action_of(frame: DataFrame, plan: LabelPlan) -> Column:
     )
 
 
-def is_near_action(time: Column, day: Day, plans: Sequence[LabelPlan]) -> Column:
+def is_near_action(time: Column, span: Span, plans: Sequence[LabelPlan]) -> Column:
     """Whether an action can belong to an impression of the day, or happened on it; one without a time is, to be counted."""
-    return day.reaches(time, longest_skew(plans), longest_window(plans)) | time.isNull()
+    return span.reaches(time, longest_skew(plans), longest_window(plans)) | time.isNull()
 
 
-def actions_near(actions: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> DataFrame:
+def actions_near(actions: DataFrame, span: Span, plans: Sequence[LabelPlan]) -> DataFrame:
     """The actions of :func:`is_near_action`."""
-    return actions.where(is_near_action(F.col(f"{ACTION}.time"), day, plans))
+    return actions.where(is_near_action(F.col(f"{ACTION}.time"), span, plans))

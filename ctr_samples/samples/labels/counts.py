@@ -21,7 +21,7 @@ from ctr_samples.samples.impressions import row_label
 from ctr_samples.samples.labels.actions import ACTION
 from ctr_samples.samples.labels.attribution import ACTION_KEYS, DELAY, IS_ACTION
 from ctr_samples.samples.labels.plans import LabelPlan
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import micros_of
 from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.releases import sample_by
@@ -45,10 +45,10 @@ def delay_ends(plan: LabelPlan) -> dict[str, timedelta]:
     return early | {format_duration(edge): edge for edge in (*edges, plan.label.window)}
 
 
-def action_on_day(day: Day) -> Column:
+def action_on_day(span: Span) -> Column:
     """Whether a row of ``attribute`` is an action of the day; one without a time counts, and is always an orphan."""
     time = F.col(f"{ACTION}.time")
-    return F.col(IS_ACTION) & (day.contains(time) | time.isNull())
+    return F.col(IS_ACTION) & (span.contains(time) | time.isNull())
 
 
 class LabelsWatch:
@@ -57,12 +57,12 @@ class LabelsWatch:
     def __init__(
         self,
         plans: Sequence[LabelPlan],
-        day: Day,
+        span: Span,
         rows: Mapping[str, RowLabel] = MappingProxyType({}),
         *,
         active: bool = True,
     ) -> None:
-        self._plans, self._day, self._rows = plans, day, rows
+        self._plans, self._day, self._rows = plans, span, rows
         self._observations, self._of_rows = Observations(active=active), Observations(active=active)
 
     def on(self, attributed: DataFrame) -> DataFrame:
@@ -96,7 +96,7 @@ class LabelsWatch:
                 )
 
 
-def with_numbers(rows: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> DataFrame:
+def with_numbers(rows: DataFrame, span: Span, plans: Sequence[LabelPlan]) -> DataFrame:
     """Adds the number that :func:`action_counts` counts: which label, which delay; null for all but actions of the day.
 
     Where orphans are named it also adds their rows and ranks: what an observation makes itself, Spark interprets for each row.
@@ -108,7 +108,7 @@ def with_numbers(rows: DataFrame, day: Day, plans: Sequence[LabelPlan]) -> DataF
             last = first + len(delay_ends(plan))
             which = F.when(F.col(DELAY) <= micros_of(end), F.lit(last - from_last)).otherwise(which)
         number = F.when(F.col(f"{ACTION}.label") == plan.name, which).otherwise(number)
-    numbered = rows.withColumn(_COUNTED, F.when(action_on_day(day), number))
+    numbered = rows.withColumn(_COUNTED, F.when(action_on_day(span), number))
     named = [first for first, plan in _first_numbers(plans) if plan.label.orphans == "quarantine"]
     if not named:
         return numbered

@@ -48,7 +48,7 @@ from ctr_samples.samples.labels.attribution import (
     with_keys_of_one_type,
 )
 from ctr_samples.samples.labels.plans import LabelPlan, impression_reach, keys_among, rounds, rows_among
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import hash_of_fields, quoted
 
 _ENTRY, _LINE = "_entry", "_line"
@@ -56,7 +56,7 @@ _PLACE = ("_place", "_item")
 
 
 def events_of(
-    source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan], day: Day
+    source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan], span: Span
 ) -> DataFrame:
     """The impressions of a day and of as far around it as they matter, and the actions of ``plans``, for
     :func:`attribute_rows`.
@@ -66,7 +66,7 @@ def events_of(
     """
     shown, reach, time = config.impressions, impression_reach(config), F.timestamp_micros(AT)
     lines = _Lines(source_of(shown.source), shown, rows_among(config.labels))
-    near = F.when(F.col(IS_ACTION), is_near_action(time, day, plans)).otherwise(is_near(day, time, reach))
+    near = F.when(F.col(IS_ACTION), is_near_action(time, span, plans)).otherwise(is_near(span, time, reach))
     frames = _frames(lines, source_of, config, plans)
     events = reduce(DataFrame.unionByName, [frame.where(near) for frame in frames])
     together = events.withColumn(TOGETHER, _together(shown, rounds(plans)[0][0])).repartition(F.col(TOGETHER))

@@ -14,7 +14,7 @@ from ctr_samples.samples.labels.actions import ACTION, key_of_action
 from ctr_samples.samples.labels.attribution import AT, IS_ACTION
 from ctr_samples.samples.labels.events import all_events
 from ctr_samples.samples.labels.plans import LabelPlan
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import micros_of
 
 _STEP = timedelta(minutes=15)
@@ -32,7 +32,7 @@ class Shift:
     share: float
 
 
-def best_shift(source_of: Callable[[str], DataFrame], config: JobConfig, plan: LabelPlan, day: Day) -> Shift | None:
+def best_shift(source_of: Callable[[str], DataFrame], config: JobConfig, plan: LabelPlan, span: Span) -> Shift | None:
     """The shift with which most actions of a label on a day would match, if that is most of them. Runs a Spark job over logs.
 
     Of shifts that are equally good, the one with the shortest delays. None where no shift helps.
@@ -40,10 +40,10 @@ def best_shift(source_of: Callable[[str], DataFrame], config: JobConfig, plan: L
     events, time = all_events(source_of, config, [plan]), F.timestamp_micros(AT)
     for tried in plan.tried:
         keys = [key_of_action(name) for name in tried]
-        own = F.col(IS_ACTION) & (F.col(f"{ACTION}.label") == plan.name) & day.contains(time)
+        own = F.col(IS_ACTION) & (F.col(f"{ACTION}.label") == plan.name) & span.contains(time)
         actions = events.where(own).select(*keys, F.col(AT).alias("_done")).orderBy(F.xxhash64(*keys, "_done"))
         few = actions.limit(_LOOKED_AT).withColumn("_number", F.monotonically_increasing_id())
-        near = ~F.col(IS_ACTION) & day.reaches(time, _FURTHEST + plan.label.window, _FURTHEST)
+        near = ~F.col(IS_ACTION) & span.reaches(time, _FURTHEST + plan.label.window, _FURTHEST)
         shown = events.where(near).select(*keys, F.col(AT).alias("_at")).distinct()
         matching = few.join(shown, keys).select("_number", _steps(plan).alias("_steps"))
         counted = matching.select("_number", F.explode("_steps").alias("_step")).distinct().groupBy("_step").count()

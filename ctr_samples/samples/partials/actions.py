@@ -17,7 +17,7 @@ from ctr_samples.samples.histories.lists import TIME, HistoryPlan
 from ctr_samples.samples.histories.needed import needed_of, newest_first
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.partials.files import Place, files_since, read_files, write_files, write_timed
-from ctr_samples.samples.period import EVER, Day
+from ctr_samples.samples.period import EVER, Span
 from ctr_samples.samples.watches.times import Use
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile
@@ -61,7 +61,7 @@ class KeptHistory:
 
     def write(self, rows: DataFrame, place: Place, day: date, zone: str) -> tuple[PartialFile, ...]:
         """Write the actions of a day's rows that later days can need. Runs a Spark job."""
-        end, plan = Day.of(day, zone).end, self.plan
+        end, plan = Span.of(day, zone).end, self.plan
         assert end is not None
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[PartialFile]:
@@ -71,6 +71,6 @@ class KeptHistory:
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
         """The actions that some impression of the run can see. Lazy."""
-        source, files = inputs.plain(self.source), files_since(partials, inputs.day, self.history.within)
+        source, files = inputs.plain(self.source), files_since(partials, inputs.span, self.history.within)
         actions = read_files(source.sparkSession, storage, files, self.cut(source).schema)
-        return in_sight(actions, self.history, inputs.day)
+        return in_sight(actions, self.history, inputs.span)

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ctr_samples.crc32c import crc32c
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile, read_partial_file
 from ctr_samples.sparksql.columns import micros_of
@@ -93,12 +93,12 @@ def files_of(partials: Iterable[Partial]) -> list[PartialFile]:
     return [file for partial in partials for file in partial.files]
 
 
-def files_since(partials: Iterable[Partial], day: Day, age: timedelta | None) -> list[PartialFile]:
+def files_since(partials: Iterable[Partial], span: Span, age: timedelta | None) -> list[PartialFile]:
     """The files of :func:`write_timed` that have rows of at most some ``age`` when a run begins; all files without one."""
     files = files_of(partials)
-    if age is None or day.start is None:
+    if age is None or span.start is None:
         return files
-    oldest = (day.start - age - _EPOCH) // _DAY
+    oldest = (span.start - age - _EPOCH) // _DAY
     return [file for file in files if file.last_day >= oldest]
 
 

@@ -186,7 +186,7 @@ class Partials:
 
     def _near(self, inputs: Inputs, source: str) -> Collection[date]:
         """The days whose logs have impressions, or actions of labels, that may matter to the run."""
-        start, end = inputs.day.start, inputs.day.end
+        start, end = inputs.span.start, inputs.span.end
         assert start is not None
         assert end is not None
         reach = impression_reach(inputs.config)
@@ -292,7 +292,7 @@ def _make(
     """
     config, by_day = inputs.config, _by_day(inputs, what.source)
     watches, times = Watches.of(config, EVER), Observations()
-    of_day = replace(inputs, day=EVER, watches=watches, near={}, kept={})
+    of_day = replace(inputs, span=EVER, watches=watches, near={}, kept={})
     rows = of_day.watched(what.source, what.use, days=[day])
     if uses := _times(config, what.source):
         moments = {use: F.unix_micros(time_column(rows, text, use)) for use, text in uses.items()}

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from ctr_samples.config import DailyCountView, WindowView
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.partials.files import Place, files_of, read_files, write_files
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import STEP, VALUE, WHICH, Counting
 from ctr_samples.samples.views.as_of import KEY
 from ctr_samples.samples.views.rows import view_steps
@@ -71,7 +71,7 @@ class CountedView:
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
         """The steps and the totals that a run needs. Lazy."""
         per_day = steps_of_a_day(Counting.of(self.view))
-        in_full = days_step_by_step(self.view, inputs.day, inputs.config.timezone)
+        in_full = days_step_by_step(self.view, inputs.span, inputs.config.timezone)
 
         def cut(file: PartialFile, table: pa.Table) -> pa.Table:
             if per_day == 1:
@@ -125,18 +125,18 @@ def steps_of_a_day(counting: Counting) -> int:
     return _DAY // counting.step
 
 
-def days_step_by_step(view: WindowView | DailyCountView, day: Day, zone: str) -> Set[int]:
+def days_step_by_step(view: WindowView | DailyCountView, span: Span, zone: str) -> Set[int]:
     """The days, as days since 1970, in which a step may enter or leave a window while impressions of ``day`` come.
 
     Of any other day all steps are in a window, or none is, whenever an impression looks.
     """
-    assert day.start is not None
-    assert day.end is not None
+    assert span.start is not None
+    assert span.end is not None
     counting = Counting.of(view)
     days: set[int] = set()
     for window in (timedelta(), *counting.windows):
         # A step counts when it is over and known, and leaves a window later. One more on each side does no harm.
-        first = counting.step_at(day.start - view.delay - window, zone) - 2
-        last = counting.step_at(day.end - window, zone) + 1
+        first = counting.step_at(span.start - view.delay - window, zone) - 2
+        last = counting.step_at(span.end - window, zone) + 1
         days.update(range(first // steps_of_a_day(counting), last // steps_of_a_day(counting) + 1))
     return days

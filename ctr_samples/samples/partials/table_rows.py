@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from ctr_samples.config import EventView
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.partials.files import Place, files_since, read_files, write_files, write_timed
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of import EVENT_TIME, KEY, PAYLOAD
 from ctr_samples.samples.views.as_of.ranked_rows import by_rank, effective_from, rank_of
 from ctr_samples.samples.views.rows import as_of, usable, view_rows
@@ -55,7 +55,7 @@ class KeptTable:
 
     def write(self, rows: DataFrame, place: Place, day: date, zone: str) -> tuple[PartialFile, ...]:
         """Write the rows of a day's table that later days can need. Runs a Spark job."""
-        end = Day.of(day, zone).end
+        end = Span.of(day, zone).end
         how, table = as_of(self.name, self.view, ""), self.cut(rows)
         later = effective_from(how) > F.lit(end)
         ranked = table.repartition(place.tasks, KEY).withColumns({"_rank": rank_of(table), "_later": later})
@@ -70,7 +70,7 @@ class KeptTable:
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
         """The rows that some impression of the run can see. Lazy."""
-        source, files = inputs.plain(self.source), files_since(partials, inputs.day, self.view.max_age)
+        source, files = inputs.plain(self.source), files_since(partials, inputs.span, self.view.max_age)
         rows = read_files(source.sparkSession, storage, files, self._in_files(self.cut(source)).schema)
         return rows if self.columns else rows.withColumn(PAYLOAD, F.struct())
 

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from ctr_samples.config import Aggregates, DailyCountView, WindowView
 from ctr_samples.config.counting import Rate, windowed
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD
 from ctr_samples.sparksql.columns import (
     INTEGERS,
@@ -104,12 +104,12 @@ class Seen:
     last: int
 
     @classmethod
-    def of(cls, view: WindowView | DailyCountView, day: Day, zone: str) -> Self | None:
+    def of(cls, view: WindowView | DailyCountView, span: Span, zone: str) -> Self | None:
         """The steps of a day; None for all time."""
-        if day.start is None or day.end is None:
+        if span.start is None or span.end is None:
             return None
         counting = Counting.of(view)
-        return cls(counting.step_at(day.start - view.delay, zone), counting.step_at(day.end - view.delay, zone))
+        return cls(counting.step_at(span.start - view.delay, zone), counting.step_at(span.end - view.delay, zone))
 
 
 def counted_rows(
@@ -125,12 +125,12 @@ def counted_rows(
     return _windowed_rows(steps, view, columns, seen)
 
 
-def in_reach(steps: DataFrame, view: WindowView | DailyCountView, day: Day, zone: str) -> DataFrame:
+def in_reach(steps: DataFrame, view: WindowView | DailyCountView, span: Span, zone: str) -> DataFrame:
     """The steps that can lie in a window of some impression of the day. Counts by day may be older than their window."""
-    if day.start is None or day.end is None or isinstance(view, DailyCountView):
+    if span.start is None or span.end is None or isinstance(view, DailyCountView):
         return steps
     counting = Counting.of(view)
-    first, last = counting.step_at(day.start - reach(view), zone), counting.step_at(day.end, zone)
+    first, last = counting.step_at(span.start - reach(view), zone), counting.step_at(span.end, zone)
     return steps.where(F.col(STEP).between(first, last))
 
 
@@ -180,9 +180,9 @@ def reach(view: WindowView) -> timedelta:
     return aggregates.longest + view.delay + aggregates.step + slack
 
 
-def in_windows(time: Column, view: WindowView, day: Day) -> Column:
+def in_windows(time: Column, view: WindowView, span: Span) -> Column:
     """Whether an action at a time can lie in a window of some impression of the day."""
-    return day.reaches(time, reach(view), timedelta())
+    return span.reaches(time, reach(view), timedelta())
 
 
 def filled(joined: DataFrame, name: str, aggregates: Aggregates) -> Column:

@@ -94,7 +94,7 @@ class ViewJoiner:
 
     def _join(self, name: str, columns: Sequence[str], *, watched: bool = True) -> Join:
         """A view with some of its columns; unless it is ``watched``, nobody counts the rows of its source."""
-        inputs, view, day = self._inputs, self._views[name], self._inputs.day
+        inputs, view, day = self._inputs, self._views[name], self._inputs.span
         if isinstance(view, WindowView | DailyCountView):
             cut = partial(view_steps, name=name, view=view)
             rows = self._counted(view, inputs.with_kept(name, view.source, "views", cut, watched=watched), columns)
@@ -107,7 +107,7 @@ class ViewJoiner:
         return Join(as_of(name, view, on_column(view.joined_on)), self._of_few(view, near))
 
     def _counted(self, view: WindowView | DailyCountView, steps: DataFrame, columns: Sequence[str]) -> DataFrame:
-        day, zone = self._inputs.day, self._inputs.config.timezone
+        day, zone = self._inputs.span, self._inputs.config.timezone
         return counted_rows(in_reach(steps, view, day, zone), view, columns, Seen.of(view, day, zone))
 
     def _of_few(self, view: View, rows: DataFrame) -> DataFrame:
@@ -124,7 +124,7 @@ class ViewJoiner:
             return Join(join.how, watch.on_keys(name, one_each(join.features)), join.features)
         if VALID_TO not in join.features.columns:
             return join
-        rows = in_sight(lasting(watch.on_rows(name, join.features), self._inputs.day), join.how)
+        rows = in_sight(lasting(watch.on_rows(name, join.features), self._inputs.span), join.how)
         return Join(join.how, disjoint(watch.on_sight(name, rows)))
 
     def _keys(self, name: str) -> DataFrame:
@@ -148,7 +148,7 @@ class ViewJoiner:
 
     def _hot_keys(self, step: JoinStep) -> HotKeys | None:
         """The keys of a join that have too many rows for one task; measured where the log is large."""
-        shown, day = self._inputs.config.impressions, self._inputs.day
+        shown, day = self._inputs.config.impressions, self._inputs.span
         size = self._inputs.shown().bytes
         if day.slices(self._limits.slices) is None or (size is not None and size < self._limits.measured_bytes):
             return None
@@ -163,7 +163,7 @@ class ViewJoiner:
         return self._sliced(measure_hot_keys([(on, KEY, self._limits.sample), *views], self._limits.rows_of_a_hot_key))
 
     def _sliced(self, keys: tuple[str, ...]) -> HotKeys | None:
-        cut = self._inputs.day.slices(self._limits.slices)
+        cut = self._inputs.span.slices(self._limits.slices)
         return None if cut is None else HotKeys(keys, *cut, self._limits.slices)
 
 

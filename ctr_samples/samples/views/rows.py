@@ -14,7 +14,7 @@ from ctr_samples.config.base import VIEW_METADATA
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import InputError
 from ctr_samples.samples.impressions import matching_rows
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import counted_rows, steps_of
 from ctr_samples.samples.views.as_of import (
     AVAILABLE_TIME,
@@ -97,12 +97,12 @@ def usable(rows: DataFrame) -> DataFrame:
     return rows.where(present)
 
 
-def within_reach(rows: DataFrame, day: Day, ttl: timedelta | None) -> DataFrame:
+def within_reach(rows: DataFrame, span: Span, ttl: timedelta | None) -> DataFrame:
     """The rows that some impression of the day can see."""
     if EVENT_TIME not in rows.columns:
         return rows
-    reachable = rows.where(day.knows(F.col(AVAILABLE_TIME), day.is_before_end(F.col(EVENT_TIME))))
-    return reachable if ttl is None else reachable.where(day.goes_back(F.col(EVENT_TIME), ttl))
+    reachable = rows.where(span.knows(F.col(AVAILABLE_TIME), span.is_before_end(F.col(EVENT_TIME))))
+    return reachable if ttl is None else reachable.where(span.goes_back(F.col(EVENT_TIME), ttl))
 
 
 def is_empty() -> Column:
@@ -110,10 +110,10 @@ def is_empty() -> Column:
     return F.coalesce(F.col(VALID_TO) <= F.col(EVENT_TIME), F.lit(False))
 
 
-def lasting(rows: DataFrame, day: Day) -> DataFrame:
+def lasting(rows: DataFrame, span: Span) -> DataFrame:
     """The rows with ends that some impression of the day can see before they end."""
     end = F.greatest(VALID_TO, CLOSED)
-    return rows.where(~is_empty() & (F.col(VALID_TO).isNull() | day.goes_back(end, timedelta())))
+    return rows.where(~is_empty() & (F.col(VALID_TO).isNull() | span.goes_back(end, timedelta())))
 
 
 def _clocks(source: DataFrame, view: EventView, where: str) -> tuple[Column, Column]:

@@ -10,7 +10,7 @@ from ctr_samples.config import JobConfig, TextSource
 from ctr_samples.samples.impressions import ImpressionsWatch
 from ctr_samples.samples.inputs.malformed import LinesWatch
 from ctr_samples.samples.labels import LabelsWatch, plan_labels, rows_among
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import SamplingWatch
 from ctr_samples.samples.views.counts import JoinsWatch, RowsWatch
 from ctr_samples.samples.watches.coverage import CoverageWatch
@@ -33,15 +33,15 @@ class Watches:
     joins: JoinsWatch
 
     @classmethod
-    def of(cls, config: JobConfig, day: Day, *, active: bool = True) -> Self:
+    def of(cls, config: JobConfig, span: Span, *, active: bool = True) -> Self:
         """The watches of a configuration on a day. Those that are not ``active`` count nothing."""
         return cls(
             {name: LinesWatch(active=active) for name, s in config.sources.items() if isinstance(s, TextSource)},
             ClocksWatch(active=active),
-            CoverageWatch(config, day, active=active),
-            ImpressionsWatch(config.impressions, day, active=active),
-            LabelsWatch(plan_labels(config), day, rows_among(config.labels), active=active),
-            SamplingWatch(config, day, active=active),
+            CoverageWatch(config, span, active=active),
+            ImpressionsWatch(config.impressions, span, active=active),
+            LabelsWatch(plan_labels(config), span, rows_among(config.labels), active=active),
+            SamplingWatch(config, span, active=active),
             RowsWatch(config, active=active),
             LeakCanary(_joined_on(config), active=active),
             JoinsWatch(config, active=active),

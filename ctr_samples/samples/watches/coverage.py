@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ctr_samples.config import JobConfig
 from ctr_samples.config.references import actions_among
 from ctr_samples.periods import in_zone
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.times import Clock
 from ctr_samples.sparksql.columns import micros_at, micros_of
 from ctr_samples.sparksql.observations import Observations, tally
@@ -37,9 +37,9 @@ def ends_of_windows(config: JobConfig, end: datetime) -> dict[str, datetime]:
 class CoverageWatch:
     """Counts the rows of impressions and actions by quarters of an hour, to the end of the windows. Lives on the driver."""
 
-    def __init__(self, config: JobConfig, day: Day, *, active: bool = True) -> None:
-        self._day, self._zone, self._observations = day, config.timezone, Observations(active=active)
-        self._ends = {} if day.end is None else ends_of_windows(config, day.end)
+    def __init__(self, config: JobConfig, span: Span, *, active: bool = True) -> None:
+        self._day, self._zone, self._observations = span, config.timezone, Observations(active=active)
+        self._ends = {} if span.end is None else ends_of_windows(config, span.end)
 
     def on(self, rows: DataFrame, source: str, clocks: Sequence[Clock]) -> DataFrame:
         """The rows of a source for impressions and labels, counted."""

@@ -22,7 +22,7 @@ from pyspark.sql.types import DataType, StructType
 from ctr_samples.config import EventView, JobConfig, View
 from ctr_samples.errors import AccountingError
 from ctr_samples.samples.features import IMPRESSION
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of import (
     AVAILABLE_TIME,
     CLOSED,
@@ -111,7 +111,7 @@ def apart(sample: Sequence[Canary], joins: Collection[tuple[str, ...]]) -> list[
 
 
 def check_canaries(
-    spark: SparkSession, config: JobConfig, day: Day, steps: Sequence[JoinStep], canary: LeakCanary
+    spark: SparkSession, config: JobConfig, span: Span, steps: Sequence[JoinStep], canary: LeakCanary
 ) -> dict[str, dict[str, int]]:
     """For each view how many canaries were looked at (``canaries``); AccountingError if one came out that must not.
 
@@ -128,7 +128,7 @@ def check_canaries(
         name: F.count_if(~F.coalesce(F.col(f"{name}.future"), F.lit(True))).alias(f"{name}.past") for name in names
     }
     with tiny_session(spark, config.timezone) as session:
-        joined = _joined(session, config, day, timed, chosen, types)
+        joined = _joined(session, config, span, timed, chosen, types)
         counts = joined.agg(F.count(F.lit(1)).alias("rows"), *wrong.values(), *right.values()).collect()[0].asDict()
     return dict(_checked(config, counts, chosen, names))
 
@@ -136,7 +136,7 @@ def check_canaries(
 def _joined(
     spark: SparkSession,
     config: JobConfig,
-    day: Day,
+    span: Span,
     steps: Sequence[JoinStep],
     chosen: Sequence[Canary],
     types: Mapping[str, DataType],
@@ -156,7 +156,7 @@ def _joined(
     rows = flat.select(own, *[F.col(quoted(name)) for name in made])
     for step in steps:
         joins = [_join(flat, config, name) for name in step.views]
-        rows = join_by(step.method, rows, joins, _hot_keys(step, chosen, day))
+        rows = join_by(step.method, rows, joins, _hot_keys(step, chosen, span))
     return rows
 
 
@@ -164,9 +164,9 @@ def _made_key(on: Sequence[str]) -> Column:
     return joint_key([F.col("id") if "." in part else F.col(part) for part in on])
 
 
-def _hot_keys(step: JoinStep, chosen: Sequence[Canary], day: Day) -> HotKeys | None:
+def _hot_keys(step: JoinStep, chosen: Sequence[Canary], span: Span) -> HotKeys | None:
     """Some keys are hot where one may be, so that the rows that are carried from slice to slice are looked at too."""
-    cut = day.slices(_SLICES)
+    cut = span.slices(_SLICES)
     if step.method != "union" or len(step.on) > 1 or cut is None:
         return None
     keys = tuple(str(key[0]) for one in chosen[::_ONE_HOT_OF] if (key := one.key(step.on)) is not None)

@@ -24,7 +24,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.impressions import does_match, time_not_read
 from ctr_samples.samples.inputs.log_days import LOG_DAY, by_day, in_log_of, kinds_by_day
 from ctr_samples.samples.labels import impression_reach, label_reach, plan_labels
-from ctr_samples.samples.period import Day
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import in_windows
 from ctr_samples.samples.views.keys import key_columns
 from ctr_samples.samples.views.rows import has_readable_end
@@ -84,10 +84,10 @@ class Clock:
         return is_early(self.time) | is_late(self.time)
 
 
-def clocks_of(config: JobConfig, day: Day, source: str, use: Use, frame: DataFrame) -> list[Clock]:
+def clocks_of(config: JobConfig, span: Span, source: str, use: Use, frame: DataFrame) -> list[Clock]:
     """The clocks that are read from a source for one use. Planning only."""
     uses = {"impressions": _of_impressions, "labels": _of_labels, "views": _of_views, "histories": _of_histories}
-    return list(uses[use](config, day, source, frame))
+    return list(uses[use](config, span, source, frame))
 
 
 def texts_of_times(config: JobConfig, source: str) -> dict[str, str]:
@@ -105,7 +105,7 @@ def of_interest(clocks: Sequence[Clock]) -> Column:
     return reduce(Column.__or__, [clock.applies & clock.looked_at for clock in clocks])
 
 
-def seen_on(day: Day, config: JobConfig, clocks: Sequence[Clock]) -> dict[str, Column]:
+def seen_on(span: Span, config: JobConfig, clocks: Sequence[Clock]) -> dict[str, Column]:
     """For impressions, each view and each history the rows that may matter to an impression of the day: it may see them, or
     repeat them."""
     by_name = {clock.name: clock for clock in clocks}
@@ -116,9 +116,9 @@ def seen_on(day: Day, config: JobConfig, clocks: Sequence[Clock]) -> dict[str, C
     for key, delay in delays.items():
         if (clock := by_name.get(key)) is not None:
             name = key.rpartition(".")[0]
-            rows = clock.applies & clock.looked_at & ~clock.is_missing & day.is_before_end(clock.time, -delay)
+            rows = clock.applies & clock.looked_at & ~clock.is_missing & span.is_before_end(clock.time, -delay)
             known = by_name.get(f"{name}.available_time")
-            seen[name] = rows if known is None else rows & day.is_before_end(known.time)
+            seen[name] = rows if known is None else rows & span.is_before_end(known.time)
     return seen
 
 
@@ -302,16 +302,16 @@ def _hint(text: str, micros: int) -> str:
     return f": the numbers behind {text} were read in the wrong unit, {off}."
 
 
-def _of_impressions(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
+def _of_impressions(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
     impressions = config.impressions
     if impressions.source == source:
         time = time_column(frame, impressions.time, "impressions.time")
         reach = impression_reach(config)
         applies = does_match(frame, impressions.where, "impressions.where")
-        yield Clock("impressions.time", impressions.time, time, applies, day.reaches(time, reach, reach))
+        yield Clock("impressions.time", impressions.time, time, applies, span.reaches(time, reach, reach))
 
 
-def _of_labels(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
+def _of_labels(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
     plans = plan_labels(config)
     reach = label_reach(plans)
     for plan in plans:
@@ -319,21 +319,21 @@ def _of_labels(config: JobConfig, day: Day, source: str, frame: DataFrame) -> It
             where = f"labels.{plan.name}"
             time = time_column(frame, plan.time, f"{where}.time")
             applies = does_match(frame, plan.label.where, f"{where}.where")
-            yield Clock(f"{where}.time", plan.time, time, applies, day.reaches(time, reach, reach))
+            yield Clock(f"{where}.time", plan.time, time, applies, span.reaches(time, reach, reach))
 
 
-def _of_views(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
+def _of_views(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
     for name, view in config.views.items():
         if view.source == source:
-            yield from _of_view(name, view, day, frame)
+            yield from _of_view(name, view, span, frame)
 
 
-def _of_view(name: str, view: View, day: Day, frame: DataFrame) -> Iterator[Clock]:
+def _of_view(name: str, view: View, span: Span, frame: DataFrame) -> Iterator[Clock]:
     """The event time comes last and needs all that a row must have to be used."""
     where = f"views.{name}"
     applies = does_match(frame, view.where, f"{where}.where")
     text, time = view.clock or "", _event_time(frame, view, where)
-    near = _near(view, day, time)
+    near = _near(view, span, time)
     needed = key_columns(frame, view, where)
     if isinstance(view, EventView) and view.available_time is not None:
         known = time_column(frame, view.available_time, f"{where}.available_time")
@@ -348,14 +348,14 @@ def _of_view(name: str, view: View, day: Day, frame: DataFrame) -> Iterator[Cloc
     yield Clock(f"{where}.event_time", text, time, applies, near, tuple(needed))
 
 
-def _of_histories(config: JobConfig, day: Day, source: str, frame: DataFrame) -> Iterator[Clock]:
+def _of_histories(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
     for name, history in _histories(config).items():
         if history.source == source:
             where, text = f"histories.{name}", history.time or ""
             time = time_column(frame, text, f"{where}.time")
-            near = day.is_before_end(time)
+            near = span.is_before_end(time)
             if history.within is not None:
-                near &= day.goes_back(time, history.within)
+                near &= span.goes_back(time, history.within)
             applies = does_match(frame, history.where, f"{where}.where")
             yield Clock(f"{where}.time", text, time, applies, near)
 
@@ -374,11 +374,11 @@ def _ended(frame: DataFrame, text: str, where: str) -> Column:
     return F.when(~is_late(end), end)
 
 
-def _near(view: View, day: Day, time: Column) -> Column:
+def _near(view: View, span: Span, time: Column) -> Column:
     """The rows that some impression of the day can see, or that count for one; all rows of daily counts."""
     if isinstance(view, WindowView):
-        return in_windows(time, view, day)
+        return in_windows(time, view, span)
     if isinstance(view, StaticView | DailyCountView):
         return F.lit(True)
-    before_end = day.is_before_end(time)
-    return before_end if view.max_age is None else before_end & day.goes_back(time, view.max_age)
+    before_end = span.is_before_end(time)
+    return before_end if view.max_age is None else before_end & span.goes_back(time, view.max_age)
