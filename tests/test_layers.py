@@ -190,6 +190,13 @@ def test_tests_are_one_package_whose_modules_are_imported_by_their_full_names() 
         assert "sys" + ".path" not in module.read_text(), name
 
 
+def test_tests_lie_in_the_directories_of_the_packages() -> None:
+    places = {module.parent.relative_to(TESTS) for module in TEST_MODULES.values()}
+    inside = {place for place in places if len(place.parts) > 1}
+    assert {place for place in inside if not (PACKAGE / place).is_dir()} == set()
+    assert inside, "there are none"
+
+
 def test_helpers_of_several_directories_lie_in_support_and_others_beside_their_tests() -> None:
     users: dict[str, set[str]] = {name: set() for name in TEST_MODULES}
     for name, module in TEST_MODULES.items():

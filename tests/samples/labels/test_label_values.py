@@ -24,6 +24,7 @@ LABELS = {
         for how in ("sum", "max", "first")
     },
 }
+COLUMNS = ["clicked", "sum", "sum__mask", "max", "max__mask", "first", "first__mask"]
 NOTHING = (0, 0.0, 0, 0.0, 0, 0.0, 0)
 
 Action = tuple[str, str | None, str, str | None]
@@ -80,9 +81,19 @@ def test_every_case(frame: Frame) -> None:
     )
     plans = [plan_label(name, label, SHOWN) for name, label in LABELS.items()]
     rows = attribute(shown, actions_by_keys(plans, DAY, lambda _: actions), plans).where(~F.col(IS_ACTION)).collect()
-    columns = ["clicked", "sum", "sum__mask", "max", "max__mask", "first", "first__mask"]
-    found = {r.user: tuple(r[c] for c in columns) for r in rows}
+    found = {r.user: tuple(r[c] for c in COLUMNS) for r in rows}
     assert found == {name: expected for name, (_, expected) in CASES.items()}
+
+
+def test_a_day_without_actions_labels_everything_zero(frame: Frame) -> None:
+    shown = frame(
+        "impression_id bigint, impression_time timestamp, request string, user string, article string",
+        [(1, "2019-06-05 10:00:00", "r", "u", "a")],
+    )
+    log = frame("at string, request_id string, user_id string, article_id string, action string, read_ms string", [])
+    plans = [plan_label(name, label, SHOWN) for name, label in LABELS.items()]
+    (row,) = attribute(shown, actions_by_keys(plans, DAY, lambda _: log), plans).select(*COLUMNS).collect()
+    assert tuple(row) == NOTHING
 
 
 def test_a_sum_of_fractions_does_not_depend_on_the_order_of_the_log(frame: Frame) -> None:

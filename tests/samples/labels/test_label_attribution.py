@@ -1,4 +1,7 @@
-"""Which action labels which impression, by request, by user and with clocks that disagree: cases, and random logs."""
+"""Which action labels which impression, and which labels none: by request, by user and with clocks that disagree.
+
+Cases, and random logs against the rule in plain Python. What labels become of the actions is in ``test_label_values.py``.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,7 @@ from ctr_samples.samples.period import Span
 Frame = Callable[..., DataFrame]
 DAY = Span.of(date(2019, 6, 5), "UTC")
 SHOWN = Impressions(source="log", time="at", request="request_id", user="user_id", article="article_id")
+BY_USER_ALONE = Impressions(source="log", time="at", user="user_id", article="article_id")
 CLICKED = ActionLabel(source="log", window="30m", skew="2s", where="action = 'click'")
 ORPHANED = "orphan"
 
@@ -54,9 +58,14 @@ TEN = "10:00:00"
 BY_USER = {
     "a click at the moment of its impression": Case([Shown(TEN)], [Click(TEN, 0)]),
     "a click at the end of the window": Case([Shown(TEN)], [Click("10:30:00", 0)]),
+    "a click a millisecond before the end of the window": Case([Shown(TEN)], [Click("10:29:59.999", 0)]),
+    "a click a microsecond after the window": Case([Shown(TEN)], [Click("10:30:00.000001", ORPHANED)]),
     "a click a millisecond after the window": Case([Shown(TEN)], [Click("10:30:00.001", ORPHANED)]),
     "one click after two impressions": Case([Shown(TEN), Shown("10:10:00")], [Click("10:15:00", 1)]),
-    "many clicks after one impression": Case([Shown(TEN)], [Click("10:01:00", 0), Click("10:02:00", 0)]),
+    "one click between three impressions": Case(
+        [Shown(TEN), Shown("10:10:00"), Shown("10:20:00")], [Click("10:15:00", 1)]
+    ),
+    "many clicks after one impression": Case([Shown(TEN)], [Click(f"10:0{m}:00", 0) for m in range(3)]),
     "shown again after the click": Case([Shown(TEN), Shown("10:05:00")], [Click("10:04:59.999", 0)]),
     "shown again and clicked again": Case(
         [Shown(TEN), Shown("10:05:00")], [Click("10:04:00", 0), Click("10:06:00", 1)]
@@ -70,9 +79,11 @@ BY_USER = {
     ),
     "nothing shown at all": Case([], [Click(TEN, ORPHANED)]),
     "another user": Case([Shown(TEN)], [Click("10:01:00", ORPHANED, user="v")]),
-    "a click without a user": Case([Shown(TEN, user=None)], [Click("10:01:00", ORPHANED, user=None)]),
+    "another article": Case([Shown(TEN)], [Click("10:01:00", ORPHANED, article="b")]),
+    "a click without a user": Case([Shown(TEN, user=None)] * 2, [Click("10:01:00", ORPHANED, user=None)]),
     "a click without an article": Case([Shown(TEN)], [Click("10:01:00", ORPHANED, article=None)]),
     "a click without a time": Case([Shown(TEN)], [Click(None, ORPHANED)]),
+    "a click whose time is none": Case([Shown(TEN)], [Click("no time at all here", ORPHANED)]),
     "a click without anything": Case([Shown(TEN)], [Click(None, ORPHANED, user=None, article=None)]),
 }
 
@@ -159,18 +170,28 @@ def own(name: str, key: str | None) -> str | None:
 
 
 def labelled(
-    frame: Frame, impressions: list[tuple[Any, ...]], log: list[tuple[Any, ...]], label: ActionLabel
+    frame: Frame,
+    impressions: list[tuple[Any, ...]],
+    log: list[tuple[Any, ...]],
+    label: ActionLabel,
+    keys: Impressions = SHOWN,
 ) -> list[Row]:
     shown = frame(
         "impression_id bigint, impression_time timestamp, request string, user string, article string", impressions
     )
     actions = frame("at string, request_id string, user_id string, article_id string, action string", log)
-    plans = [plan_label("clicked", label, SHOWN)]
+    plans = [plan_label("clicked", label, keys)]
     return attribute(shown, actions_by_keys(plans, DAY, lambda _: actions), plans).collect()
 
 
-@pytest.mark.parametrize(("cases", "match"), [(CASES, None), (WRITTEN_OUT, ORDER)], ids=["default", "written out"])
-def test_every_case(frame: Frame, cases: dict[str, Case], match: tuple[tuple[str, ...], ...] | None) -> None:
+@pytest.mark.parametrize(
+    ("cases", "match", "keys"),
+    [(CASES, None, SHOWN), (WRITTEN_OUT, ORDER, SHOWN), (BY_USER, None, BY_USER_ALONE)],
+    ids=["default", "written out", "by user alone"],
+)
+def test_every_case(
+    frame: Frame, cases: dict[str, Case], match: tuple[tuple[str, ...], ...] | None, keys: Impressions
+) -> None:
     impressions, log, expected, orphans = [], [], {}, 0
     for name, case in cases.items():
         for place, one in enumerate(case.shown):
@@ -180,10 +201,10 @@ def test_every_case(frame: Frame, cases: dict[str, Case], match: tuple[tuple[str
             )
             expected[name, place] = int(any(click.to == place for click in case.clicks))
         for click in case.clicks:
-            keys = own(name, click.request), own(name, click.user), own(name, click.article)
-            log.append((dated(click.at), *keys, "click"))
+            own_keys = own(name, click.request), own(name, click.user), own(name, click.article)
+            log.append((dated(click.at), *own_keys, "click"))
             orphans += click.to == ORPHANED
-    rows = labelled(frame, impressions, log, CLICKED.model_copy(update={"match": match}))
+    rows = labelled(frame, impressions, log, CLICKED.model_copy(update={"match": match}), keys)
     places = list(expected)
     assert {places[r.impression_id]: r.clicked for r in rows if not r[IS_ACTION]} == expected
     assert sum(r[ORPHAN] for r in rows) == orphans
@@ -209,8 +230,7 @@ def test_of_impressions_of_one_moment_the_greatest_id_takes_the_click_whatever_t
     frame: Frame,
 ) -> None:
     # By user alone: looking by request first would bring the rows into an order.
-    by_user = Impressions(source="log", time="at", user="user_id", article="article_id")
-    plans = [plan_label("clicked", CLICKED, by_user)]
+    plans = [plan_label("clicked", CLICKED, BY_USER_ALONE)]
     log = frame("at string, user_id string, article_id string, action string", [(dated("10:01:00"), "u", "a", "click")])
     for order in ((7, 9, 8), (9, 8, 7)):
         shown = frame(
@@ -219,6 +239,19 @@ def test_of_impressions_of_one_moment_the_greatest_id_takes_the_click_whatever_t
         )
         rows = attribute(shown, actions_by_keys(plans, DAY, lambda _: log), plans).collect()
         assert {r.impression_id: r.clicked for r in rows if not r[IS_ACTION]} == {7: 0, 8: 0, 9: 1}
+
+
+def test_a_log_without_users_is_looked_up_by_request_alone(frame: Frame) -> None:
+    shown = frame(
+        "impression_id bigint, impression_time timestamp, request string, article string",
+        [(1, dated(TEN), "r1", "a"), (2, dated("10:10:00"), "r2", "a")],
+    )
+    log = frame("at timestamp, request_id string, article_id string", [(dated("10:11:00"), "r1", "a")])
+    by_request = Impressions(source="log", time="at", article="article_id", request="request_id")
+    plans = [plan_label("clicked", ActionLabel(source="log", window="30m"), by_request)]
+    assert plans[0].tried == (("request", "article"),)
+    rows = attribute(shown, actions_by_keys(plans, DAY, lambda _: log), plans).collect()
+    assert {r.impression_id: r.clicked for r in rows if not r[IS_ACTION]} == {1: 1, 2: 0}
 
 
 def test_whole_numbers_and_text_are_the_same_key(frame: Frame) -> None:
@@ -276,27 +309,31 @@ def oracle(shown: Rows, clicks: Rows, window: int, skew: int, is_bound: bool) ->
     return found
 
 
-@pytest.mark.parametrize("match", [None, ORDER])
+@pytest.mark.parametrize(
+    ("match", "keys", "requests", "skew"),
+    [(None, SHOWN, 3, 7), (ORDER, SHOWN, 3, 7), (None, BY_USER_ALONE, 0, 0)],
+    ids=["default", "written out", "by user alone"],
+)
 def test_random_logs_agree_with_the_rule_in_plain_python(
-    frame: Frame, match: tuple[tuple[str, ...], ...] | None
+    frame: Frame, match: tuple[tuple[str, ...], ...] | None, keys: Impressions, requests: int, skew: int
 ) -> None:
     rng = random.Random(11)
 
     def rows(count: int) -> Rows:
-        keys = [(rng.choice(["r1", "r2", "r3", None]), rng.choice("uv")) for _ in range(count)]
-        return [(n, rng.randrange(900), *key) for n, key in enumerate(keys)]
+        some = [*[f"r{n}" for n in range(requests)], None]
+        return [(n, rng.randrange(900), rng.choice(some), rng.choice("uv")) for n in range(count)]
 
     shown, clicks = rows(70), rows(150)
 
     def clock(second: int) -> str:
         return f"2019-06-05 10:{second // 60:02d}:{second % 60:02d}"
 
-    counted = ActionLabel(source="log", window="20s", skew="7s", value="1", reduce="sum", match=match)
+    counted = ActionLabel(source="log", window="20s", skew=f"{skew}s", value="1", reduce="sum", match=match)
     impressions = [(n, clock(t), request, user, "a") for n, t, request, user in shown]
     log = [(clock(t), request, user, "a", "click") for _, t, request, user in clicks]
-    rows_found = labelled(frame, impressions, log, counted)
+    rows_found = labelled(frame, impressions, log, counted, keys)
     found = {r.impression_id: int(r.clicked) for r in rows_found if not r[IS_ACTION]}
-    expected = oracle(shown, clicks, 20, 7, is_bound=match is None)
+    expected = oracle(shown, clicks, 20, skew, is_bound=match is None)
     assert found == expected
     assert sum(r[ORPHAN] for r in rows_found) == len(clicks) - sum(expected.values())
     assert 0 < sum(expected.values()) < len(clicks)
