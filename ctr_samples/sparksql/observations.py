@@ -6,7 +6,7 @@ empty, has no values and counts zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -28,6 +28,7 @@ class Observations:
     def __init__(self, *, active: bool = True) -> None:
         self._active = active
         self._observations: list[Observation] = []
+        self._read: dict[Observation, dict[str, Any]] = {}
 
     def on(self, frame: DataFrame, aggregates: Mapping[str, Column]) -> DataFrame:
         """The frame, with aggregates taken as its rows pass."""
@@ -41,8 +42,8 @@ class Observations:
     def counts(self) -> dict[str, int]:
         """What was counted; call it after the action. Of a count that was taken at several places, the greatest."""
         counts: dict[str, int] = {}
-        for observation in self._observations:
-            for key, value in observed(observation).items():
+        for values in self._values():
+            for key, value in values.items():
                 if not isinstance(value, list | bytes | bytearray):
                     counts[key] = max(counts.get(key, 0), int(value or 0))
         return counts
@@ -50,8 +51,8 @@ class Observations:
     def tallies(self) -> dict[str, dict[int, int]]:
         """What was counted by a :func:`tally`; call it after the action. Of a number at several places, the greatest count."""
         tallies: dict[str, dict[int, int]] = {}
-        for observation in self._observations:
-            for key, value in observed(observation).items():
+        for values in self._values():
+            for key, value in values.items():
                 if isinstance(value, bytes | bytearray):
                     tally = tallies.setdefault(key, {})
                     for number, count in counted(bytes(value)).items():
@@ -60,5 +61,11 @@ class Observations:
 
     def lists(self) -> dict[str, list[Any]]:
         """What was gathered by aggregates that give arrays; call it after the action."""
-        gathered = [observed(observation) for observation in self._observations]
-        return {key: value for values in gathered for key, value in values.items() if isinstance(value, list)}
+        return {key: value for values in self._values() for key, value in values.items() if isinstance(value, list)}
+
+    def _values(self) -> Iterator[Mapping[str, Any]]:
+        """The values of each observation, which never change once there are some: they cross from the JVM once."""
+        for observation in self._observations:
+            if not self._read.get(observation):
+                self._read[observation] = observed(observation)
+            yield self._read[observation]
