@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parent.parent / "ctr_samples"
 
 LEAVES = {
     "addresses",
+    "arguments",
     "contract",
     "crc32c",
     "day_paths",
@@ -30,6 +31,7 @@ LEAVES = {
 MAY_IMPORT = {
     "__main__": {"cli"},
     "addresses": {"day_paths", "errors"},
+    "arguments": {"errors"},
     "contract": {"errors", "typed"},
     "crc32c": set(),
     "day_paths": set(),

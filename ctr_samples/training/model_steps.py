@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ctr_samples.arguments import check_kind
 from ctr_samples.contract import ExampleContract, FeatureSpec, ModelSteps
 from ctr_samples.errors import InputError
 
@@ -19,6 +20,7 @@ def model_steps(contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) 
     result gives what the job would have written with ``computed: sample``, but for the bits that a float32 does not hold and
     for missing numbers without boundaries: those are their default in the record, which goes through the steps like any number.
     """
+    check_kind("contract", contract, ExampleContract, "of the samples")
     steps = {spec.name: _step(spec, tokens) for spec in contract.features if spec.model is not None}
 
     def apply(features: Tensors) -> Tensors:

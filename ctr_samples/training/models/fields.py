@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ctr_samples.arguments import check_kind
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 
@@ -51,6 +52,7 @@ def fields_of(contract: ExampleContract) -> Fields:
     A feature with ``buckets`` is an id, any other number of a fixed shape a number. Text, numbers of any length, lists of lists
     and the layout ``sparse`` are left out.
     """
+    check_kind("contract", contract, ExampleContract, "of the samples")
     ids: list[IdField] = []
     numbers: list[NumberField] = []
     left_out = []
