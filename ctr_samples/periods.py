@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -90,6 +90,14 @@ def period_of(given: Period | str) -> Period:
     if isinstance(given, date | Hour | Whole) and not isinstance(given, datetime):
         return given
     raise UsageError(f"The date is {given!r}; expected a day such as '2019-11-26' or datetime.date(2019, 11, 26).")
+
+
+def days_of(given: Any, name: str) -> list[Period]:
+    """The periods of a list, at least one and no two alike; UsageError, with the argument's ``name``, for anything else."""
+    days = None if isinstance(given, str) or not isinstance(given, Iterable) else list(map(period_of, given))
+    if not days or len(set(days)) < len(days):
+        raise UsageError(f"`{name}` is {given!r}; expected a list of one or more different days.")
+    return days
 
 
 def is_period(text: str) -> bool:

@@ -17,6 +17,7 @@ PACKAGE = PROJECT / "ctr_samples"
 
 LEAVES = {
     "addresses",
+    "arguments",
     "contract",
     "crc32c",
     "day_paths",
@@ -32,6 +33,7 @@ LEAVES = {
 MAY_IMPORT = {
     "__main__": {"cli"},
     "addresses": {"day_paths", "errors"},
+    "arguments": {"errors"},
     "contract": {"errors", "typed"},
     "crc32c": set(),
     "day_paths": set(),

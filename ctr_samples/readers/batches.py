@@ -7,8 +7,10 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from ctr_samples.arguments import check_whole, names_in
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.periods import Period
@@ -55,13 +57,8 @@ class Reading:
         least = {"batch_size": 1, "threads": 1, "skip": 0, "seed": 0, "shuffle": 0, "epochs": 1}
         for name, smallest in least.items():
             value = getattr(self, name)
-            may_be_none = name in ("threads", "epochs")
-            if value is None and may_be_none:
-                continue
-            if not isinstance(value, Integral) or int(value) < smallest:
-                raise UsageError(
-                    f"`{name}` is {value!r}; expected a whole number, {smallest} or more{', or None' if may_be_none else ''}."
-                )
+            number = int(value) if name == "shuffle" and isinstance(value, bool) else value
+            check_whole(name, number, smallest, optional=name in ("threads", "epochs"))
 
     @property
     def decoders(self) -> int:
@@ -95,7 +92,7 @@ def _is_share(shard: Any) -> bool:
 
 
 def iter_batches(
-    path: str,
+    path: str | Path,
     *,
     date: Period | str | None = None,
     dates: Sequence[Period | str] | None = None,
@@ -184,9 +181,7 @@ def _chosen(contract: ExampleContract, columns: Collection[str] | None) -> list[
         return None
     features = contract.names("feature")
     there = [SPARSE] if contract.layout == "sparse" else features
-    unknown = sorted(set(columns) - set(there))
-    if isinstance(columns, str):
-        raise UsageError(f"`columns` is {columns!r}; expected a list of feature names.")
+    unknown = sorted(set(names_in("columns", columns)) - set(there))
     if unknown:
         raise InputError(f"There is no feature {unknown[0]!r}; the samples have {', '.join(there)}.")
     wanted = features if contract.layout == "sparse" and columns else columns

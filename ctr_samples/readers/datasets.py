@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from ctr_samples.contract import ExampleContract
@@ -23,7 +24,7 @@ Engine = Literal["native", "tensorflow"]
 
 
 def load_dataset(
-    path: str,
+    path: str | Path,
     *,
     date: Period | str | None = None,
     dates: Sequence[Period | str] | None = None,
@@ -64,7 +65,7 @@ def load_dataset(
 
 
 def steps_per_epoch(
-    path: str,
+    path: str | Path,
     *,
     date: Period | str | None = None,
     dates: Sequence[Period | str] | None = None,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from ctr_samples.arguments import check_text
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ContractError, InputError, UsageError
-from ctr_samples.periods import WHOLE, Period, period_of
+from ctr_samples.periods import WHOLE, Period, days_of, period_of
 from ctr_samples.readers.order import share
 from ctr_samples.shards import (
     Manifest,
@@ -53,7 +55,7 @@ class SampleSet:
 
 
 def open_samples(
-    path: str, *, date: Period | str | None = None, dates: Sequence[Period | str] | None = None, split: str
+    path: str | Path, *, date: Period | str | None = None, dates: Sequence[Period | str] | None = None, split: str
 ) -> SampleSet:
     """Open the samples of one or several days. Reads their manifests, and checks the sizes of their shards.
 
@@ -72,6 +74,7 @@ def open_samples(
 
 def samples_of(storage: Storage, manifests: Sequence[Manifest], split: str) -> SampleSet:
     """Like :func:`open_samples`, from manifests that were already read, and without checking the shards."""
+    check_text("split", split, "the name of a split, such as 'train'")
     for manifest in manifests:
         if split not in manifest.splits:
             there = ", ".join(manifest.splits) or "none"
@@ -92,10 +95,7 @@ def _days(date: Period | str | None, dates: Sequence[Period | str] | None) -> li
         raise UsageError('Give either `date`, such as "2019-06-05", or `dates`, a list of such days.')
     if date is not None:
         return [period_of(date)]
-    days = None if isinstance(dates, str) or not isinstance(dates, Iterable) else list(map(period_of, dates))
-    if not days or len(set(days)) < len(days):
-        raise UsageError(f"`dates` is {dates!r}; expected a list of one or more different days.")
-    return days
+    return days_of(dates, "dates")
 
 
 def _published(storage: Storage, day: Period) -> list[Period]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from ctr_samples.arguments import check_kind, names_in
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 from ctr_samples.errors import InputError, UsageError
-from ctr_samples.periods import calendar_day, parse_period
+from ctr_samples.periods import Period, calendar_day, period_of
 from ctr_samples.serving.declared import Declared
 from ctr_samples.serving.values import crossed, feature_of
 from ctr_samples.serving.wire import MessageWriter, layout_of
@@ -25,19 +27,25 @@ class Assembler:
 
     Follows the configuration and contract in the manifest, so that serving matches training. ``lists`` names the
     multi-hot features whose column is a list: a missing list is all 0, a missing value has an id. Raises InputError if
-    the configuration needs a fitted ``state`` and none, or a different one, is given.
+    the configuration needs a fitted ``state`` and none, or a different one, is given, UsageError for arguments of another type.
     """
 
     def __init__(self, manifest: Manifest, state: FittedState | None = None, lists: Collection[str] = ()) -> None:
+        check_kind("manifest", manifest, Manifest, "of the training samples; `load_assembler` reads it from a path")
+        if state is not None:
+            check_kind("state", state, FittedState, "of the samples; `load_assembler` reads it")
         self.contract = ExampleContract.from_dict(dict(manifest.contract))
         config = manifest.config
         _check_state(self.contract, state)
         declared = [Declared.of(name, entry) for name, entry in config["features"].items()]
+        listed, may_be = names_in("lists", lists), sorted(f.name for f in declared if f.multi_hot)
+        if unknown := sorted(set(listed) - set(may_be)):
+            raise UsageError(f"`lists` has {unknown[0]!r}; the multi-hot features are {', '.join(may_be) or 'none'}.")
         self._required = {f.name for f in declared if f.nulls == "fail"}
         plain = [f for f in declared if not f.cross]
         missing = _missing_ids(self.contract)
         self._features = [
-            (f.name, feature_of(f, config, state, missing.get(f.name), of_list=f.name in lists)) for f in plain
+            (f.name, feature_of(f, config, state, missing.get(f.name), of_list=f.name in listed)) for f in plain
         ]
         self._crossed = [f for f in declared if f.cross]
         self._known = {"impression", *(config.get("views") or {}), *(config.get("histories") or {})}
@@ -82,12 +90,13 @@ class Assembler:
             raise UsageError(f"The samples have no view, history or feature {name!r}; they have {sorted(self._known)}.")
 
 
-def load_assembler(path: str, *, date: str, lists: Collection[str] = ()) -> Assembler:
+def load_assembler(path: str | Path, *, date: Period | str, lists: Collection[str] = ()) -> Assembler:
     """Load the assembler of a published day: its manifest, and the fitted state that it names. Reads the store once.
 
-    Raises InputError for a missing day, or a fitted state other than that of the samples.
+    Raises InputError for a missing day, or a fitted state other than that of the samples, UsageError for an argument of
+    another type, and for ``lists`` that name no multi-hot feature.
     """
-    manifest = require_manifest(open_storage(path), parse_period(date))
+    manifest = require_manifest(open_storage(path), period_of(date))
     fitted = manifest.contract.get("state")
     day = calendar_day(manifest.day)
     state = require_state(open_storage(_filled(manifest.config["fitted"]["path"])), day) if fitted and day else None

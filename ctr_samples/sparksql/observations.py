@@ -7,7 +7,7 @@ empty, it has no values and counts zero.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Self
@@ -32,6 +32,7 @@ class Observations:
     def __init__(self, *, active: bool = True) -> None:
         self._active = active
         self._observations: list[Observation] = []
+        self._read: dict[Observation, dict[str, Any]] = {}
 
     def on(self, frame: DataFrame, aggregates: Mapping[str, Column]) -> DataFrame:
         """Return the frame with aggregates taken as its rows pass."""
@@ -45,8 +46,8 @@ class Observations:
     def counts(self) -> dict[str, int]:
         """Return the counts, after the action; for a count taken at several places, the largest."""
         counts: dict[str, int] = {}
-        for observation in self._observations:
-            for key, value in observed(observation).items():
+        for values in self._values():
+            for key, value in values.items():
                 if not isinstance(value, list | bytes | bytearray):
                     counts[key] = max(counts.get(key, 0), int(value or 0))
         return counts
@@ -54,8 +55,8 @@ class Observations:
     def tallies(self) -> dict[str, dict[int, int]]:
         """Return the counts of each :func:`tally`, after the action; for a number at several places, the largest."""
         tallies: dict[str, dict[int, int]] = {}
-        for observation in self._observations:
-            for key, value in observed(observation).items():
+        for values in self._values():
+            for key, value in values.items():
                 if isinstance(value, bytes | bytearray):
                     tally = tallies.setdefault(key, {})
                     for number, count in counted(bytes(value)).items():
@@ -64,8 +65,14 @@ class Observations:
 
     def lists(self) -> dict[str, list[Any]]:
         """Return the results of array aggregates, after the action."""
-        gathered = [observed(observation) for observation in self._observations]
-        return {key: value for values in gathered for key, value in values.items() if isinstance(value, list)}
+        return {key: value for values in self._values() for key, value in values.items() if isinstance(value, list)}
+
+    def _values(self) -> Iterator[Mapping[str, Any]]:
+        """Values of each observation. They never change once there are some, so they cross from the JVM once."""
+        for observation in self._observations:
+            if not self._read.get(observation):
+                self._read[observation] = observed(observation)
+            yield self._read[observation]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ctr_samples.arguments import check_kind, path_text
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError, UsageError
-from ctr_samples.periods import parse_period
+from ctr_samples.periods import Period, period_of
 from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.plain import Parser, records_of
 from ctr_samples.readers.sample_set import samples_of
@@ -28,7 +29,7 @@ EXAMPLES, FEATURES, PROBABILITY = "serving_default", "features", "probability"
 ABOUT = "assets.extra/training.json"
 
 
-def export(model: ClickModel, directory: str, about: Mapping[str, Any]) -> str:
+def export(model: ClickModel, directory: str | Path, about: Mapping[str, Any]) -> str:
     """Write the next version of a model, ``<directory>/1`` and so on, where servers look for it; return its path.
 
     The version appears atomically. The signature ``serving_default`` takes ``examples``, a vector of serialized
@@ -38,7 +39,8 @@ def export(model: ClickModel, directory: str, about: Mapping[str, Any]) -> str:
     """
     import tensorflow as tf
 
-    root = Path(directory)
+    root = Path(path_text("directory", directory))
+    check_kind("model", model, ClickModel, "that was trained")
     root.mkdir(parents=True, exist_ok=True)
     staged = root / f".{uuid.uuid4().hex}"
     try:
@@ -104,12 +106,16 @@ def _is_ragged(spec: FeatureSpec) -> bool:
     return spec.shape is None or spec.sequence
 
 
-def evaluate_export(path: str, samples: str, *, date: str, split: str, batch_size: int = 4096) -> Evaluation:
+def evaluate_export(
+    path: str | Path, samples: str | Path, *, date: Period | str, split: str, batch_size: int = 4096
+) -> Evaluation:
     """Score an exported model as a server would run it, on the serialized records of a split of a day.
 
     ``path`` is a version, such as ``export/1``. This package only looks up the names of the shards: TensorFlow reads
     and decodes the records, so it must be able to open them.
     """
+    path, samples = path_text("path", path), path_text("samples", samples)
+    period, reading = period_of(date), Reading(batch_size)
     import tensorflow as tf
 
     try:
@@ -119,11 +125,10 @@ def evaluate_export(path: str, samples: str, *, date: str, split: str, batch_siz
         raise InputError(
             f"{path} has no exported model ({str(error).splitlines()[0]}); expected a version, such as export/1."
         ) from None
-    predict, label = loaded.signatures[EXAMPLES], about["label"]
     storage = open_storage(samples)
-    sample_set = samples_of(storage, [require_manifest(storage, parse_period(date))], split)
+    predict, label = loaded.signatures[EXAMPLES], about["label"]
+    sample_set = samples_of(storage, [require_manifest(storage, period)], split)
     sample_set.check()
-    reading = Reading(batch_size)
     parse = Parser(_only_scores(sample_set.contract, label))
     columns = []
     for records in records_of(sample_set, reading.order_of(sample_set), batch_size, reading.steps_of(sample_set), 1, 0):

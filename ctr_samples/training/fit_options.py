@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
+from ctr_samples.arguments import check_text, check_whole, path_text
 from ctr_samples.errors import UsageError
-from ctr_samples.periods import parse_period, periods_between
+from ctr_samples.periods import Period, days_of, period_of, periods_between
 from ctr_samples.training.models import MODELS
 
 
@@ -16,7 +18,9 @@ class FitOptions:
 
     ``batch_size`` is the total over all workers. ``calibrate`` trains without sample weights and corrects the
     probabilities instead. ``epochs`` and ``learning_rate`` default to those of the model. ``threads`` limits the
-    reading threads; None means one per processor.
+    reading threads; None means one per processor. Paths may also be
+    given as ``pathlib.Path``, and days as ``datetime.date``; the options keep their text. Raise UsageError for what cannot
+    be used.
     """
 
     samples: str
@@ -36,20 +40,33 @@ class FitOptions:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        if self.model not in MODELS:
+        if not isinstance(self.model, str) or self.model not in MODELS:
             raise UsageError(f"There is no model {self.model!r}; expected one of {', '.join(MODELS)}.")
-        for name in ("epochs", "batch_size", "checkpoint_every", "threads"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UsageError(f"`{name}` is {value}; expected 1 or more.")
+        least = {"batch_size": 1, "checkpoint_every": 1, "seed": 0, "epochs": 1, "threads": 1}
+        for name, smallest in least.items():
+            check_whole(name, getattr(self, name), smallest, optional=name in ("epochs", "threads"))
+        check_text("label", self.label, "the name of a label", optional=True)
+        check_text("by", self.by, "the name of a feature", optional=True)
+        self._keep("samples", path_text("samples", self.samples))
+        self._keep("days", tuple(map(str, days_of(self.days, "days"))))
+        if self.eval_date is not None:
+            self._keep("eval_date", str(period_of(self.eval_date)))
         for name in ("checkpoints", "export"):
-            value = getattr(self, name)
-            if value is not None and "://" in value:
+            if getattr(self, name) is None:
+                continue
+            directory = path_text(name, getattr(self, name))
+            if "://" in directory:
                 raise UsageError(
-                    f"`{name}` is {value}; expected a directory in a file system; copy the files from there."
+                    f"`{name}` is {directory}; expected a directory in a file system; copy the files from there."
                 )
-        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
-            raise UsageError(f"`learning_rate` is {self.learning_rate}; expected a number above 0.")
+            self._keep(name, directory)
+        rate = self.learning_rate
+        if rate is not None and not (isinstance(rate, Real) and 0 < rate < math.inf):
+            raise UsageError(f"`learning_rate` is {rate!r}; expected a number above 0.")
+
+    def _keep(self, name: str, value: object) -> None:
+        """Keep an argument in the form that all others use."""
+        object.__setattr__(self, name, value)
 
     @property
     def passes(self) -> int:
@@ -57,6 +74,6 @@ class FitOptions:
         return self.epochs or MODELS[self.model].epochs
 
 
-def days_between(first: str, last: str) -> tuple[str, ...]:
+def days_between(first: Period | str, last: Period | str) -> tuple[str, ...]:
     """All days, or all hours, from first to last; in UTC, since the samples determine which hours exist."""
-    return tuple(map(str, periods_between(parse_period(first), parse_period(last), "UTC")))
+    return tuple(map(str, periods_between(period_of(first), period_of(last), "UTC")))

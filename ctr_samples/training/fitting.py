@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from ctr_samples.arguments import check_kind
 from ctr_samples.errors import DamagedFile, UsageError
 from ctr_samples.training.checkpoints import Checkpoints
 from ctr_samples.training.click_model import ClickModel, Recipe
@@ -30,6 +31,7 @@ def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda don
     Resumes from the newest checkpoint, if any: with one thread the result is identical to an uninterrupted run. Raises
     InputError, ContractError, UsageError and DamagedFile as :func:`load_dataset`.
     """
+    check_kind("options", options, FitOptions, "of the training")
     started = time.monotonic()
     strategy = strategy_here()
     training_set = open_training_set(options.samples, options.days, options.label)

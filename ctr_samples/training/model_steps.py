@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ctr_samples.arguments import check_kind
 from ctr_samples.contract import ExampleContract, FeatureSpec, ModelSteps
 from ctr_samples.errors import InputError
 
@@ -21,6 +22,7 @@ def model_steps(contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) 
     missing numbers without boundaries: the record holds their default, which goes through the steps like any number.
     Raises InputError for missing tokens.
     """
+    check_kind("contract", contract, ExampleContract, "of the samples")
     steps = {spec.name: _step(spec, tokens) for spec in contract.features if spec.model is not None}
 
     def apply(features: Tensors) -> Tensors:

@@ -17,7 +17,7 @@ import pytest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
-from ctr_samples.readers import Batch, Ragged, Sparse, iter_batches
+from ctr_samples.readers import Batch, Ragged, Sparse, iter_batches, load_dataset, steps_per_epoch
 from ctr_samples.readers.stream import TakenInTurn
 from tests.support.kinds_of_columns import CONTRACTS, rows_for
 from tests.support.small_days import CONTRACT, published, rows
@@ -214,11 +214,23 @@ def test_who_stops_early_leaves_no_thread_and_no_open_file(samples: Path) -> Non
         ({"skip": -1}, UsageError, "`skip` is -1; expected a whole number, 0 or more"),
         ({"as_": "pandas"}, UsageError, "`as_` is 'pandas'; expected 'numpy' or 'torch'"),
         ({"columns": "city"}, UsageError, "`columns` is 'city'; expected a list"),
+        ({"columns": 3}, UsageError, "`columns` is 3; expected a list"),
+        ({"columns": [3]}, UsageError, r"`columns` is \[3\]; expected a list"),
+        ({"split": None}, UsageError, "`split` is None; expected the name of a split"),
+        ({"split": ["train"]}, UsageError, r"`split` is \['train'\]; expected the name of a split"),
+        ({"batch_size": True}, UsageError, "`batch_size` is True; expected a whole number"),
     ],
 )
 def test_what_cannot_be_read_is_told_at_once(samples: Path, more: dict[str, Any], error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         read(samples, **more)
+
+
+@pytest.mark.parametrize("path", [3, None, b"out", ["out"]])
+@pytest.mark.parametrize("function", [iter_batches, load_dataset, steps_per_epoch])
+def test_what_is_no_path_is_told(function: Any, path: Any) -> None:
+    with pytest.raises(UsageError, match="`path` is .*; expected a path or URL, as text or as pathlib.Path."):
+        function(path, date=DAY, split="train", batch_size=4)
 
 
 def test_days_of_different_contracts_are_not_mixed(tmp_path: Path) -> None:

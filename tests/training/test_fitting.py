@@ -138,7 +138,7 @@ def test_what_cannot_be_trained_on_is_named_before_anything_is_read(samples: Pat
             fitted(samples, **wrong)
     for wrong, message in (
         ({"model": "forest"}, "There is no model 'forest'; expected one of logistic, fm, wide_deep, deepfm."),
-        ({"epochs": 0}, "`epochs` is 0; expected 1 or more."),
+        ({"epochs": 0}, "`epochs` is 0; expected a whole number, 1 or more, or None."),
         ({"export": "s3://models/ctr"}, "`export` is s3://models/ctr; expected a directory in a file system"),
         ({"eval_date": DAY}, "The evaluation day 2019-06-05 is also a training day"),
     ):

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from ctr_samples.addresses import check_address
+from ctr_samples.arguments import path_text
 from ctr_samples.errors import UsageError
 from ctr_samples.shards.storage.hdfs import HadoopStorage
 from ctr_samples.shards.storage.interface import Storage
@@ -21,7 +22,7 @@ def open_storage(url: str | Path) -> Storage:
 
     Raises UsageError for anything else. Accesses nothing before the first call.
     """
-    text = str(url)
+    text = path_text("path", url)
     check_address(text)
     match = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", text)
     scheme = match[1] if match else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from ctr_samples.arguments import check_kind
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 
@@ -52,6 +53,7 @@ def fields_of(contract: ExampleContract) -> Fields:
     Features with ``buckets`` are ids, numbers of a fixed shape are numbers. Text, numbers of any length, lists of lists
     and the layout ``sparse`` are left out.
     """
+    check_kind("contract", contract, ExampleContract, "of the samples")
     ids: list[IdField] = []
     numbers: list[NumberField] = []
     left_out = []
