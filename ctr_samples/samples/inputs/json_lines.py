@@ -41,8 +41,8 @@ def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFram
 
 def _is_whole(line: Column) -> Column:
     """Whether a line that begins with an object also ends with it."""
-    # Most lines end with all their closing braces, as many as they have opening ones. A string with braces may be miscounted,
-    # but only in such a way that no object is hidden behind another. Bytes are counted, since Spark looks for characters.
+    # Most lines end with all their closing braces, as many as their opening ones. A string with braces may be
+    # miscounted, but never so that one object hides behind another. Bytes are counted, since Spark looks for characters.
     inside = F.substring_index(line, "}", 1)
     opened = F.octet_length(inside) - F.octet_length(F.replace(inside, F.lit("{"), F.lit("")))
     closed = F.octet_length(line) - F.octet_length(inside)

@@ -317,7 +317,7 @@ def _paths(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What Spark loads at once: a path or some files, and the directory below which it looks for ``key=value``."""
+    """Unit that Spark loads at once: a path or some files, and the directory below which it looks for ``key=value``."""
 
     paths: list[str]
     base: dict[str, str]

@@ -55,7 +55,7 @@ def in_sight(features: DataFrame, how: AsOf) -> DataFrame:
         KEY,
         F.unix_micros(effective_from(how)).alias(_FROM),
         end.alias(_TO),
-        # One column, so that both branches of `disjoint` need the same columns, and Spark reads and shuffles the rows once.
+        # One column, so that both branches of `disjoint` need the same, and Spark reads and shuffles the rows once.
         F.struct(*columns, rank_of(features).alias(RANK)).alias(_ROW),
     ).where(F.col(_FROM) < F.col(_TO))
     by_time = Window.partitionBy(KEY).orderBy(_FROM, *by_rank(f"{_ROW}.{RANK}"))
