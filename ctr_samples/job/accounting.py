@@ -21,8 +21,8 @@ from ctr_samples.shards import Receipt
 class Accounting:
     """Counts of one run.
 
-    ``impressions`` and ``dropped`` are counted by Spark before the joins, ``joined`` after them, ``written`` by the tasks that
-    wrote the shards: three independent counts.
+    Spark counts ``impressions`` and ``dropped`` before the joins and ``joined`` after them; the tasks that write the
+    shards count ``written``: three independent counts.
     """
 
     impressions: int
@@ -63,7 +63,7 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: Period) -> A
 
 
 def check_sources(inputs: Inputs) -> None:
-    """Raise InputError if a day's log has too many malformed lines or unusable times, by the counts so far."""
+    """Raise InputError if a day's log has too many malformed lines, implausible times or unusable rows so far."""
     for name, source in inputs.config.sources.items():
         if isinstance(source, TextSource):
             check_lines(name, inputs.lines(name), source, inputs.sources[name])

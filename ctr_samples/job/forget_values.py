@@ -26,9 +26,9 @@ class Values:
 
     @classmethod
     def read(cls, file: Path) -> Values:
-        r"""Read a file in UTF-8, with or without a byte order mark. Lines end at ``\n`` and ``\r\n``; empty ones are skipped.
+        r"""Read a file in UTF-8, with or without a byte order mark. Skips empty lines.
 
-        UsageError for a file that cannot be read or has no value.
+        Lines end at ``\n`` and ``\r\n``. Raises UsageError for a file that cannot be read or has no value.
         """
         try:
             text = file.read_bytes().decode("utf-8-sig")

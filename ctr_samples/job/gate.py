@@ -111,7 +111,7 @@ def judge(
 def describe_anew(
     storage: Storage, manifest: Manifest, tasks: Iterable[str], wanted: Wanted, names: Pseudonyms | None
 ) -> None:
-    """Rewrite the metrics and the page of published samples of which some were removed. Never refuses."""
+    """Write the metrics and the page of published samples after some were removed. Never refuses."""
     measured = measured_of(manifest, Measures.of(tasks), wanted)
     measured = measured if names is None else names.applied(measured)
     days = Days(measured, last_before(storage, manifest.day), last_same_weekday(storage, manifest.day))
