@@ -1,4 +1,4 @@
-"""Checks that tie features to the rest of the configuration: views, columns, vocabularies, other features, the layout."""
+"""Checks of features against the rest of the configuration: views, columns, vocabularies, features, the layout."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Keeps the values of ``${NAME}`` out of everything that is said: messages show ``${NAME}``, as the file does.
+"""Keeps the values of ``${NAME}`` out of all output: messages show ``${NAME}``, like the file.
 
-What a configuration was filled with is remembered in the block of :func:`masking`, which each command and each run opens around
-its work. Two things keep it in:
+The values of a configuration are remembered in the block of :func:`masking`, which each command and each run opens
+around its work. Two functions keep them in:
 
-- :func:`written` tells by its origin whether a text of the configuration has a value in it. What others say of such a text, or
-  what was computed from it, is not repeated.
-- :func:`masked` is asked wherever a text leaves the process, and finds values in it, whatever became of them on the way.
+- :func:`written` knows by origin whether a text of the configuration contains a value. What other software says about
+  such a text, or what was computed from it, is not repeated.
+- :func:`masked` is applied wherever a text leaves the process, and finds values in it, whatever became of them.
 """
 
 from __future__ import annotations
