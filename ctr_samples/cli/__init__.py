@@ -1,4 +1,4 @@
-"""The command line. Each command imports what it needs, so that ``ctr-samples --help`` starts no Spark and no TensorFlow.
+"""Command line. Each command imports what it needs, so that ``ctr-samples --help`` starts neither Spark nor TensorFlow.
 
 app.py        all commands in one program
 generate.py   generate, config

@@ -1,4 +1,4 @@
-"""``ctr-samples demo`` and ``ctr-samples where``: what comes with the package, run and found."""
+"""``ctr-samples demo`` and ``ctr-samples where``: run and locate what comes with the package."""
 
 from __future__ import annotations
 

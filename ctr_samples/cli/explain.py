@@ -1,4 +1,4 @@
-"""``ctr-samples explain``: what an engineer opens in the morning when a number looks wrong."""
+"""``ctr-samples explain``: tells an engineer why a number is what it is."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ctr_samples.explain.gather import Evidence, HistoryEvidence, LabelEvidence, ViewEvidence
 
 _SHOWN_ROWS = 12
-"""Rows of a view, and actions that are not in a history, that are printed; the nearest ones."""
+"""Number of rows of a view, and of actions outside a history, that are printed; the nearest ones."""
 
 
 def explain(
@@ -81,7 +81,7 @@ def _keys(given: Sequence[str]) -> dict[str, str]:
 
 
 def report(evidence: Evidence, zone: str) -> Iterator[str]:
-    """The explanation, line by line, with times in ``zone``; lines are rich markup."""
+    """Yield the explanation line by line, with times in ``zone``; lines are rich markup."""
     yield f"[bold]Impression {evidence.impression.id}[/bold] at {_time(evidence.impression.time, zone)}"
     for name, value in evidence.impression.values.items():
         if name not in ("impression_id", "impression_time") and not name.startswith("_"):
@@ -156,7 +156,7 @@ def _history(name: str, history: HistoryEvidence, evidence: Evidence, zone: str)
 
 
 def _told(value: Any, zone: str) -> Any:
-    """A value whose times are text, at any depth, as people read them; those without a zone stay without."""
+    """Value with its times as readable text, at any depth; times without a zone stay without one."""
     if isinstance(value, Mapping):
         return {_told(key, zone): _told(of_it, zone) for key, of_it in value.items()}
     if isinstance(value, list | tuple):

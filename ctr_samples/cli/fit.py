@@ -45,7 +45,7 @@ def fit(
 
 
 def growth_report(state: FittedState) -> RenderableType:
-    """What a version added, and how many of the tokens that were seen have an id."""
+    """Return what a version added, and how many of the tokens seen have an id."""
     days = state.days[0] if len(state.days) == 1 else f"{state.days[0]} to {state.days[-1]}"
     head = Text.assemble(("Fitted ", "bold green"), (state.name, "bold"), f", version {state.version}, on {days}\n")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

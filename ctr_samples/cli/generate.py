@@ -1,4 +1,4 @@
-"""``ctr-samples generate`` and ``ctr-samples config``: what starts from a configuration file."""
+"""``ctr-samples generate`` and ``ctr-samples config``: the commands for a configuration file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Day = Annotated[str, typer.Option("--date", "-d", help="A day as in 2019-11-26, 
 def spark_for(
     config: JobConfig, name: str, console: Console, *, whole_run: bool = False
 ) -> Iterator[tuple[Any, RunProgress]]:
-    """A session for what a configuration reads, and the progress that shows what it does."""
+    """Open a session for the sources of a configuration, with a progress display."""
     with RunProgress(console) as progress:
         from ctr_samples.sparksql.session import session_of_command
 
@@ -48,7 +48,7 @@ def spark_for(
 
 
 def instant(option: str, text: str, zone: ZoneInfo) -> datetime:
-    """A time of the command line in UTC; one without an offset is local."""
+    """Convert a command-line time to UTC; without an offset it is local."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -134,9 +134,9 @@ def generate(
 
 @contextmanager
 def _trends_afterwards(config: JobConfig, console: Console) -> Iterator[None]:
-    """A block behind which the page about many days is written anew, if the configuration asks for it, whatever the verdict.
+    """Rewrite the page about many days after the block, if configured, whatever the verdict.
 
-    What keeps it from being written is a warning.
+    A failure to write it is only a warning.
     """
     try:
         yield
@@ -155,7 +155,7 @@ def _trends_afterwards(config: JobConfig, console: Console) -> Iterator[None]:
 def _listeners(
     config: JobConfig, console: Console, *, log_json: bool, prometheus: Path | None, lineage: bool
 ) -> Listeners:
-    """Who is told of each day; UsageError for a file that cannot be written."""
+    """Return the listeners that are told of each day; UsageError for a file that cannot be written."""
     from ctr_samples.telemetry import Gauges, JsonLines, Listeners
 
     told: list[Listener] = []
@@ -175,7 +175,7 @@ def _listeners(
 
 
 def _periods(config: JobConfig, date: str | None, first: str | None, last: str | None) -> Sequence[Period]:
-    """What to make: exactly one of ``--date`` and ``--from``, ``--to``; the whole log needs neither."""
+    """Return the periods to make: exactly one of ``--date`` and ``--from``, ``--to``; the whole log needs neither."""
     from ctr_samples.periods import WHOLE, check_period, parse_period, periods_between
 
     if first is None and last is None and (date is not None or config.grain == "all"):
@@ -252,7 +252,7 @@ def _generate_days(
     console: Console,
     debug: bool,
 ) -> None:
-    """Make the days and show a table of them, also when a person ends it; exits with the code of the worst day."""
+    """Make the days and show a table of them, even when interrupted; exit with the code of the worst day."""
     from ctr_samples.job.many_days import Backfill, DayOutcome, worst_exit_code
     from ctr_samples.job.summary import DayLine, days_table
     from ctr_samples.shards import open_storage
@@ -332,7 +332,7 @@ def config_command(
 
 
 def _check_inputs(loaded: LoadedConfig, run_date: Period | None, console: Console) -> None:
-    """Raise ConfigError with a line for each thing that does not fit the inputs."""
+    """Raise ConfigError with a line for each mismatch with the inputs."""
     with spark_for(loaded.config, f"ctr-samples config {loaded.config.name}", console) as (spark, progress):
         from ctr_samples.job.checking import problems
 

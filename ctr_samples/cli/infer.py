@@ -1,4 +1,4 @@
-"""The command for records that exist without a description: infer. No Spark."""
+"""``ctr-samples infer``, for records without a description. No Spark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ctr_samples.records.foreign import ForeignRecords
 
 FILES = "files"
-"""The name of the data set in the statistics; no manifest names splits."""
+"""Name of the data set in the statistics; without a manifest there are no splits."""
 
 
 def infer(
@@ -58,7 +58,7 @@ def infer(
 
 
 def measured(records: ForeignRecords, limit: int | None) -> tuple[int, dict[str, Feature]]:
-    """How many records were read, and the facts of each feature."""
+    """Return the number of records read, and the facts of each feature."""
     from ctr_samples.quality.measure.collecting import LOOKING, Collector, Wanted
     from ctr_samples.quality.measure.merging import Measures
 
@@ -73,7 +73,7 @@ def measured(records: ForeignRecords, limit: int | None) -> tuple[int, dict[str,
 
 
 def page_about(checked: ForeignRecords, limit: int | None) -> str:
-    """The page about files whose bytes were all read."""
+    """Return the page about files whose bytes were all read."""
     from ctr_samples.errors import ContractError
     from ctr_samples.quality.report import Contents, render_files
 

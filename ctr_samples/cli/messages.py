@@ -22,7 +22,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an
 def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
     """Turn an expected error into its sentence and exit code; for any other, say how to see more.
 
-    Values that a configuration takes from the environment are masked, even in a stack trace.
+    Configuration values from the environment are masked, even in a stack trace.
     """
     with masking():
         try:
@@ -41,8 +41,9 @@ def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
 
 
 def print_error(console: Console, error: Exception, debug: bool, subject: str = "") -> None:
-    """Print an error as a sentence, which begins with its subject, or with its stack trace. For one that was not expected, say
-    how to see more.
+    """Print an error as a sentence that begins with its subject, or with its stack trace if ``debug``.
+
+    For an unexpected error, say how to see more.
     """
     if debug:
         trace = "".join(traceback.format_exception(error))
@@ -60,7 +61,7 @@ def print_error(console: Console, error: Exception, debug: bool, subject: str = 
 
 
 def cause_of(error: Exception) -> str | None:
-    """What to do about an error with a cause outside the program: something is not installed, or is full."""
+    """Return advice for an error with an external cause: something is not installed, or is full."""
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in ("tensorflow", "keras"):
         return f"{NO_TENSORFLOW}."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -1,4 +1,4 @@
-"""The commands for an output directory, on any storage: verify, show, paths, history, clean, rollback, forget."""
+"""Commands for an output directory, on any storage: verify, show, paths, history, clean, rollback, forget."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ DayArgument = Annotated[str | None, typer.Argument(metavar="[DAY]", help="The sa
 SplitName = Annotated[str | None, typer.Option("--split", help="train or eval; default: all.")]
 
 _WIDEST = 1_000_000
-"""Wider than any table, to measure how wide one would be."""
+"""Wider than any table, to measure how wide a table would be."""
 
 _MOST_LINES = 1000
-"""Features of a table: to lay out more takes minutes, and nobody looks at them side by side."""
+"""Maximum number of features in a table: more take minutes to lay out, and nobody compares so many."""
 
 _LONGEST = 1000
-"""Characters of a text that are shown: more than any id has."""
+"""Maximum number of characters shown of a text: more than any id has."""
 
 
 def verify(output: RecordsPath, day: DayArgument = None, date: LatestDay = None, debug: Debug = False) -> None:
@@ -115,9 +115,9 @@ def show(
 
 
 def print_examples(rows: list[dict[str, Any]], sources: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Print examples as a table with a line for each feature, or one below the other if that is too wide.
+    """Print examples as a table with a row per feature, or one below another if that is too wide.
 
-    ``sources`` say where values come from, by feature.
+    ``sources`` are the origins of values, by feature.
     """
     console = stdout_console()
     if not any(rows):
@@ -266,7 +266,7 @@ def forget(
 
 
 def open_records(path: str, date: str | None) -> tuple[Any, Any]:
-    """What is published at a path, else the files there that no manifest lists; InputError if there is neither."""
+    """Open what is published at a path, else the files there without a manifest; InputError if there is neither."""
     from ctr_samples.records.foreign import ForeignRecords
     from ctr_samples.shards import open_storage
     from ctr_samples.shards.published import find
@@ -280,7 +280,7 @@ def open_records(path: str, date: str | None) -> tuple[Any, Any]:
 
 
 def published_or_foreign(path: str, published: Callable[[], T]) -> T | ForeignRecords:
-    """What is ``published`` at a path, else the files there that no manifest lists; InputError if there is neither."""
+    """Return what is ``published`` at a path, else the files there without a manifest; InputError without either."""
     from ctr_samples.records.foreign import find_foreign
     from ctr_samples.records.paths import existing_place
 
@@ -296,7 +296,7 @@ def published_or_foreign(path: str, published: Callable[[], T]) -> T | ForeignRe
 
 
 def one_day(argument: str | None, option: str | None) -> str | None:
-    """A day that is given as an argument or by ``--date``; UsageError for two different ones."""
+    """Return the day from an argument or ``--date``; UsageError if they differ."""
     if argument is not None and option is not None and argument != option:
         raise UsageError(f"Two days are given, {argument} and `--date {option}`; give one of them.")
     return option if argument is None else argument
@@ -317,7 +317,7 @@ def _examples_table(rows: list[dict[str, Any]], sources: Mapping[str, str]) -> T
 
 
 def _examples_below_each_other(rows: list[dict[str, Any]], sources: Mapping[str, str]) -> Iterator[Text]:
-    """A text for each example, with each value on a line of its own, whole, however wide that is."""
+    """Yield a text for each example, with each value in full on its own line, however wide."""
     for i, row in enumerate(rows):
         width = max(map(len, row), default=0)
         given = {name: f"  ({visible(sources[name])})" for name in row if sources.get(name)}

@@ -48,7 +48,7 @@ def preview(
 
 
 def _with_origin(row: Mapping[str, Any], zone: str) -> dict[str, Any]:
-    """A sample with its impression before it, and behind it the row that each view gave."""
+    """Sample preceded by its impression, and followed by the row from each view."""
     origin, own = row["origin"], {name: value for name, value in row.items() if name != "origin"}
     time = origin["impression"]["impression_time"]
     keys = {f"impression.{name}": _told(value, zone) for name, value in origin["impression"].items()}
@@ -57,7 +57,7 @@ def _with_origin(row: Mapping[str, Any], zone: str) -> dict[str, Any]:
 
 
 def _told(value: object, zone: str) -> object:
-    """A value; an instant as people read it."""
+    """Value, with an instant as readable text."""
     return in_zone(value, zone) if isinstance(value, datetime) and value.tzinfo else value
 
 
@@ -70,12 +70,12 @@ def _row_of(view: Mapping[str, Any], time: datetime, zone: str) -> str:
     from ctr_samples.explain.rules import in_words
 
     age = timedelta(seconds=view["age_s"])
-    when = time.astimezone(UTC) - age  # Python subtracts from times of a zone by its clock on the wall
+    when = time.astimezone(UTC) - age  # Python subtracts from zoned times in wall-clock time
     return f"{in_zone(when.replace(microsecond=0), zone)}, {in_words(timedelta(seconds=round(view['age_s'])))} before"
 
 
 def _sources(config: JobConfig) -> dict[str, str]:
-    """Where each value comes from, in the words of the configuration."""
+    """Origin of each value, in the words of the configuration."""
     features = {name: feature.from_ or feature.expr or "" for name, feature in config.features.items()}
     return {**features, **{f"view {name}": "the row that was used" for name in config.views}}
 

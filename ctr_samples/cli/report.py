@@ -1,4 +1,4 @@
-"""The commands that show what was measured of published samples: report and compare. No Spark."""
+"""Commands that show the measurements of published samples: report and compare. No Spark."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def compare(
 
 
 def _page_of_day(storage: Storage, manifest: Manifest, file: Path | None) -> str:
-    """The address of the report that a run wrote, or of a copy in a file."""
+    """Address of the report that a run wrote, or of its copy in a file."""
     from ctr_samples.shards.naming import REPORT
 
     page = _address_of(storage, manifest, REPORT)
@@ -134,7 +134,7 @@ def _page_of_day(storage: Storage, manifest: Manifest, file: Path | None) -> str
 
 
 def _write_page_about(foreign: ForeignRecords, file: Path | None, console: Console, *, every: bool) -> str:
-    """Write the report of files without a manifest, and return its path. Every byte is read."""
+    """Write the report of files without a manifest, and return its path. Reads every byte."""
     from ctr_samples.cli.infer import page_about
     from ctr_samples.job.progress import bytes_progress
     from ctr_samples.records.foreign import SAMPLE
@@ -152,7 +152,7 @@ def _write_page_about(foreign: ForeignRecords, file: Path | None, console: Conso
 
 
 def written(file: Path, page: str) -> str:
-    """Write a page into a file, and return its path; UsageError if that cannot be."""
+    """Write a page to a file, and return its path; UsageError if that fails."""
     try:
         file.write_text(page, "utf-8")
     except OSError as error:
@@ -161,7 +161,10 @@ def written(file: Path, page: str) -> str:
 
 
 def for_prometheus(output: str) -> str:
-    """The metrics of the last published day, and the newest day that was refused since or, of none published, at all."""
+    """Return the metrics of the last published day, and the newest refused day.
+
+    The refused day is later than the published one, or any if none is published.
+    """
     from ctr_samples.quality.prometheus import prometheus_text, refused_text
     from ctr_samples.shards import open_storage, published_days
 
@@ -174,7 +177,7 @@ def for_prometheus(output: str) -> str:
 
 
 def _name_of_refused(storage: Storage, day: Period) -> str:
-    """The sample set of the newest refused run; empty where its metrics cannot be read."""
+    """Sample set of the newest refused run; empty if its metrics cannot be read."""
     from ctr_samples.job.gate import metrics_of_run
     from ctr_samples.shards.published import refused_run
 
@@ -185,7 +188,7 @@ def _name_of_refused(storage: Storage, day: Period) -> str:
 
 
 def _compared(a: Metrics, storage: Storage, manifest: Manifest) -> str:
-    """The page about a manifest with ``a`` behind it; what its own run compared it with may be another day."""
+    """Page about a manifest, compared with ``a``; its own run may have compared it with another day."""
     from ctr_samples.quality.drift import drifts
     from ctr_samples.quality.report import render
 
@@ -197,7 +200,7 @@ def _compared(a: Metrics, storage: Storage, manifest: Manifest) -> str:
 
 
 def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Storage, Manifest]:
-    """The manifest of a generation; if it does not exist, InputError names those that do."""
+    """Manifest of a generation; if it does not exist, InputError names those that do."""
     from ctr_samples.periods import parse_period
     from ctr_samples.shards import latest_manifest, open_storage, published_days, read_manifest, require_manifest
     from ctr_samples.shards.generations import numbers
@@ -222,7 +225,7 @@ def _manifest(output: str, day: str | None, generation: int | None) -> tuple[Sto
 
 
 def _address_of(storage: Storage, manifest: Manifest, name: str) -> str:
-    """The address of a file of a run; InputError if it does not exist."""
+    """Address of a file of a run; InputError if it does not exist."""
     path = _path(manifest.day, manifest.made_by, name)
     try:
         storage.size(path)
@@ -232,7 +235,7 @@ def _address_of(storage: Storage, manifest: Manifest, name: str) -> str:
 
 
 def _metrics_text(storage: Storage, manifest: Manifest) -> str:
-    """``metrics.json`` as it is, whatever its format."""
+    """Raw ``metrics.json``, whatever its format."""
     from ctr_samples.shards.naming import METRICS
 
     path = _path(manifest.day, manifest.made_by, METRICS)
@@ -269,14 +272,14 @@ def _path(day: Period, run_id: str, name: str) -> str:
 
 
 def _last_refused_day(storage: Storage) -> list[Period]:
-    """The newest day with a refused run, if there is one."""
+    """Newest day with a refused run, if any."""
     from ctr_samples.shards import days_of
 
     return next(([day] for day in reversed(days_of(storage)) if _unpublished(storage, day, "")), [])
 
 
 def _later(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterator[tuple[Period, str]]:
-    """The days and reports of later runs that the gate refused."""
+    """Days and reports of later runs that the gate refused."""
     from ctr_samples.shards import days_of
 
     for day in [manifest.day] if of_its_day else [day for day in days_of(storage) if str(day) >= str(manifest.day)]:
@@ -285,7 +288,7 @@ def _later(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterato
 
 
 def _unpublished(storage: Storage, day: Period, after: str) -> str | None:
-    """The report of the newest run that began after ``after`` and has one: what the gate refused."""
+    """Report of the newest run that began after ``after`` and has one: a refused run."""
     from ctr_samples.shards.naming import REPORT
     from ctr_samples.shards.published import refused_run
 

@@ -1,4 +1,4 @@
-"""``ctr-samples simulate``: logs and feature tables of an article feed whose click probabilities are known. Uses no Spark."""
+"""``ctr-samples simulate``: logs and feature tables of an article feed with known click probabilities. No Spark."""
 
 from __future__ import annotations
 

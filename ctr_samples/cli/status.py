@@ -1,4 +1,4 @@
-"""``ctr-samples status``, ``trends`` and ``partials``: what there is of a sample set, day by day."""
+"""``ctr-samples status``, ``trends`` and ``partials``: the state of a sample set, day by day."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def trends(
 
 
 def _root_of(storage: Storage) -> str:
-    """The address of a sample set for a page that lies elsewhere."""
+    """Address of a sample set for a page that lies elsewhere."""
     root = storage.locate("dt=").removesuffix("dt=")
     return f"{Path(root).absolute().as_uri()}/" if Path(root).is_dir() else root
 
@@ -134,7 +134,7 @@ def partials(
 
 
 def _table(days: Sequence[KeptDay]) -> Table:
-    """A line for each view and definition: a view whose expressions changed has several, of which runs use the last one."""
+    """Table with a row per view and definition: a view whose expressions changed has several; runs use the last."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("view", "definition", "first day", "last day"):
         table.add_column(title, no_wrap=True)
@@ -152,7 +152,7 @@ def _table(days: Sequence[KeptDay]) -> Table:
 
 
 def _gaps(days: Sequence[date]) -> Iterator[str]:
-    """The days between the first and the last that are missing, as spans."""
+    """Yield the missing days between the first and the last, as spans."""
     for one, following in pairwise(days):
         first, last = one + timedelta(days=1), following - timedelta(days=1)
         if first == last:

@@ -1,19 +1,19 @@
-"""The YAML file that says everything about a sample set: its models, its loader and its plan in words.
+"""YAML file that fully describes a sample set: its models, its loader and its plan in words.
 
 ::
 
-    job.py                  the root
-    source.py  view.py      unions of kinds, told apart by their keys; kinds.py says which, and names both when keys are mixed
-    grain.py                what fits a day, an hour or the whole log only
+    job.py                  root
+    source.py  view.py      unions of kinds, distinguished by their keys; kinds.py names both kinds when keys are mixed
+    grain.py                keys that fit only a day, an hour or the whole log
     impressions.py          impressions, with their split and sampling
     label.py  history.py  counting.py  output.py  quality.py
-    feature.py              features, vocabularies and fitted state; feature_conflicts.py has keys that contradict each other
-    references.py, feature_checks.py    what ties keys to other parts of the file
+    feature.py              features, vocabularies and fitted state; feature_conflicts.py checks for contradictory keys
+    references.py, feature_checks.py    checks across the file
     loading.py              from YAML to the models
     document.py, masking.py             lines and plain values; secrets of the environment
     sentences.py, problems.py           from errors to sentences
-    base.py, units.py                   what the models share
-    explain.py              the plan in words
+    base.py, units.py                   shared parts of the models
+    explain.py              plan in words
 """
 
 from ctr_samples.config.counting import Aggregates, DailyCounts

@@ -1,4 +1,4 @@
-"""What is counted from a log: by day, or over sliding windows."""
+"""Counts from a log: by day, or over sliding windows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DailyCounts(Model):
 
     @property
     def column_names(self) -> list[str]:
-        """The columns that features can be made from."""
+        """Columns that features can use."""
         return [*self.counts, *self.rates]
 
 
@@ -78,16 +78,16 @@ class Aggregates(Model):
 
     @property
     def longest(self) -> timedelta:
-        """How far back the longest window reaches."""
+        """Length of the longest window."""
         return max(self.windows)
 
     @property
     def column_names(self) -> list[str]:
-        """The columns that features can be made from."""
+        """Columns that features can use."""
         names = [*self.counts, *self.sums, *self.distinct, *self.rates]
         return [windowed(name, window) for name in names for window in self.windows]
 
 
 def windowed(name: str, window: timedelta) -> str:
-    """The column of an aggregate over a window: ``clicks_7d``."""
+    """Return the column of an aggregate over a window: ``clicks_7d``."""
     return f"{name}_{format_duration(window)}"

@@ -1,4 +1,4 @@
-"""The document that ruamel reads: its references to the environment, its plain values, the lines of its keys."""
+"""YAML document: its references to the environment, its plain values, the lines of its keys."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 _OF_NO_BYTE = ("quality", "partials", "trends")
 _OF_NO_BYTE_IN_OUTPUT = ("path", "retention", "ids", "ids_salt")
-"""Keys of a configuration, and of its ``output``, that change no byte of the samples."""
+"""Keys of a configuration, and of its ``output``, that do not change the bytes of samples."""
 
 
 def of_the_bytes(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a configuration that change the bytes of samples: two runs whose keys differ may make other ones."""
+    """Keep the keys of a configuration that change the bytes of samples: if they differ, two runs may differ."""
     kept = {key: value for key, value in document.items() if key not in _OF_NO_BYTE}
     output = {key: value for key, value in (document.get("output") or {}).items() if key not in _OF_NO_BYTE_IN_OUTPUT}
     return {**kept, "output": output}
 
 
 def names(node: Any) -> Iterator[str]:
-    """The names of all ``${NAME}`` in a document."""
+    """Yield the names of all ``${NAME}`` in a document."""
     if isinstance(node, Mapping | list):
         for child in node.values() if isinstance(node, Mapping) else node:
             yield from names(child)
@@ -34,7 +34,7 @@ def names(node: Any) -> Iterator[str]:
 
 
 def filled(node: Any, value_of: Callable[[str, tuple[Any, ...]], str], where: tuple[Any, ...] = ()) -> Any:
-    """A plain copy of a document; each ``${NAME}`` is what ``value_of`` gives for the name and the place of its text."""
+    """Return a plain copy of a document, with each ``${NAME}`` replaced by ``value_of`` its name and its location."""
     if isinstance(node, Mapping):
         return {key: filled(child, value_of, (*where, key)) for key, child in node.items()}
     if isinstance(node, list):
@@ -43,7 +43,7 @@ def filled(node: Any, value_of: Callable[[str, tuple[Any, ...]], str], where: tu
 
 
 def references(node: Any, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Each text of a document with ``${NAME}``: what it is with these values, and as it is written."""
+    """Yield each text of a document with ``${NAME}``: filled with these values, and as written."""
     if isinstance(node, Mapping | list):
         for child in node.values() if isinstance(node, Mapping) else node:
             yield from references(child, values)
@@ -52,7 +52,7 @@ def references(node: Any, values: Mapping[str, str]) -> Iterator[tuple[str, str]
 
 
 def plain(node: Any) -> Any:
-    """The tree without ruamel's own types, ready for JSON."""
+    """Return the tree without ruamel's own types, ready for JSON."""
     if isinstance(node, Mapping):
         return {str(k): plain(v) for k, v in node.items()}
     if isinstance(node, list):
@@ -64,7 +64,7 @@ def plain(node: Any) -> Any:
 
 
 def at(path: str, tree: CommentedMap, where: Sequence[Any]) -> str:
-    """``conf/x.yaml:12: views.item.ttl: `` with the line of the nearest key that the file has."""
+    """Return ``conf/x.yaml:12: views.item.ttl: ``, with the line of the nearest existing key."""
     line, node = None, tree
     for part in where:
         key = int(part) if isinstance(node, CommentedSeq) and str(part).isdigit() else part

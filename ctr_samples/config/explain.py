@@ -1,4 +1,4 @@
-"""The plan in words, printed before anything runs."""
+"""Plan in words, printed before anything runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ctr_samples.periods import Period, calendar_day
 
 
 def explain(config: JobConfig, run_date: Period | None = None) -> str:
-    """What a run would do, line by line. With a date, the days that are read are named."""
+    """Describe what a run would do, line by line. With a date, name the days that are read."""
     return "\n".join([*_sources(config, run_date), *_samples(config), *_views(config), *_features(config)])
 
 
@@ -37,7 +37,7 @@ def _sources(config: JobConfig, run_date: Period | None) -> Iterator[str]:
 
 
 def _kept(config: JobConfig, name: str) -> Iterator[str]:
-    """What of a source is not read again each time."""
+    """Say which parts of a source are not read again each time."""
     if config.partials is None or not (isinstance(config.sources[name], FileSource) and config.reads_days(name)):
         return
     views = [view for view in config.views if config.views[view].source == name]
@@ -195,7 +195,7 @@ def _features(config: JobConfig) -> Iterator[str]:
 
 
 def _feature(feature: Feature) -> str:
-    """Its type and shape on the wire, its source and changes, where they are computed, and what a missing value becomes."""
+    """Type and shape in the record, source and changes, where they are computed, and the value for missing data."""
     shape = f"{list(feature.shape)}" if feature.shape else " list of any length" if feature.ragged else ""
     source = f"the cross of {' and '.join(feature.cross)}" if feature.cross else feature.from_ or feature.expr
     parts = [f"{feature.dtype}{shape} from {source}", *_changes(feature)]

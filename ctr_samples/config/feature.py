@@ -1,4 +1,4 @@
-"""Features: what a sample holds, and where vocabularies and other fitted state are kept."""
+"""Features: contents of a sample, and location of vocabularies and other fitted state."""
 
 from __future__ import annotations
 
@@ -119,13 +119,13 @@ class Feature(FeatureRules, Model):
 
     @property
     def missing_id(self) -> int | None:
-        """The id that a missing value has, and no other; None for what is no single id in the record."""
+        """Id that only a missing value has; None if the record does not hold a single id."""
         single = self.makes_ids and self.computed == "sample" and not (self.is_list or self.multi_hot or self.cross)
         return (MISSING if self.vocabulary is not None else 0) if single else None
 
     @property
     def is_fitted(self) -> bool:
-        """Whether it needs something that only training days tell."""
+        """Whether it needs something fitted on training days."""
         return bool(self.vocabulary or self.scale or self.quantiles)
 
 

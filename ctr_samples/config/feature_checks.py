@@ -1,4 +1,4 @@
-"""Checks that tie features to the rest of the configuration: views, columns, vocabularies, other features, the layout."""
+"""Checks of features against the rest of the configuration: views, columns, vocabularies, features, the layout."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ctr_samples.config.problems import Problem, nearest
 LEGACY_SIZE = 121
 
 _PART = r"`(?:[^`]|``)+`|[^\W\d]\w*"
-"""A name of SQL; one of other characters stands between backticks, in which a backtick is doubled."""
+"""SQL name; other characters need backticks, in which a backtick is doubled."""
 _QUOTED = "; put a name with characters other than letters, digits and `_` between backticks"
 
 
 def feature_problems(config: JobConfig) -> Iterator[Problem]:
-    """All problems of features that can be seen without reading any data."""
+    """Yield all problems of features that are detectable without reading data."""
     used = {other for view in config.views.values() for other in view.looked_up_in}
     for name, feature in config.features.items():
         if name in config.labels or name in RESERVED_FEATURES:
@@ -44,14 +44,14 @@ def feature_problems(config: JobConfig) -> Iterator[Problem]:
 
 
 def width(config: JobConfig, feature: Feature) -> int | None:
-    """How many values a sample has of a feature; None where samples differ."""
+    """Return the number of values of a feature in a sample; None if samples differ."""
     if feature.multi_hot:
         return ids_of(config, feature)
     return None if feature.ragged else prod(feature.shape)
 
 
 def ids_of(config: JobConfig, feature: Feature) -> int | None:
-    """How many ids a feature can have, from 0 on; None where it is no id, or of a vocabulary that there is not."""
+    """Return the number of ids of a feature, from 0; None if it is not an id, or its vocabulary does not exist."""
     if feature.vocabulary is not None:
         vocabulary = config.vocabularies.get(feature.vocabulary)
         return None if vocabulary is None else vocabulary.buckets
@@ -165,7 +165,7 @@ def _without_strings(text: str) -> str:
 
 
 def _paths(code: str) -> Iterator[tuple[str, str]]:
-    """The first two parts of each name in ``user.`age:token` + item.price.eur``: ("user", "age:token"), ("item", "price")."""
+    """First two parts of each name; ``user.`age:token` + item.price.eur``: ("user", "age:token"), ("item", "price")."""
     for dot, path in re.findall(rf"(?<!\w)(\.?)((?:{_PART})(?:\.(?:{_PART}))*)", code):
         parts = re.findall(_PART, path)
         if not dot and len(parts) > 1:
@@ -174,7 +174,7 @@ def _paths(code: str) -> Iterator[tuple[str, str]]:
 
 
 def _lambda_parameters(code: str) -> set[str]:
-    """``x -> x.a`` and ``(s, t) -> s + t.a``: names that stand for no view."""
+    """Parameters in ``x -> x.a`` and ``(s, t) -> s + t.a``, which do not name views."""
     lists = re.findall(r"(\w+|\([\w\s,]*\))\s*->", code)
     return {name for names in lists for name in re.findall(r"\w+", names)}
 

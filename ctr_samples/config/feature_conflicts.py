@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ctr_samples.config.feature import Feature
 
 PARTS = {"hour": 24, "weekday": 7, "day": 32, "month": 13, "hour_of_week": 168, "weekend": 2}
-"""How many ids a part of a date has, counted from 0: weekday 0 is Monday, and day and month begin at 1."""
+"""Number of ids of each date part, counted from 0: weekday 0 is Monday, and day and month begin at 1."""
 
 MOST_MULTI_HOT = 4096
 MOST_BOUNDARIES = 1000
@@ -21,7 +21,7 @@ _GREATEST_FLOAT32 = 3.4028234663852886e38
 
 
 def conflict(feature: Feature) -> str | None:
-    """What is wrong with the keys of a feature, or None."""
+    """Describe what is wrong with the keys of a feature, or return None."""
     if sum(source is not None for source in (feature.from_, feature.expr, feature.cross)) != 1:
         return "give exactly one of `from`, `expr` and `cross`"
     rules = (_cross, _numbers, _model, _ids, _lists, _part_of_a_time, _form, _values)
@@ -163,7 +163,7 @@ def _ascends(numbers: tuple[float, ...]) -> bool:
 
 
 def _is_of(value: Scalar, dtype: str) -> bool:
-    """Whether the record can hold the value as it is written."""
+    """Whether the record can hold the value as written."""
     if isinstance(value, str) or dtype in ("string", "bytes"):
         return isinstance(value, str) and dtype in ("string", "bytes")
     if dtype == "int64":

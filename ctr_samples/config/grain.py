@@ -1,4 +1,4 @@
-"""Checks of what one run makes: keys that mean something for days only, or for hours, or for the whole log."""
+"""Checks of keys that make sense only for runs of days, of hours, or of the whole log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CLOCK = re.compile(r"[0-9]{2}:[0-9]{2}")
 
 
 def grain_problems(config: JobConfig) -> Iterator[Problem]:
-    """Keys that do not fit ``grain``."""
+    """Yield the keys that do not fit ``grain``."""
     yield from _sources(config)
     yield from _eval_from(config)
     if config.fitted is not None and config.grain == "all":

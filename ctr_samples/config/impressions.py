@@ -10,7 +10,7 @@ from ctr_samples.config.base import OWN_COLUMNS, Expression, Model, Name, check_
 from ctr_samples.config.units import Duration
 
 _SHOWN = ("article", "item")
-"""The keys that name what was shown, where the configuration does not say which one does."""
+"""Default names of the key that identifies what was shown."""
 
 
 class Impressions(Model):
@@ -65,12 +65,12 @@ class Impressions(Model):
 
     @property
     def keys_and_request(self) -> dict[str, str]:
-        """All that views may be joined on and actions matched by: the keys, and last the request where there is one."""
+        """Everything that views may be joined on and actions matched by: the keys, and last the request, if any."""
         return self.entities | ({} if self.request is None else {"request": self.request})
 
     @property
     def shown_key(self) -> str | None:
-        """The key that names what was shown; None where none does."""
+        """Key that identifies what was shown; None if there is none."""
         return self.shown or next((name for name in _SHOWN if name in self.entities), None)
 
     @property

@@ -1,4 +1,4 @@
-"""The root of the configuration: a whole sample set."""
+"""Root of the configuration: a whole sample set."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class JobConfig(Model):
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, value: str) -> str:
-        # Java, which reads the times, does not know every name without a slash, such as `localtime` or `Factory`.
+        # Java, which parses the times, does not know every name without a slash, such as `localtime` or `Factory`.
         if value not in available_timezones() or not ("/" in value or value in ("UTC", "GMT")):
             raise ValueError("expected a zone of the IANA database, such as UTC or Asia/Shanghai")
         return value
@@ -72,7 +72,7 @@ class JobConfig(Model):
 
     @property
     def joins_anew(self) -> str | None:
-        """Why a run cannot take the features of an earlier one, though only labels are others; None if it can."""
+        """Why a run cannot take earlier features even if only labels have changed; None if it can."""
         if self.sampling is not None:
             return "`sampling` left out negatives, some of which may be positive now"
         if self.impressions.skip_above is not None:
@@ -82,5 +82,5 @@ class JobConfig(Model):
         return None
 
     def reads_days(self, source: str) -> bool:
-        """Whether a run reads some days of a source, and not all that is there."""
+        """Return whether a run reads some days of a source rather than all of it."""
         return self.grain != "all" and self.sources[source].is_dated

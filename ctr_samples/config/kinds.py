@@ -1,4 +1,4 @@
-"""Unions of models: the kinds of a view or a source, told apart by the keys that an entry has."""
+"""Unions of models: the kinds of a view or a source, distinguished by the keys of an entry."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ class Kind(Model):
     """A model of such a union, with what a message says of it when an entry mixes the keys of two kinds."""
 
     thing: ClassVar[str]
-    """What there are several kinds of: ``view``."""
+    """General term for the kinds: ``view``."""
     kind: ClassVar[str]
-    """What keys are for: ``snapshots``."""
+    """Name of this kind: ``snapshots``."""
     told_by: ClassVar[str]
     """Why an entry is taken for this kind: ```snapshot` is for snapshots``."""
     instead: ClassVar[Mapping[str, str]] = {}
-    """Keys of other kinds, with what to do here."""
+    """Keys of other kinds, with advice on what to do here."""
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
-    """The keys of a model as the file writes them."""
+    """Return the keys of a model as written in the file."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def kinds_of(annotation: Any) -> dict[str, type[Kind]]:
-    """The models of a union by the tags that pydantic adds to the location of an error; empty for other types."""
+    """Return the models of a union by the tags that pydantic adds to error locations; empty for other types."""
     if get_origin(annotation) is not Annotated:
         return {}
     union, *_ = get_args(annotation)
@@ -38,7 +38,7 @@ def kinds_of(annotation: Any) -> dict[str, type[Kind]]:
 
 
 def _tagged(member: Any) -> Iterator[tuple[str, type[Kind]]]:
-    """A model by its Tag or, where a key tells the kinds apart, by the values that ``format`` may have."""
+    """Model by its Tag or, if a key distinguishes the kinds, by the values that ``format`` may have."""
     if get_origin(member) is Annotated:
         model, *metadata = get_args(member)
         yield from ((part.tag, model) for part in metadata if isinstance(part, Tag))
@@ -47,13 +47,13 @@ def _tagged(member: Any) -> Iterator[tuple[str, type[Kind]]]:
 
 
 def without_absent(entry: dict[str, Any], model: type[Kind], kinds: Iterable[type[Kind]]) -> dict[str, Any]:
-    """The entry without those keys of other kinds that are null or false: ``static: false`` says nothing of a snapshot."""
+    """Remove keys of other kinds that are null or false: ``static: false`` does not conflict with a snapshot."""
     foreign = {key for kind in kinds for key in keys_of(kind)} - set(keys_of(model))
     return {k: v for k, v in entry.items() if k not in foreign or not (v is None or v is False)}
 
 
 def unexpected(key: str, model: type[BaseModel], kinds: Iterable[type[Kind]]) -> str:
-    """What is wrong with a key that a model does not have; ``kinds`` are all models that the entry could have been."""
+    """Describe what is wrong with an unknown key; ``kinds`` are all models that the entry could have been."""
     if issubclass(model, Model) and key in model.renamed:
         return f"the key `{key}` is called `{model.renamed[key]}` now"
     owners = [kind for kind in kinds if key in keys_of(kind)]

@@ -21,7 +21,7 @@ class LabelKind(Kind):
 
     @property
     def is_flag(self) -> bool:
-        """Whether it is 0 or 1; else it is a number, with a mask that says whether there is one."""
+        """Whether it is 0 or 1; else it is a number, with a mask that says whether it has a value."""
         raise NotImplementedError
 
     @property

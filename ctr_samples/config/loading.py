@@ -1,4 +1,4 @@
-"""Reads the YAML file: templates, overrides, the models, and a sentence for each problem."""
+"""Loads the YAML file: templates, overrides, the models, and a sentence for each problem."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ _MOST_PROBLEMS = 8
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A valid configuration with the document that it came from.
+    """Valid configuration with the document that it came from.
 
-    ``document`` is the file after ``--set``, with ``${NAME}`` left as it stands: what the manifest keeps, so that a
-    password that came from the environment is never written anywhere.
+    ``document`` is the file after ``--set``, with ``${NAME}`` unfilled: this is what the manifest keeps, so that a
+    password from the environment is never written anywhere.
     """
 
     config: JobConfig
     document: dict[str, Any]
     path: str
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """What each ``${NAME}`` of the file was filled with."""
+    """Value of each ``${NAME}`` of the file."""
 
     def masked(self, text: str) -> str:
-        """The text with ``${NAME}`` in place of what it was filled with."""
+        """Return the text with ``${NAME}`` in place of its value."""
         return mask(text, self.values)
 
     def place_of(self, where: Sequence[str]) -> str:
-        """``my.yaml:12: views.item.ttl: `` with the line of a key, or of the nearest one that the file has."""
+        """Return ``my.yaml:12: views.item.ttl: `` with the line of a key, or of the nearest existing one."""
         return at(self.path, _parse(Path(self.path)), where)
 
     @contextmanager
     def masked_errors(self) -> Iterator[None]:
-        """An expected error of the block tells nothing that came from the environment, nor does what it was made from.
+        """Remove values from the environment from expected errors of the block, and from their causes.
 
         In the block :func:`ctr_samples.config.masking.written` knows the texts of the file.
         """
@@ -70,7 +70,7 @@ class LoadedConfig:
 
     @property
     def in_plans(self) -> list[str]:
-        """The names of those ``${NAME}`` whose values Spark sees in its plans: all but what logs in to a database."""
+        """Names of the ``${NAME}`` whose values Spark sees in its plans: all except database logins."""
         document = deepcopy(self.document)
         for source in (document.get("sources") or {}).values():
             for key in ("url", "user", "password", "driver"):
@@ -79,13 +79,13 @@ class LoadedConfig:
         return sorted(set(names(document)))
 
     def refuse_secrets(self) -> None:
-        """Raise ConfigError if a secret stands in the file itself, from where it would go into every manifest."""
+        """Raise ConfigError if the file itself contains a secret, which would go into every manifest."""
         for problem in check_secrets(self.document):
             raise ConfigError(f"{self.path}: {'.'.join(problem.where)} {problem.what}.")
 
 
 def loaded_of(given: LoadedConfig | str | Path) -> LoadedConfig:
-    """A configuration, or the one in a file; raises as :func:`load_config`. UsageError for anything else."""
+    """Return a configuration, or load it from a file like :func:`load_config`. Raises UsageError for anything else."""
     if isinstance(given, str | Path):
         return load_config(given)
     if not isinstance(given, LoadedConfig):
@@ -129,7 +129,7 @@ def load_config(
 
 
 def _told(problem: Problem, tree: CommentedMap, values: Mapping[str, str]) -> str:
-    """What is wrong at a place. Of a text with ``${NAME}`` nothing is told that has a word of the value, such as a column."""
+    """Describe a problem. If it contains a word of a ``${NAME}`` value in the text, such as a column, leave it out."""
     text = as_written(tree, problem.where, "")
     inside = {word for name in names(text) for word in _words(values.get(name, ""))}
     if inside.isdisjoint(_words(mask(problem.what, values))):
@@ -168,7 +168,7 @@ def _parse(path: Path) -> CommentedMap:
     except RecursionError:
         raise ConfigError(f"{path}: the file is nested too deeply; make it flatter.") from None
     except (YAMLError, ValueError) as error:
-        # ruamel passes on what int() and date() say of a value.
+        # ruamel passes on the errors of int() and date().
         raise ConfigError(f"{path}: this is not YAML: {str(error).splitlines()[0]}.") from None
     if not isinstance(tree, CommentedMap):
         raise ConfigError(f"{path}: found {kind_of(tree)}, expected keys such as `name:` and `sources:`.")
@@ -203,7 +203,7 @@ _MOST_VALUES = 200_000
 
 
 def too_large(tree: Any) -> str | None:
-    """What is wrong with a document that refers to itself or that its aliases make too large. Takes each part once."""
+    """Describe a document that refers to itself or that its aliases make too large. Visits each part once."""
     sizes: dict[int, int] = {}
     try:
         size = _size(tree, sizes, set())

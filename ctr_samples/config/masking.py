@@ -1,11 +1,11 @@
-"""Keeps the values of ``${NAME}`` out of everything that is said: messages show ``${NAME}``, as the file does.
+"""Keeps the values of ``${NAME}`` out of all output: messages show ``${NAME}``, like the file.
 
-What a configuration was filled with is remembered in the block of :func:`masking`, which each command and each run opens around
-its work. Two things keep it in:
+The values of a configuration are remembered in the block of :func:`masking`, which each command and each run opens
+around its work. Two functions keep them in:
 
-- :func:`written` tells by its origin whether a text of the configuration has a value in it. What others say of such a text, or
-  what was computed from it, is not repeated.
-- :func:`masked` is asked wherever a text leaves the process, and finds values in it, whatever became of them on the way.
+- :func:`written` knows by origin whether a text of the configuration contains a value. What other software says about
+  such a text, or what was computed from it, is not repeated.
+- :func:`masked` is applied wherever a text leaves the process, and finds values in it, whatever became of them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from urllib.parse import quote, quote_plus, unquote
 _SHORT = 4
 """Values shorter than this are masked as whole words only: a `7` would otherwise be found in every number."""
 _FRAGMENT = 6
-"""So many characters of a value in a row tell of it."""
+"""Number of consecutive characters that give a value away."""
 _TEMPLATE = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[*?]")
-"""What a path fills in or expands: ``{date}``, ``{a,b}`` and globs."""
+"""Part of a path that is filled in or expanded: ``{date}``, ``{a,b}`` and globs."""
 _BETWEEN = r"[^\s'\",;]{0,60}?"
 
 LEFT_OUT = "the details are left out, since they may show what it stands for; put a harmless value there to see them"
-"""What a message says instead of what others say of a text with ``${NAME}``."""
+"""Text of a message in place of details about a text with ``${NAME}``."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """Values by name, and the texts of the file by what they are with these values."""
+    """Values by name, and the texts of the file by their filled form."""
 
     values: dict[str, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ _remembered: ContextVar[_Remembered | None] = ContextVar("values of ${NAME}", de
 
 @contextmanager
 def masking() -> Iterator[None]:
-    """A block at whose end the values are forgotten that were remembered in it."""
+    """Forget, at the end of the block, the values that were remembered in it."""
     around = _remembered.get() or _Remembered()
     before = _remembered.set(_Remembered(dict(around.values), dict(around.texts)))
     try:
@@ -56,7 +56,7 @@ def masking() -> Iterator[None]:
 
 
 def remember(filled: Mapping[str, str], texts: Mapping[str, str] | None = None) -> None:
-    """Let :func:`masked` know these values, by name, and :func:`written` the texts of the file by what they were filled to.
+    """Let :func:`masked` know these values, by name, and :func:`written` the texts of the file, by their filled form.
 
     Outside of :func:`masking` nothing is kept.
     """
@@ -67,7 +67,7 @@ def remember(filled: Mapping[str, str], texts: Mapping[str, str] | None = None) 
 
 
 def written(text: str) -> str | None:
-    """A text of the configuration as the file has it, if a part of it came from the environment; else None."""
+    """Return a configured text as written in the file if part of it came from the environment; else None."""
     known = _remembered.get()
     if known is None:
         return None
@@ -78,13 +78,13 @@ def written(text: str) -> str | None:
 
 
 def masked(text: str) -> str:
-    """The text with ``${NAME}`` in place of each value that is remembered."""
+    """Return the text with ``${NAME}`` in place of each remembered value."""
     known = _remembered.get()
     return text if known is None else mask(text, known.values)
 
 
 def masked_tree(node: Any) -> Any:
-    """A document of plain values, whose texts are masked."""
+    """Mask all texts in a document of plain values."""
     if isinstance(node, Mapping):
         return {key: masked_tree(child) for key, child in node.items()}
     if isinstance(node, list | tuple):
@@ -93,7 +93,7 @@ def masked_tree(node: Any) -> Any:
 
 
 def tells(text: str) -> bool:
-    """Whether a piece of a value stands in a text that was masked, as where others cut a value or took it apart."""
+    """Return whether a masked text still contains a piece of a value, which was cut or split before."""
     known = _remembered.get()
     lower = text.lower()
     for value in () if known is None else known.values.values():
@@ -104,7 +104,7 @@ def tells(text: str) -> bool:
 
 
 def mask(text: str, filled: Mapping[str, str]) -> str:
-    """The text with ``${NAME}`` in place of each value, however it is quoted, escaped, filled in or spelled in there."""
+    """Replace each value by ``${NAME}``, however it is quoted, escaped, filled in or spelled in the text."""
     names, pattern = _finder(tuple(filled.items()))
     if pattern is None:
         return text
@@ -120,7 +120,7 @@ def _finder(filled: tuple[tuple[str, str], ...]) -> tuple[list[str], re.Pattern[
     found += [(size, part, name) for size, part, name in templates if part is not None]
     if not found:
         return [], None
-    # The longest first: one value may be a part of another.
+    # Longest first: one value may be part of another.
     found.sort(key=lambda one: one[0], reverse=True)
     return [name for *_, name in found], re.compile("|".join(f"({part})" for _, part, _ in found), re.IGNORECASE)
 
@@ -130,7 +130,7 @@ def _pattern(form: str) -> str:
 
 
 def _filled_in(value: str) -> str | None:
-    """A path in which something stands for each template, or the beginning of one; None where too little of it is fixed."""
+    """Pattern of a path with its templates filled in, or of its beginning; None if its fixed part is too short."""
     first, *others = [piece for piece in _TEMPLATE.split(value) if piece] or [""]
     pattern = ""
     for piece in reversed(others):
@@ -141,7 +141,7 @@ def _filled_in(value: str) -> str | None:
 
 
 def _forms(value: str) -> set[str]:
-    """How a value may stand in a message: as it is, escaped by Python, JSON, SQL or a URL, by lines, or its secret part."""
+    """Forms of a value in a message: unchanged, escaped by Python, JSON, SQL or a URL, by lines, or its secret part."""
     forms: set[str] = set()
     for part in {value, *value.splitlines(), *_credentials(value), *_places(value), *_long_pieces(value)}:
         forms |= {
@@ -162,7 +162,7 @@ def _forms(value: str) -> set[str]:
 
 
 def _credentials(value: str) -> set[str]:
-    """What in an address is secret for itself: what stands before its ``@``, and the parameters that hold secrets."""
+    """Secret parts of a URL: the part before its ``@``, and the parameters that hold secrets."""
     parts = [
         *re.findall(r"://([^/?#\s]*)@", value),
         *re.findall(r"://[^/?#\s:]*:([^?#\s]*)@", value),
@@ -173,7 +173,7 @@ def _credentials(value: str) -> set[str]:
 
 
 def _places(value: str) -> set[str]:
-    """How stores and disks name an address: without its scheme, its last slash or a detour."""
+    """Forms in which storages and disks name a path: without its scheme, its last slash or a detour."""
     if "/" not in value:
         return set()
     if "://" in value:
@@ -184,9 +184,9 @@ def _places(value: str) -> set[str]:
 
 
 def _long_pieces(value: str) -> set[str]:
-    """The long fixed parts of a path with templates."""
+    """Long fixed parts of a path with templates."""
     return {piece for piece in _TEMPLATE.split(value) if len(piece) >= 2 * _FRAGMENT}
 
 
 HIDDEN_PARAMETER = r"[\w.-]*(?:passw|passphrase|pwd|secret|token|credential|key)[\w.-]*"
-"""A parameter of an address that holds a secret, by its name."""
+"""URL parameter that holds a secret, by its name."""

@@ -1,4 +1,4 @@
-"""The output: where the samples go, in what form, what stays of earlier runs, and what later runs find."""
+"""Output: where the samples go, in what form, what is kept of earlier runs, and what later runs reuse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong in a configuration, and the nearest name that would be right."""
+"""Problems of a configuration, and the nearest name that would be right."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 
 class Problem(NamedTuple):
-    """What is wrong at one place of the file."""
+    """Problem at one place of the file."""
 
     where: tuple[str, ...]
     what: str
 
 
 def closest(name: str, valid: Iterable[str]) -> str | None:
-    """The valid name that a misspelt one was probably meant to be."""
+    """Return the valid name that a misspelt one probably stands for."""
     return next(iter(difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.6)), None)
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:
-    """``"; did you mean 'ttl'?"`` or, where nothing is near, what would be valid."""
+    """Return ``"; did you mean 'ttl'?"`` or, if nothing is close, the valid names."""
     names = sorted(valid)
     close = closest(name, names)
     if close is not None:
@@ -29,5 +29,5 @@ def nearest(name: str, valid: Iterable[str]) -> str:
 
 
 def end_sentence(text: str) -> str:
-    """The text with a full stop, unless it ends in one or asks something, as :func:`nearest` may."""
+    """Add a full stop, unless the text ends in one or in a question, as from :func:`nearest`."""
     return text if text.endswith((".", "?")) else f"{text}."

@@ -1,4 +1,4 @@
-"""What may differ between two days before a run warns or refuses to publish: the section ``quality`` of the configuration."""
+"""Section ``quality``: how much two days may differ before a run warns or refuses to publish."""
 
 from __future__ import annotations
 

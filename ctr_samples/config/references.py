@@ -1,4 +1,4 @@
-"""Checks that tie the keys of a configuration together: names that must exist, entities that must have a key."""
+"""Checks across the configuration: names that must exist, entities that must have a key."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from ctr_samples.config.view import AgingView, DailyCountView, SnapshotView, Vie
 
 
 def action_keys(label: ActionLabel, shown: Impressions) -> dict[str, str]:
-    """The keys that an action shares with impressions, with its expressions, the request last.
+    """Return the keys that an action shares with impressions, with its expressions, the request last.
 
-    A label inherits keys from ``impressions`` where both are cut out of one log.
+    A label inherits keys from ``impressions`` if both come from the same log.
     """
     there = shown.keys_and_request
     given = {"user": label.user, "article": label.article, "request": label.request, **label.keys}
@@ -38,7 +38,7 @@ def action_keys(label: ActionLabel, shown: Impressions) -> dict[str, str]:
 
 
 def match_of(label: ActionLabel, shown: Impressions) -> tuple[tuple[str, ...], ...]:
-    """The keys that find an action's impression, each a set of names, in the order in which they are tried; maybe none."""
+    """Return the sets of key names that find an action's impression, in the order they are tried; may be empty."""
     if label.match is not None:
         return label.match
     keys, item = action_keys(label, shown), shown.shown_key
@@ -51,19 +51,19 @@ def match_of(label: ActionLabel, shown: Impressions) -> tuple[tuple[str, ...], .
 
 
 def actions_among(labels: Mapping[str, Label]) -> dict[str, ActionLabel]:
-    """The labels that are made from actions."""
+    """Return the labels that are made from actions."""
     return {name: label for name, label in labels.items() if isinstance(label, ActionLabel)}
 
 
 def measured_key(config: JobConfig) -> str | None:
-    """The key of the impressions whose shares `heavy_user` looks at; None where they have none of that name."""
+    """Return the impression key whose shares `heavy_user` checks; None if impressions do not have it."""
     key = config.quality.heavy_user.key
     return key if key in config.impressions.entities else None
 
 
 def check_references(config: JobConfig) -> list[Problem]:
-    """All problems that can be seen without reading any data."""
-    # A wrong source name would make labels and views look wrong too; say the first thing first.
+    """Return all problems that are detectable without reading data."""
+    # A wrong source name would make labels and views look wrong too; report it alone.
     return list(_sources(config)) or [
         *_credentials(config),
         *_overlaps(config),
@@ -105,7 +105,7 @@ def _sources(config: JobConfig) -> Iterator[Problem]:
 
 
 def check_secrets(document: Mapping[str, Any]) -> list[Problem]:
-    """Passwords that stand in the file itself, and would go into every manifest. ``document`` has ``${NAME}`` unfilled."""
+    """Find passwords written in the file, which would go into every manifest. ``document`` has ``${NAME}`` unfilled."""
     problems = []
     for name, source in (document.get("sources") or {}).items():
         password, url = str(source.get("password") or "${}"), str(source.get("url") or "")
@@ -128,7 +128,7 @@ _SECRET_IN_URL = re.compile(
 
 
 def _credentials(config: JobConfig) -> Iterator[Problem]:
-    """Keys in an address of files end in listings, plans and messages; stores take them from the environment."""
+    """Keys in a file URL end up in listings, plans and messages; storages take them from the environment."""
     places: list[tuple[tuple[str, ...], str | None]] = [(("output", "path"), config.output.path)]
     places += [(("sources", name, "path"), path) for name, path in _paths(config)]
     places.append((("fitted", "path"), config.fitted.path if config.fitted else None))
@@ -151,7 +151,7 @@ def _overlaps(config: JobConfig) -> Iterator[Problem]:
 
 
 def _paths(config: JobConfig) -> list[tuple[str, str]]:
-    """The sources that are files, with their paths."""
+    """Paths of the file sources, by name."""
     return [(name, source.path) for name, source in config.sources.items() if isinstance(source, FileSource)]
 
 
@@ -231,7 +231,7 @@ def _labels(config: JobConfig) -> Iterator[Problem]:
 
 
 def _matching(where: tuple[str, ...], label: ActionLabel, shown: Impressions) -> Iterator[Problem]:
-    """An action needs a time, what was acted on, and a key that finds its impression."""
+    """An action needs a time, the item acted on, and a key that finds its impression."""
     elsewhere, item = label.source != shown.source, shown.shown_key
     if elsewhere and label.time is None:
         yield Problem(where, "needs `time`, since its source is not that of `impressions`")
@@ -259,7 +259,7 @@ def _matching(where: tuple[str, ...], label: ActionLabel, shown: Impressions) ->
 
 
 def _exempted(config: JobConfig) -> Iterator[Problem]:
-    """An exemption must name something that is checked; otherwise it is a typing error."""
+    """An exemption must name something that is checked; otherwise it is a typo."""
     judged = [*config.features, *config.views, *config.labels]
     for check in type(config.quality).model_fields:
         for name in getattr(config.quality, check).without:
@@ -269,7 +269,7 @@ def _exempted(config: JobConfig) -> Iterator[Problem]:
 
 
 def _masks(name: str, label: Label) -> list[str]:
-    """The column beside a reduced label that says whether there was a value."""
+    """Column next to a reduced label that says whether it has a value."""
     return [] if label.is_flag else [mask_of(name)]
 
 
@@ -287,7 +287,7 @@ def _views(config: JobConfig) -> Iterator[Problem]:
 
 
 def _joined_on(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
-    """Keys that impressions have, and columns of other views."""
+    """Join keys must be keys of impressions, or columns of other views."""
     there = config.impressions.keys_and_request
     for part in view.joined_on:
         other, dot, column = part.partition(".")
@@ -306,7 +306,7 @@ def _joined_on(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
 
 
 def _chains(config: JobConfig) -> Iterator[Problem]:
-    """Views that wait for each other's keys."""
+    """Views must not wait for each other's keys."""
     for circle in _circles(config.views):
         path = " -> ".join((*circle, circle[0]))
         yield Problem(
@@ -337,7 +337,7 @@ def _keys_of_quality(config: JobConfig) -> Iterator[Problem]:
 
 
 def _days_before(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
-    """Days that are not read would count as empty, and rows that are not read as if they did not exist."""
+    """Days that are not read would count as empty, and rows that are not read as missing."""
     read = config.sources[view.source].days_before
     reach = _reach(view, read, config.timezone)
     if reach is not None and reach.needed > read:
@@ -347,7 +347,7 @@ def _days_before(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
 
 
 class _Reach(NamedTuple):
-    """How many days before the run date a view needs, with the key that says so and what could be done instead."""
+    """Number of days before the run date that a view needs, with the key that requires it and an alternative."""
 
     needed: int
     key: tuple[str, ...]
@@ -376,7 +376,7 @@ def _reach(view: View, read: int, timezone: str) -> _Reach | None:
 
 
 def _since_last_step(aggregates: Aggregates, delay: timedelta, timezone: str) -> timedelta:
-    """How long before the first moment of a day the last step that was known then was over, at most."""
+    """Maximum time from the end of the last known step to the first moment of a day."""
     lag = math.ceil(delay / aggregates.step) * aggregates.step
     zone, seasons = ZoneInfo(timezone), (datetime(2020, 1, 1), datetime(2020, 7, 1))
     offsets = [zone.utcoffset(when) or timedelta() for when in seasons]
@@ -408,7 +408,7 @@ def _counted(where: tuple[str, ...], counts: Mapping[str, str], rates: Mapping[s
 
 
 def inherited(history: History, shown: Impressions) -> History:
-    """A history with what it takes from ``impressions``, where both are cut out of one log."""
+    """Return a history with the values inherited from ``impressions``, if both come from the same log."""
     own = {name: getattr(history, name) for name in ("time", "key", "item", "request")}
     own["key"] = history.key or history.user
     if history.source == shown.source:
@@ -455,7 +455,7 @@ _OF_AN_ACTION = ("time", "item", "request")
 
 
 def _case(config: JobConfig) -> Iterator[Problem]:
-    """Spark ignores case, so two names that differ in nothing else are one column."""
+    """Spark ignores case, so names that differ only in case are the same column."""
     labels = [
         (column, ("labels", name)) for name, label in config.labels.items() for column in (name, *_masks(name, label))
     ]

@@ -1,4 +1,4 @@
-"""From an error of pydantic to a sentence with file, line, key, what was found and what was expected."""
+"""Turns a pydantic error into a sentence with file, line, key, what was found and what was expected."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _EXPECTED = {
     "too_short": "at least {min_length}",
     "tuple_type": "a list such as [100]",
 }
-"""What pydantic's types of error expect, in words."""
+"""Expectation of each pydantic error type, in words."""
 
 
 def sentence(path: str, tree: CommentedMap, detail: ErrorDetails) -> str:
-    """What is wrong at one place, without a full stop."""
+    """Describe the problem at one place, without a full stop."""
     *parents, last = detail["loc"] or ("",)
     place = place_of(parents)
     where = place.where
@@ -67,7 +67,7 @@ def sentence(path: str, tree: CommentedMap, detail: ErrorDetails) -> str:
 
 
 def _unknown_kind(path: str, tree: CommentedMap, detail: ErrorDetails, where: tuple[str, ...]) -> str:
-    """A union whose members one key tells apart, where that key is missing or says something else."""
+    """Describe a union entry whose discriminating key is missing or has an unknown value."""
     key = detail["ctx"]["discriminator"].strip("'")
     if detail["type"] == "union_tag_not_found":
         return f"{at(path, tree, where)}the key `{key}` is missing"
@@ -91,7 +91,7 @@ def _expected(detail: ErrorDetails, place: Place) -> str:
 
 
 def as_written(tree: Any, where: Sequence[str], value: Any) -> Any:
-    """The text of the file where it has ``${NAME}``, else ``value``: what it was filled with is shown nowhere, not even cut."""
+    """Return the text of the file if it has ``${NAME}``, else ``value``: filled values are never shown, even cut."""
     node = tree
     for part in where:
         try:
@@ -111,7 +111,7 @@ def _found(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """A value of the file in a word or two."""
+    """Describe a value of the file in a word or two."""
     if value is None:
         return "an empty file"
     if isinstance(value, Mapping):
@@ -121,14 +121,14 @@ def kind_of(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place of the file, and the type that stands there; ``kinds`` are the models of the union that it was chosen from."""
+    """Place in the file, and its type; ``kinds`` are the models of the union from which it was chosen."""
 
     where: tuple[str, ...] = ()
     type: Any = JobConfig
     kinds: tuple[type[Kind], ...] = ()
 
     def below(self, part: int | str) -> Place:
-        """One step along the location of an error. Kinds of a union, which pydantic names too, are no keys of the file."""
+        """Go one step along an error's location. Union kinds, which pydantic names too, are not keys of the file."""
         kinds = kinds_of(self.type)
         if part in kinds:
             return Place(self.where, kinds[str(part)], tuple(dict.fromkeys(kinds.values())))
@@ -136,34 +136,34 @@ class Place:
 
     @property
     def model(self) -> type[BaseModel] | None:
-        """The model that stands here; of a union the first."""
+        """Model at this place; the first one of a union."""
         kinds = kinds_of(self.type)
         members = [*kinds.values()] or [self.type, *([] if _is_dict(self.type) else get_args(self.type))]
         return next((m for m in members if isinstance(m, type) and issubclass(m, BaseModel)), None)
 
     @property
     def keys(self) -> list[str]:
-        """The keys that the model here has."""
+        """Keys of the model at this place."""
         return keys_of(self.model) if self.model is not None else []
 
     def unexpected(self, key: str) -> str:
-        """What is wrong with a key that the model here does not have."""
+        """Describe what is wrong with a key that the model does not have."""
         return unexpected(key, self.model or JobConfig, self.kinds)
 
     def hint_for(self, key: str) -> str:
-        """What the model adds where the key is missing."""
+        """Return the model's hint for a missing key."""
         fields = self.model.model_fields.items() if self.model is not None else ()
         extra = next((field.json_schema_extra for name, field in fields if key in (name, field.alias)), None)
         return f"; {extra['hint']}" if isinstance(extra, dict) and "hint" in extra else ""
 
 
 def place_of(location: Sequence[int | str]) -> Place:
-    """The place that a location leads to."""
+    """Return the place to which a location leads."""
     return reduce(Place.below, location, Place())
 
 
 def _is_key(part: int | str) -> bool:
-    # pydantic adds the names of union members and validators to a location; they are no keys of the file.
+    # pydantic adds the names of union members and validators to a location; they are not keys of the file.
     return isinstance(part, int) or bool(re.fullmatch(r"\w[\w-]*", part) and not part.startswith("function-"))
 
 

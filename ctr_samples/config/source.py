@@ -1,4 +1,4 @@
-"""Sources: files of some format, tables that the catalog knows, and databases; told apart by ``format``."""
+"""Sources: files of some format, catalog tables, and databases; distinguished by ``format``."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class SourceKind(Kind):
 
     @property
     def place(self) -> str:
-        """Where it is, in one word or two."""
+        """Location, in a word or two."""
         raise NotImplementedError
 
     @property
     def is_dated(self) -> bool:
-        """True when a day's data can be addressed without reading the others."""
+        """Whether a day's data can be addressed without reading other days."""
         raise NotImplementedError
 
     @property
@@ -107,31 +107,31 @@ class FileSource(SourceKind):
 
     @property
     def place(self) -> str:
-        """The path."""
+        """Path of the files."""
         return self.path
 
     @property
     def days(self) -> DayPath:
-        """The path as one that may name the day and the hour."""
+        """Path that may name the day and the hour."""
         return DayPath(self.path)
 
     @property
     def is_dated(self) -> bool:
-        """True when the path names the day."""
+        """Whether the path names the day."""
         return self.days.is_dated
 
     @property
     def is_hourly(self) -> bool:
-        """True when the path names the hour."""
+        """Whether the path names the hour."""
         return self.days.is_hourly
 
     def path_of(self, period: Period) -> str:
-        """The path of what a run of a day or an hour reads; for the whole log as it stands."""
+        """Return the path for a run of a day or an hour; for the whole log, the path as written."""
         return self.days.filled(calendar_day(period), period.hour if isinstance(period, Hour) else None)
 
     @property
     def may_be_absent(self) -> bool:
-        """Whether a path under which nothing lies is read as empty."""
+        """Whether a path without any file is read as empty."""
         return self.optional
 
 
@@ -207,7 +207,7 @@ class CsvSource(TextSource):
 
     @property
     def by_name(self) -> bool:
-        """Whether the first line says which column is which."""
+        """Whether the first line names the columns."""
         return self.header and not self.by_position
 
 
@@ -232,17 +232,17 @@ class CatalogSource(SourceKind):
 
     @property
     def place(self) -> str:
-        """The name of the table."""
+        """Name of the table."""
         return self.table
 
     @property
     def is_dated(self) -> bool:
-        """True when a column holds the day."""
+        """Whether a column holds the day."""
         return self.date_column is not None
 
     @property
     def may_be_absent(self) -> bool:
-        """Whether a table that the catalog does not know is read as empty."""
+        """Whether a table that is not in the catalog is read as empty."""
         return self.optional
 
 
@@ -284,7 +284,7 @@ class DatabaseSource(SourceKind):
 
     @property
     def is_dated(self) -> bool:
-        """True when a column holds the day."""
+        """Whether a column holds the day."""
         return self.date_column is not None
 
 

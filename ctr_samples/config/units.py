@@ -14,9 +14,9 @@ _BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 1
 
 
 def parse_duration(value: Any) -> timedelta:
-    """``"30m"`` -> 30 minutes. Units: ms, s, m, h, d. A bare number is refused, since its unit is a guess.
+    """Parse ``"30m"`` to 30 minutes. Units: ms, s, m, h, d. A bare number is refused, since its unit is a guess.
 
-    At most a hundred years, so that every day that it leads to from a run date is one of the calendar.
+    At most a hundred years, so that every day reached from a run date exists in the calendar.
     """
     if isinstance(value, timedelta):
         return value
@@ -30,7 +30,7 @@ def parse_duration(value: Any) -> timedelta:
 
 
 def parse_age(value: Any) -> timedelta | None:
-    """A duration, or None for ``unbounded``."""
+    """Parse a duration; ``unbounded`` gives None."""
     if value == "unbounded":
         return None
     try:
@@ -40,7 +40,7 @@ def parse_age(value: Any) -> timedelta | None:
 
 
 def format_duration(value: timedelta) -> str:
-    """The shortest form that :func:`parse_duration` reads back: ``timedelta(minutes=30)`` -> ``"30m"``."""
+    """Return the shortest form that :func:`parse_duration` reads back: ``timedelta(minutes=30)`` -> ``"30m"``."""
     millis = value // timedelta(milliseconds=1)
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
         if millis % size == 0 and (millis or unit == "s"):
@@ -49,7 +49,7 @@ def format_duration(value: timedelta) -> str:
 
 
 def parse_size(value: Any) -> int:
-    """``"128MiB"`` -> 134217728. Units: B, KB, KiB, MB, MiB, GB, GiB."""
+    """Parse ``"128MiB"`` to 134217728. Units: B, KB, KiB, MB, MiB, GB, GiB."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     match = re.fullmatch(r"(\d{1,12})\s?([KMG]i?B|B)", value) if isinstance(value, str) else None
@@ -59,7 +59,7 @@ def parse_size(value: Any) -> int:
 
 
 def format_size(value: int) -> str:
-    """``134217728`` -> ``"128 MiB"``, ``1500`` -> ``"1.5 KiB"``."""
+    """Format ``134217728`` as ``"128 MiB"``, ``1500`` as ``"1.5 KiB"``."""
     size = float(value)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":
@@ -80,7 +80,7 @@ Age = Annotated[
     PlainSerializer(lambda age: "unbounded" if age is None else format_duration(age), return_type=str),
     WithJsonSchema({"type": "string", "examples": ["7d", "unbounded"]}),
 ]
-"""The greatest age of something; None where any age will do."""
+"""Maximum age of something; None for any age."""
 Size = Annotated[
     int,
     BeforeValidator(parse_size),

@@ -1,4 +1,4 @@
-"""Views, the feature tables: events, daily snapshots, static tables, and what is counted by day or over windows."""
+"""Views, the feature tables: events, daily snapshots, static tables, and counts by day or over windows."""
 
 from __future__ import annotations
 
@@ -66,44 +66,44 @@ class ViewKind(Kind):
 
     @property
     def joined_on(self) -> tuple[str, ...]:
-        """What it is joined on: names of keys, or columns of other views as ``view.column``."""
+        """Join keys: names of keys, or columns of other views as ``view.column``."""
         if self.entity == "user_article":
             return ("user", "article")
         return self.on or (str(self.entity),)
 
     @property
     def keys(self) -> tuple[Expression, ...]:
-        """The expressions over the source that ``joined_on`` is compared with, in the same order."""
+        """Source expressions that match ``joined_on``, in the same order."""
         return (*self.key, self.article_key) if self.article_key is not None else self.key
 
     @property
     def looked_up_in(self) -> tuple[str, ...]:
-        """The views that give it a key, and must be joined before it."""
+        """Views that provide a key, and must be joined before this one."""
         return tuple(dict.fromkeys(part.partition(".")[0] for part in self.joined_on if "." in part))
 
     @property
     def clock(self) -> Expression | None:
-        """The expression that says when a row became true; None for a table without times."""
+        """Expression for when a row became true; None for a table without times."""
         return None
 
     @property
     def delay(self) -> timedelta:
-        """How long after it became true a row is known."""
+        """How long after it became true a row becomes known."""
         return timedelta()
 
     @property
     def max_age(self) -> timedelta | None:
-        """The greatest age of a row; None where any age will do."""
+        """Maximum age of a row; None for any age."""
         return None
 
     @property
     def known_in_order(self) -> bool:
-        """Whether rows become known in the order in which they became true: all of them a fixed time later."""
+        """Whether rows become known in the order in which they became true: all of them after a fixed delay."""
         return True
 
     @property
     def counted(self) -> DailyCounts | Aggregates | None:
-        """What is counted; None where the rows of the source are the rows of the view."""
+        """Counts of the view; None if the rows of the source are the rows of the view."""
         return None
 
     @property
@@ -136,7 +136,7 @@ class AgingView(ViewKind):
         return self
 
     def too_short(self, daily: bool) -> str | None:
-        """What is wrong with a `ttl` that a row exceeds before it is known or, in a `daily` table, before the next one is."""
+        """Describe a `ttl` that a row exceeds before it is known or, in a `daily` table, before the next row is."""
         oldest = self.delay + (_DAY if daily else timedelta())
         if self.ttl is None or self.ttl >= oldest:
             return None
@@ -159,7 +159,7 @@ Method = Annotated[Literal["union", "intervals"], BeforeValidator(_no_snapshots)
 
 
 _SHORT = timedelta(days=7)
-"""Up to this age, reading the rows again is as good as keeping them."""
+"""Maximum age up to which reading the rows again is as good as keeping them."""
 
 
 class TimedView(ViewKind):
@@ -225,12 +225,15 @@ class EventView(AgingView, TimedView):
 
     @property
     def keeps_days(self) -> bool:
-        """Where rows are used for long. Of rows that end no day can tell which ones are needed: later ones cut them."""
+        """True if rows are used for long and do not end.
+
+        Of rows that end, no day can tell which are needed: later rows cut them.
+        """
         return self.valid_to is None and (self.ttl is None or self.ttl > _SHORT)
 
     @property
     def known_in_order(self) -> bool:
-        """Not with an `available_time`, which may be any. Rows that end are cut into pieces that come in order."""
+        """False with an arbitrary `available_time`; but rows that end are cut into pieces that come in order."""
         return self.available_time is None or self.valid_to is not None
 
 
@@ -327,11 +330,11 @@ _TELLING: dict[str, type[ViewKind]] = {
     "static": StaticView,
     "snapshot": SnapshotView,
 }
-"""The keys that only one kind has, and needs."""
+"""Keys that only one kind has, and requires."""
 
 
 def _model_of(view: dict[str, Any]) -> type[ViewKind]:
-    """The kind that an entry is meant to be, even if the key that tells it is misspelt."""
+    """Kind that an entry is meant to be, even if its discriminating key is misspelt."""
     said = [key for key, value in view.items() if not (value is None or value is False)]
     meant = [key for key in _TELLING if key in said]
     meant += [close for key in said if key not in _every_key() and (close := closest(key, _TELLING))]

@@ -1,4 +1,4 @@
-"""Every impression is accounted for: what came in is what went out plus what was dropped, by reason, exactly."""
+"""Accounts for every impression: input equals output plus dropped impressions, by reason, exactly."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ctr_samples.shards import Receipt
 class Accounting:
     """Counts of one run.
 
-    ``impressions`` and ``dropped`` are counted by Spark before the joins, ``joined`` after them, ``written`` by the tasks that
-    wrote the shards: three independent counts.
+    Spark counts ``impressions`` and ``dropped`` before the joins and ``joined`` after them; the tasks that write the
+    shards count ``written``: three independent counts.
     """
 
     impressions: int
@@ -31,7 +31,7 @@ class Accounting:
     written: int
 
     def check(self) -> None:
-        """Raise AccountingError unless everything balances exactly."""
+        """Raise AccountingError unless all counts balance exactly."""
         kept = self.impressions - sum(self.dropped.values())
         if not kept == self.joined == self.written:
             reasons = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items() if count) or "none"
@@ -42,15 +42,15 @@ class Accounting:
             )
 
     def to_dict(self) -> dict[str, int]:
-        """What the manifest keeps: ``impressions``, ``samples`` and a count for each reason."""
+        """Return the manifest entry: ``impressions``, ``samples`` and a count for each drop reason."""
         return {"impressions": self.impressions, "samples": self.written, **self.dropped}
 
 
 def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: Period) -> Accounting:
-    """The accounts of a run, which balance. Call it after the action.
+    """Return the balanced accounts of a run. Call it after the action.
 
-    Raises InputError for an input that is broken beyond what the configuration allows, AccountingError where a row was lost or
-    doubled.
+    Raises InputError if an input is worse than the configuration allows, AccountingError if a row was lost or
+    duplicated.
     """
     config, watches = inputs.config, inputs.watches
     check_sources(inputs)
@@ -63,7 +63,7 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: Period) -> A
 
 
 def check_sources(inputs: Inputs) -> None:
-    """Refuse a source of which a day's log has too many malformed lines, or rows without a usable time; as counted by now."""
+    """Raise InputError if a day's log has too many malformed lines, implausible times or unusable rows so far."""
     for name, source in inputs.config.sources.items():
         if isinstance(source, TextSource):
             check_lines(name, inputs.lines(name), source, inputs.sources[name])
@@ -71,7 +71,7 @@ def check_sources(inputs: Inputs) -> None:
 
 
 def account(watches: Watches, receipts: Sequence[Receipt]) -> Accounting:
-    """The counts of the watches beside those of the receipts."""
+    """Combine the counts of the watches and of the receipts."""
     counts, sampling = watches.impressions.result(), watches.sampling.result()
     left_out = {} if sampling is None else {DOWN_SAMPLED: sampling.dropped}
     written = sum(shard.records for receipt in receipts for shard in receipt.shards)

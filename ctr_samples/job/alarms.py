@@ -1,4 +1,4 @@
-"""What the counts in a manifest warn of, whatever the limits of the configuration. Pure; they are findings of the gate."""
+"""Warnings from the counts in a manifest, whatever limits are configured. Pure; they are findings of the gate."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ from ctr_samples.quality.metrics import Finding, Measured
 from ctr_samples.shards import Manifest
 
 MOST_SKIPPED = 0.01
-"""Of the lines of a source: a share of malformed ones above it warns though the configuration tolerates it."""
+"""Share of malformed lines of a source above which a warning is raised even if the configuration tolerates it."""
 MOST_UNMATCHED = 0.5
 FEWEST_ACTIONS = 20
-"""Of fewer actions a share says nothing."""
+"""With fewer actions a share is meaningless."""
 LEAST_SOON, SOON = 0.02, timedelta(hours=1)
-"""Of the actions that match: people act at once or give up, so a smaller share in the first hour means that times are off."""
+"""Minimum share of matched actions in the first hour: people act soon or never, so a lower share means wrong times."""
 FEWEST_MATCHED = 50
-"""Of fewer matched actions their delays say nothing."""
+"""With fewer matched actions their delays are meaningless."""
 
 
 def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
-    """A warning for each: labels that changed though they were final, skipped lines, actions without a time, on a first day
-    actions that match nothing or all come late, and keys with several rows where one is expected."""
+    """Yield a warning for each problem found in the counts.
+
+    Problems are final labels that changed, skipped lines, actions without a time, keys with several rows where one is
+    expected and, on a first day, actions that match nothing or are all late.
+    """
     for name, label in manifest.labels.items():
         yield from _changed_final_labels(name, label)
         yield from _actions_without_time(name, label)
@@ -60,7 +63,7 @@ def _actions_without_time(name: str, label: Mapping[str, Any]) -> Iterator[Findi
 
 
 def _all_late(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
-    """The manifest counts the delays by range, each under its end; the last one is the window."""
+    """Warn if nearly all actions are late. The manifest has delays by end of range; the last is the window."""
     delays: Mapping[str, int] = label.get("delays", {})
     ends = {end: timedelta() if end == "before" else parse_duration(end) for end in delays}
     matched, soon = sum(delays.values()), sum(n for end, n in delays.items() if ends[end] <= SOON)
@@ -75,7 +78,7 @@ def _all_late(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _unmatched(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
-    """Where a day is there to compare with, the check `orphans` looks at the rise."""
+    """Warn about orphans on a first day; with an earlier day, the check `orphans` looks at the rise."""
     actions, orphans = label.get("actions", 0), label.get("orphans", 0)
     if actions < FEWEST_ACTIONS or orphans <= MOST_UNMATCHED * actions:
         return

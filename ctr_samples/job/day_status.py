@@ -1,4 +1,4 @@
-"""How each day of a sample set stands: published, refused, damaged or missing. Reads manifests only, and needs no Spark."""
+"""Status of each day of a sample set: published, refused, damaged or missing. Reads only manifests; needs no Spark."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from ctr_samples.shards import Manifest, Storage, days_of, latest_manifest
 from ctr_samples.shards.published import refused_run
 
 _AT_ONCE = 8
-"""Manifests that are read at once: most of the time goes into waiting for the store."""
+"""Manifests read in parallel: most of the time is spent waiting for the storage."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayStatus:
-    """A day: what readers see of it, whether a run was refused since, and what is wrong with its newest manifest."""
+    """Status of a day: what readers see, whether a run was refused since, and any damage to its newest manifest."""
 
     day: Period
     manifest: Manifest | None = None
     refused: str | None = None
-    """The run that was refused since the newest published one, if any."""
+    """Run that was refused since the newest published one, if any."""
     damage: str = ""
     stale: tuple[str, ...] = ()
-    """Why a run would publish another generation, where that was asked."""
+    """Reasons for which a run would publish another generation, if requested."""
     due: bool = False
     """Whether ``generate --due`` makes it."""
 
     @property
     def sentence(self) -> str:
-        """The status in words."""
+        """Status in words."""
         if self.damage:
             return f"damaged: {self.damage}"
         if self.manifest is None:
@@ -56,10 +56,10 @@ class DayStatus:
 def statuses(
     storage: Storage, first: Period | None, last: Period | None, newest: int | None = None
 ) -> Iterator[DayStatus]:
-    """All days from the first to the last, by default of the first and the last directory; InputError without any.
+    """Yield all days from ``first`` to ``last``, by default the first and last directory; InputError if there are none.
 
-    At most the ``newest`` ones, if that is given.
-    Of samples that are made by the hour all hours, of those of a whole log the one period.
+    At most the ``newest`` days, if that is given. For hourly samples yields all hours, for a whole log its single
+    period.
     """
     days = days_of(storage)
     if not days and (first is None or last is None):
@@ -74,7 +74,7 @@ def statuses(
 
 
 def due_days(storage: Storage, config: JobConfig, now: datetime) -> list[Period]:
-    """What ``generate --due`` makes, in order: see :func:`is_due`."""
+    """Return what ``generate --due`` makes, in order: see :func:`is_due`."""
     days = {*days_of(storage), newest_complete(config.grain, config.timezone, now)}
     with ThreadPoolExecutor(_AT_ONCE, "manifest") as threads:
         found = threads.map(partial(_status, storage), sorted(days, key=str))
@@ -82,9 +82,9 @@ def due_days(storage: Storage, config: JobConfig, now: datetime) -> list[Period]
 
 
 def is_due(status: DayStatus, config: JobConfig, now: datetime) -> bool:
-    """Whether a day is the newest that is over and not published, or published, and its label windows have closed since.
+    """Whether a day is the newest complete one and unpublished, or its label windows closed after it was published.
 
-    One that was rolled back is left as a person wanted it, and a damaged one to a person.
+    A day that was rolled back or is damaged is left to a person.
     """
     if status.damage or grain_of(status.day) != config.grain:
         return False
@@ -97,7 +97,7 @@ def is_due(status: DayStatus, config: JobConfig, now: datetime) -> bool:
 
 
 def config_of_newest(days: Iterable[DayStatus]) -> JobConfig | None:
-    """The configuration in the last manifest, as far as the environment of its run is not needed; None without any."""
+    """Return the configuration in the last manifest, without the environment of its run; None without a manifest."""
     for day in reversed(list(days)):
         if day.manifest is not None:
             with suppress(ValidationError):
@@ -107,7 +107,7 @@ def config_of_newest(days: Iterable[DayStatus]) -> JobConfig | None:
 
 
 def _timezone(storage: Storage, days: Sequence[Period]) -> str:
-    """The zone whose clocks name the hours, as the newest manifest that can be read has it; days need none."""
+    """Time zone that defines the hours, from the newest readable manifest; days need none."""
     if isinstance(next(iter(days), None), Hour):
         for day in reversed(days):
             manifest = _status(storage, day).manifest

@@ -1,4 +1,4 @@
-"""One fit: from the training days of a sample set to the next version of its fitted state."""
+"""Fits the next version of a sample set's fitted state on its training days."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _AFTER_FITTING = ("default", "nulls", "computed", "dtype", "fill", "pad")
 def fit(
     spark: SparkSession, loaded: LoadedConfig, through: date, *, days: int | None = None, afresh: bool = False
 ) -> FittedState:
-    """Fit what the features of a configuration need on the training rows of some days, and publish the next version.
+    """Fit what the configured features need on the training rows of some days, and publish the next version.
 
-    Runs on the driver. Nothing fitted before changes: vocabularies grow, moments and quantiles stay. ``afresh``
-    begins a new lineage instead, whose samples do not mix with older ones. Raises the errors of :mod:`ctr_samples.errors`;
-    then nothing was published (but see PublishUnknown).
+    Runs on the driver. Earlier fitted values do not change: vocabularies grow, moments and quantiles stay. ``afresh``
+    begins a new lineage instead, whose samples do not mix with older ones. Raises the errors of
+    :mod:`ctr_samples.errors`; then nothing was published (but see PublishUnknown).
     """
     config = loaded.config
     if config.fitted is None:
@@ -73,9 +73,9 @@ def fit(
 
 
 def state_of_run(config: JobConfig, run_date: Period) -> FittedState | None:
-    """The state that samples of a day are made with, or None where nothing is fitted.
+    """Return the state with which a day's samples are made, None if nothing is fitted.
 
-    InputError if there is none from before the day, ConfigError if it does not fit the configuration.
+    Raises InputError if there is none from before the day, ConfigError if it does not fit the configuration.
     """
     day = calendar_day(run_date)
     if config.fitted is None or day is None:
@@ -86,7 +86,7 @@ def state_of_run(config: JobConfig, run_date: Period) -> FittedState | None:
 
 
 def check_state(config: JobConfig, state: FittedState, *, may_lack: bool = False) -> None:
-    """Refuse a state that was fitted for another configuration: its ids would mean something else.
+    """Refuse a state that was fitted for a different configuration: its ids would have different meanings.
 
     With ``may_lack`` it may lack a new feature, which the next version then adds.
     """
@@ -109,7 +109,7 @@ def check_state(config: JobConfig, state: FittedState, *, may_lack: bool = False
 
 
 def declared(config: JobConfig) -> dict[str, Any]:
-    """What must not change within a lineage: what each id and moment is made from, and the ids before the tokens."""
+    """Return what must not change within a lineage: inputs of each id and moment, and the ids before the tokens."""
     vocabularies = {
         name: {"oov_buckets": v.oov_buckets, "capacity": v.capacity} for name, v in config.vocabularies.items()
     }
@@ -124,7 +124,7 @@ def declared(config: JobConfig) -> dict[str, Any]:
 def _grown(
     config: JobConfig, before: FittedState | None, counted: Counted
 ) -> tuple[dict[str, Vocabulary], dict[str, Growth]]:
-    # One that the configuration names no more keeps its ids, in case it comes back.
+    # A vocabulary that is no longer configured keeps its ids, in case it comes back.
     vocabularies = dict(before.vocabularies) if before else {}
     growth = {}
     for name, vocabulary in config.vocabularies.items():

@@ -1,4 +1,4 @@
-"""Publish the next generation of a day without the samples of some users, and vocabularies without their ids."""
+"""Publishes the next generation of a day without the samples of some users, and vocabularies without their ids."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _INT64 = range(-(2**63), 2**63)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The values that samples of a day have: those that readers see in ``manifest``, and those of earlier generations."""
+    """Values found in the samples of a day: in ``manifest``, which readers see, and in earlier generations."""
 
     manifest: Manifest
     now: frozenset[str]
@@ -60,7 +60,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What became of a day: how many samples went, and the manifest that readers now see."""
+    """Result for a day: number of removed samples, and the manifest that readers now see."""
 
     manifest: Manifest
     samples: int
@@ -69,8 +69,8 @@ class Forgotten:
 def find(storage: Storage, day: Period, key: str, values: Sequence[str]) -> Found:
     """Look for values in the column ``key`` of a day's samples; also in earlier generations that could be restored.
 
-    Runs on this machine, without Spark. Raises UsageError for a column by which users cannot be told apart, or a value that it
-    cannot have.
+    Runs on this machine, without Spark. Raises UsageError for a column that does not identify users, or a value that it
+    cannot contain.
     """
     manifest = require_manifest(storage, day)
     now = _values_among(storage, manifest, manifest.shards, key, values)
@@ -79,17 +79,18 @@ def find(storage: Storage, day: Period, key: str, values: Sequence[str]) -> Foun
     for earlier in _restorable(storage, manifest):
         unseen = [shard for shard in earlier.shards if shard.path not in seen]
         seen.update(shard.path for shard in unseen)
-        with suppress(UsageError, DamagedFile):  # users cannot be told apart there, or nobody can read it
+        with suppress(UsageError, DamagedFile):  # it does not identify users, or cannot be read
             before |= _values_among(storage, earlier, unseen, key, values)
     return Found(manifest, now, frozenset(before))
 
 
 def forget(storage: Storage, found: Found, key: str, values: Sequence[str], retention: Retention) -> Forgotten:
-    """Publish a day without the samples whose column ``key`` has one of ``values``. Runs on this machine, without Spark.
+    """Publish a day without the samples whose column ``key`` has one of ``values``.
 
-    ``found`` is what :func:`find` says of the day. A day that has none of them is left as it is. The records that stay keep
-    their bytes and their order; the page and the metrics are made anew of them. Earlier generations, which still have the
-    others, go when ``retention`` says, and cannot be restored any more. Raises what :func:`find` does, and otherwise as a run.
+    Runs on this machine, without Spark. ``found`` is the result of :func:`find` for the day. A day without such samples
+    is left unchanged. Remaining records keep their bytes and order; the page and the metrics are recomputed from them.
+    Earlier generations, which still have the removed samples, are deleted when ``retention`` says so, and can no longer
+    be restored. Raises the errors of :func:`find` and of a run.
     """
     manifest, day = found.manifest, found.manifest.day
     contract = ExampleContract.from_dict(dict(manifest.contract))
@@ -101,7 +102,7 @@ def forget(storage: Storage, found: Found, key: str, values: Sequence[str], rete
         return Forgotten(manifest, 0)
     sought = pa.array(_ids(contract[key], values), _type(contract[key]))
     output = DayOutput.open(storage, day, manifest.name, retention)
-    if output.current != manifest:  # a run was faster; its samples are the ones to look at
+    if output.current != manifest:  # a run was faster; use its samples
         return forget(storage, find(storage, day, key, values), key, values, retention)
     run = output.begin(datetime.now(UTC), secrets.token_hex(4))
     wanted = _wanted(contract, manifest)
@@ -172,7 +173,7 @@ def _values_among(
 
 
 def _restorable(storage: Storage, manifest: Manifest) -> Iterator[Manifest]:
-    """The earlier generations of a day to which nobody has forbidden to go back, and whose shards are there."""
+    """Earlier generations of a day that may still be restored and whose shards exist."""
     there = storage.names(run_directory(manifest.day, "").rstrip("/"))
     first = last_forgotten(storage, manifest.day)
     for number in generations.numbers(storage, manifests_directory(manifest.day)):
@@ -188,7 +189,7 @@ def _type(spec: FeatureSpec) -> pa.DataType:
 
 
 def _ids(spec: FeatureSpec, values: Sequence[str]) -> list[int] | list[bytes]:
-    """The values as a column has them. UsageError for one that it cannot have."""
+    """Values in the type of the column. Raises UsageError for a value that it cannot contain."""
     if spec.dtype != "int64":
         return [value.encode() for value in values]
     for value in values:
@@ -201,7 +202,7 @@ def _ids(spec: FeatureSpec, values: Sequence[str]) -> list[int] | list[bytes]:
 
 
 def _partitions(shards: Sequence[Shard]) -> list[list[Shard]]:
-    """The shards of each partition, in their order."""
+    """Shards of each partition, in order."""
     found: dict[int, list[Shard]] = defaultdict(list)
     for shard in shards:
         found[shard.partition].append(shard)
@@ -215,7 +216,7 @@ def _wanted(contract: ExampleContract, manifest: Manifest) -> Wanted:
 
 
 def _texts_beside(storage: Storage, manifest: Manifest, without: Callable[[str, str], str]) -> dict[str, str]:
-    """The contract, the schema and the vocabularies, by name; ``without`` takes the name and the lines of a vocabulary."""
+    """Contract, schema and vocabularies, by name; ``without`` takes the name and the lines of a vocabulary."""
     directory = f"{run_directory(manifest.day, manifest.made_by)}/"
     names = [file.path.removeprefix(directory) for file in storage.files(directory.rstrip("/"))]
     texts = {
@@ -231,7 +232,10 @@ def _stem(name: str) -> str:
 
 
 def _pseudonyms(manifest: Manifest, contract: ExampleContract) -> Pseudonyms | None:
-    """Those of the run's configuration; of all features if it cannot be read without its environment. The salt may be lost."""
+    """Pseudonyms by the run's configuration, or of all features if it is unreadable without its environment.
+
+    The salt may be lost.
+    """
 
     def value_of(name: str, _: object) -> str:
         return os.environ.get(name) or secrets.token_hex()
@@ -243,9 +247,9 @@ def _pseudonyms(manifest: Manifest, contract: ExampleContract) -> Pseudonyms | N
 
 
 def _without(manifest: Manifest, shards: tuple[Shard, ...]) -> Manifest:
-    """The manifest with fewer samples, and no sample of orphans: these actions may be anyone's.
+    """Manifest with fewer samples, and without orphan samples: these actions may be anyone's.
 
-    Which matches of a view went is not known; there are at most as many as samples.
+    It is unknown which matches of a view were removed; there are at most as many as samples.
     """
     records = sum(shard.records for shard in shards)
     counts = dict(manifest.accounting)
@@ -262,10 +266,10 @@ def _without(manifest: Manifest, shards: tuple[Shard, ...]) -> Manifest:
 
 
 def without_tokens(config: Mapping[str, Any], key: str, values: Sequence[str]) -> Callable[[str, str], str]:
-    """A function from the name and the lines of a vocabulary to the lines without the values of the column ``key``.
+    """Return a function that removes the values of the column ``key`` from a vocabulary, given its name and lines.
 
-    A vocabulary is changed if one of its features mentions what the column is made from: elsewhere an equal token is something
-    else. A line that no text can be takes the place of each, so that all others keep their ids.
+    A vocabulary changes if one of its features mentions what the column is made from: elsewhere an equal token means
+    something else. Each value is replaced by a line that no text can equal, so that all other tokens keep their ids.
     """
     gone, theirs = set(values), _vocabularies_of(config, key)
 
@@ -279,7 +283,7 @@ def without_tokens(config: Mapping[str, Any], key: str, values: Sequence[str]) -
 
 
 def remaining(config: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence for each place outside of the samples that may still name them, and how that ends."""
+    """Yield a sentence for each place besides the samples that may still contain them, and how to remove them there."""
     if config.get("fitted") and config.get("vocabularies"):
         yield (
             f"The fitted state in {_path(config, 'fitted')} may have them as tokens: once the logs lack them, run "
@@ -305,7 +309,7 @@ def _vocabularies_of(config: Mapping[str, Any], key: str) -> set[str]:
 
 
 def _source(config: Mapping[str, Any], feature: Mapping[str, Any]) -> str:
-    """What a feature is made from, in the words of the log where it names a column of the impression."""
+    """Input of a feature, in the log's own names where it refers to a column of the impression."""
     impressions = config.get("impressions") or {}
     columns = {**impressions, **(impressions.get("keys") or {}), **(impressions.get("columns") or {})}
     text = str(feature.get("from") or feature.get("expr") or "")

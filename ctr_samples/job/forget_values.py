@@ -1,4 +1,4 @@
-"""The file that says who is to be forgotten: one value in each line, exactly as the samples have it."""
+"""File of the values to forget: one value per line, exactly as in the samples."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ctr_samples.errors import UsageError
 _EXPECTED = "`--values` names a file with one value in each line"
 _QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e\xab\xbb"
 _AROUND = f"{_QUOTES}\ufeff\u200b\u200c\u200d\u2060"
-"""What other programs put around values: quotes, and marks that nobody sees."""
+"""Characters that other programs put around values: quotes and invisible marks."""
 _SHOWN = 10
 _LONGEST = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """The values of a file with the number of the first line of each."""
+    """Values of a file, each with the number of its first line."""
 
     file: str
     lines: dict[str, int]
 
     @classmethod
     def read(cls, file: Path) -> Values:
-        r"""Read a file in UTF-8, with or without a byte order mark. Lines end at ``\n`` and ``\r\n``; empty ones are skipped.
+        r"""Read a file in UTF-8, with or without a byte order mark. Skips empty lines.
 
-        UsageError for a file that cannot be read or has no value.
+        Lines end at ``\n`` and ``\r\n``. Raises UsageError for a file that cannot be read or has no value.
         """
         try:
             text = file.read_bytes().decode("utf-8-sig")
@@ -47,13 +47,13 @@ class Values:
 
     @property
     def looked_for(self) -> list[str]:
-        """The values, and what each may be without quotes, blanks and commas: :meth:`check` has to know whether that exists."""
+        """Values, and each without quotes, blanks and commas: :meth:`check` must know whether these exist."""
         return list(dict.fromkeys([*self.lines, *(part for line in self.lines for part in _parts(line))]))
 
     def check(self, found: Collection[str]) -> str | None:
-        """A sentence about the values that no sample has, if any. ``found`` are those of :attr:`looked_for` that samples have.
+        """Describe the values that no sample has, if any. ``found`` are those of :attr:`looked_for` that samples have.
 
-        UsageError for a line that is in quotes, or of which samples have a part: other users are meant than it says.
+        Raises UsageError for a quoted line, or a line of which samples have a part: it means other users than it says.
         """
         missing = {line: number for line, number in self.lines.items() if line not in found}
         for line, number in missing.items():
@@ -71,7 +71,7 @@ class Values:
 
 
 def shown(value: str) -> str:
-    """A value of the file as an error quotes it."""
+    """Return a value of the file as an error quotes it."""
     return repr(value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…")
 
 
@@ -81,7 +81,7 @@ def _is_quoted(line: str) -> bool:
 
 
 def _parts(line: str) -> Iterator[str]:
-    """What a line may mean if it is not one value as it is."""
+    """Possible meanings of a line that is not a plain value."""
     for part in (line, *re.split(r"[,;|\s]", line)):
         before, bare = "", part
         while bare != before:

@@ -1,6 +1,6 @@
-"""Between writing and publishing: turns the measures into a document and a page, and decides whether the day is published.
+"""Gate before publishing: turns the measures into a document and a page, and decides whether the day is published.
 
-A run asks :func:`wanted_of` what its tasks have to measure, and then calls :func:`judge`.
+A run asks :func:`wanted_of` what its tasks must measure, and then calls :func:`judge`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WEEKS = 4
 
 
 def wanted_of(config: JobConfig, contract: ExampleContract, hour: str, user: str) -> Wanted:
-    """What a run of a configuration measures; ``hour`` and ``user`` are columns of its samples beside the contract's."""
+    """Return what a run measures; ``hour`` and ``user`` are columns of its samples outside the contract."""
     labels = [name for name, label in config.labels.items() if label.is_flag]
     names = contract.names("label")
     main = next((name for name in labels if name in names), names[0] if labels and contract.parts else None)
@@ -64,7 +64,7 @@ def wanted_of(config: JobConfig, contract: ExampleContract, hour: str, user: str
 
 
 def check_accepted(accepted: Collection[str]) -> None:
-    """Raise UsageError for a name that no check has."""
+    """Raise UsageError for an unknown check."""
     for name in accepted:
         if name not in CHECKS:
             raise UsageError(f"There is no check {name!r} to accept{end_sentence(nearest(name, CHECKS))}")
@@ -83,12 +83,13 @@ def judge(
     warn: Callable[[str], None] = lambda sentence: None,
     same_features: Metrics | None = None,
 ) -> Manifest:
-    """The manifest of a day, which is written and not yet published, with its verdict.
+    """Return the manifest of a written, unpublished day with its verdict.
 
-    ``tasks`` are the packed measures of the tasks. They are compared with two earlier days; ``metrics.json``, the page and the
-    statistics for TensorFlow are written beside the shards, whatever the verdict. Raises GateRefused if a finding blocks
-    publishing; others go to ``warn``. Where there are ``names``, no id of a user is written as it is. ``same_features`` are the
-    metrics of a generation with the same features, which were measured before they were records. Runs on the driver.
+    ``tasks`` are the packed measures of the tasks. They are compared with two earlier days; ``metrics.json``, the page
+    and the statistics for TensorFlow are written beside the shards, whatever the verdict. Raises GateRefused if a
+    finding blocks publishing; other findings go to ``warn``. With ``names``, no user id is written as it is.
+    ``same_features`` are the metrics of a generation with the same features, measured before they became records. Runs
+    on the driver.
     """
     measured = measured_of(manifest, Measures.of(tasks), wanted)
     measured = measured if names is None else names.applied(measured)
@@ -101,7 +102,7 @@ def judge(
     directory = run_directory(manifest.day, manifest.run_id)
     _write(storage, directory, metrics, render(metrics, manifest, days.before))
     for finding in metrics.checks:
-        if finding.standing in ("warns", "accepted"):  # which may say why another one blocks
+        if finding.standing in ("warns", "accepted"):  # which may explain why another finding blocks
             warn(finding.sentence)
     _refuse(storage.locate(f"{directory}/{REPORT}"), metrics.checks, kept_for)
     return manifest
@@ -110,7 +111,7 @@ def judge(
 def describe_anew(
     storage: Storage, manifest: Manifest, tasks: Iterable[str], wanted: Wanted, names: Pseudonyms | None
 ) -> None:
-    """Write the metrics and the page of samples that were published before, and of which some are gone. Nothing is refused."""
+    """Write the metrics and the page of published samples after some were removed. Never refuses."""
     measured = measured_of(manifest, Measures.of(tasks), wanted)
     measured = measured if names is None else names.applied(measured)
     days = Days(measured, last_before(storage, manifest.day), last_same_weekday(storage, manifest.day))
@@ -119,7 +120,7 @@ def describe_anew(
 
 
 def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measured:
-    """All numbers of a day: those that the manifest has, and those that were measured."""
+    """Combine all numbers of a day: those of the manifest and the measured ones."""
     users = measures.users()
     return Measured(
         format=METRICS_FORMAT,
@@ -153,7 +154,7 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
 
 
 def _with_facts_of(earlier: Metrics, measured: Measured) -> Measured:
-    """The metrics of a day with the facts of features as an earlier generation has them, but for those that tell of labels."""
+    """Metrics of a day with the feature facts of an earlier generation, except those that depend on labels."""
     features = {
         name: replace(
             feature,
@@ -172,7 +173,7 @@ def _actions(counts: Mapping[str, Any]) -> Actions:
 
 
 def filling_features(manifests: Iterable[Manifest]) -> set[str]:
-    """The features of windows and histories that reach further back than the log of one of these days."""
+    """Return the features of windows and histories that reach further back than the log of one of these days."""
     filling: set[str] = set()
     for manifest in manifests:
         config = manifest.config
@@ -191,7 +192,7 @@ def filling_features(manifests: Iterable[Manifest]) -> set[str]:
 
 
 def _manifest_of(storage: Storage, metrics: Metrics | None) -> list[Manifest]:
-    """The manifest beside metrics; none where they are none, or it is gone."""
+    """Manifest that belongs to metrics; empty without metrics or if it is gone."""
     if metrics is None:
         return []
     manifest = latest_manifest(storage, parse_period(metrics.run_date))
@@ -208,7 +209,7 @@ def _judged(days: Days, quality: Quality, accepted: Collection[str], more: Itera
 
 
 def _in_manifest(metrics: Metrics) -> dict[str, Any]:
-    """What the manifest says of the verdict: what did not pass, and what was accepted all the same."""
+    """Verdict as stored in the manifest: what did not pass, and what was accepted nevertheless."""
     not_passed = [
         {
             "check": finding.check,
@@ -234,7 +235,7 @@ def _write(storage: Storage, directory: str, metrics: Metrics, page: str) -> Non
 
 
 def _refuse(page: str, checks: Sequence[Finding], kept_for: timedelta) -> None:
-    """Raise GateRefused if a finding blocks publishing: what, by how much, and how to publish all the same."""
+    """Raise GateRefused if a finding blocks publishing: what, by how much, and how to publish anyway."""
     blocking = [finding for finding in checks if finding.standing == "blocks"]
     if not blocking:
         return
@@ -248,19 +249,19 @@ def _refuse(page: str, checks: Sequence[Finding], kept_for: timedelta) -> None:
 
 
 def last_before(storage: Storage, day: Period) -> Metrics | None:
-    """The metrics of the last sound day before ``day``, at most a week back; of an hour, of the same hour on those days."""
+    """Return the metrics of the last sound day before ``day``, at most a week back; for an hour, of the same hour."""
     return _sound(storage, (days_before(day, back) for back in range(1, WEEK + 1)))
 
 
 def last_same_weekday(storage: Storage, day: Period) -> Metrics | None:
-    """The metrics of the last sound day of the same weekday, at most four weeks back; of an hour, of the same hour."""
+    """Return the metrics of the last sound same weekday, at most four weeks back; for an hour, of the same hour."""
     return _sound(storage, (days_before(day, WEEK * back) for back in range(1, _WEEKS + 1)))
 
 
 def _sound(storage: Storage, days: Iterable[Period | None]) -> Metrics | None:
-    """The metrics of the first published one of these days, newest first, that nobody had to accept.
+    """Metrics of the newest published day that needed no acceptance; ``days`` come newest first.
 
-    Of two in a row that were accepted the newer is taken: what was accepted twice is how days are from now on.
+    Of two accepted days in a row the newer is taken: what was accepted twice is the new normal.
     """
     accepted = None
     for day in days:
@@ -276,9 +277,9 @@ def _sound(storage: Storage, days: Iterable[Period | None]) -> Metrics | None:
 
 
 def _of_day(storage: Storage, day: Period) -> Metrics | None:
-    """None for a day that is not published, or whose files cannot be read.
+    """Metrics of a day; None if it is not published or its files cannot be read.
 
-    `verify` and `report` tell of another day's damage, which is no reason to lose this one.
+    `verify` and `report` report the damage of another day, which is no reason to lose this one.
     """
     try:
         manifest = latest_manifest(storage, day)
@@ -288,15 +289,15 @@ def _of_day(storage: Storage, day: Period) -> Metrics | None:
 
 
 def read_metrics(storage: Storage, manifest: Manifest, *, distributions: bool = True) -> Metrics:
-    """``metrics.json`` of a published generation; FileNotFoundError where it has none, DamagedFile for one of another form.
+    """Read ``metrics.json`` of a published generation; FileNotFoundError without one, DamagedFile for an invalid one.
 
     See :meth:`Metrics.from_json` for ``distributions``.
     """
     metrics = metrics_of_run(storage, manifest.day, manifest.made_by, distributions=distributions)
-    return replace(metrics, generation=manifest.generation)  # a rollback has the metrics of an earlier one
+    return replace(metrics, generation=manifest.generation)  # a rollback has the metrics of an earlier generation
 
 
 def metrics_of_run(storage: Storage, day: Period, run: str, *, distributions: bool = True) -> Metrics:
-    """``metrics.json`` of a run, published or refused; raises what :func:`read_metrics` does."""
+    """Read ``metrics.json`` of a run, published or refused; raises like :func:`read_metrics`."""
     path = f"{run_directory(day, run)}/{METRICS}"
     return Metrics.from_json(storage.read(path), storage.locate(path), distributions=distributions)

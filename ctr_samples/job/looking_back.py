@@ -1,4 +1,4 @@
-"""Runs that look back: at what was known at a time, and at the inputs that an earlier generation was made from."""
+"""Runs that look back: to what was known at a time, or to the inputs of an earlier generation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ctr_samples.shards import Manifest, open_storage, require_generation
 
 @dataclass(frozen=True, slots=True)
 class LookBack:
-    """What was known at ``known_by``, or at any time, of the inputs of the generation ``earlier``, or of those of now."""
+    """What was known at ``known_by``, or ever, from the inputs of the generation ``earlier``, or from those of now."""
 
     known_by: datetime | None = None
     earlier: Manifest | None = None
@@ -27,7 +27,7 @@ class LookBack:
     def of(
         cls, config: JobConfig, run_date: Period, known_by: datetime | None = None, as_of_generation: int | None = None
     ) -> Self:
-        """Raise UsageError for a time that cannot be, InputError for a generation that does not exist."""
+        """Create it; raise UsageError for an impossible time, InputError for a generation that does not exist."""
         storage = open_storage(config.output.path)
         earlier = None if as_of_generation is None else require_generation(storage, run_date, as_of_generation)
         back = cls(known_by, earlier)
@@ -36,12 +36,12 @@ class LookBack:
 
     @property
     def pinned(self) -> dict[str, TableVersion]:
-        """The versions of lake tables that the generation was made from, by source."""
+        """Versions of lake tables from which the generation was made, by source."""
         inputs = self.earlier.inputs if self.earlier else {}
         return {name: TableVersion(**facts["snapshot"]) for name, facts in inputs.items() if "snapshot" in facts}
 
     def check_time(self, span: Span, now: datetime, zone: str) -> None:
-        """UsageError for a time that has not come, and for one at which nothing of the day was known."""
+        """Raise UsageError for a future time, or a time before the day began."""
         if self.known_by is None:
             return
         known_by = in_zone(self.known_by, zone)
@@ -57,7 +57,7 @@ class LookBack:
             )
 
     def check_inputs(self, inputs: Inputs) -> None:
-        """InputError unless the inputs are those of the generation."""
+        """Raise InputError unless the inputs equal those of the generation."""
         if self.earlier is None:
             return
         for name, source in inputs.sources.items():

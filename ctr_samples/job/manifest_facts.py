@@ -1,4 +1,4 @@
-"""The facts in a manifest besides its shards: inputs, views, labels, and the descriptions for readers without this package."""
+"""Facts in a manifest besides its shards: inputs, views, labels, and descriptions for readers without this package."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ctr_samples.vocabulary import FittedState
 def facts_of_run(
     prepared: Prepared, run: DayRun, shards: tuple[Shard, ...], canaries: Mapping[str, Mapping[str, int]]
 ) -> dict[str, Any]:
-    """Fields of the manifest that tell what a run read, counted and wrote. Call it after the action."""
+    """Return the manifest fields about what a run read, counted and wrote. Call it after the action."""
     inputs, loaded, contract = prepared.inputs, prepared.loaded, prepared.contract
     known_by = inputs.span.known_by
     return {
@@ -50,7 +50,7 @@ def facts_of_run(
 
 
 def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:
-    """For each view how many samples found a row, how old those were, and what the view's rows were like."""
+    """Return for each view the number of samples that matched a row, the ages of these rows, and irregular rows."""
     clocks, joined, rows = inputs.clocks(), inputs.watches.joins.result(), inputs.watches.rows.result()
     return {
         name: {
@@ -74,9 +74,9 @@ def label_facts(
     contract: ExampleContract,
     document: Mapping[str, Any],
 ) -> dict[str, dict[str, Any]]:
-    """For each label what was counted of its actions and, where it was compared, what flipped since the generation before.
+    """Return for each label the counts of its actions and, if compared, what flipped since the previous generation.
 
-    ``document`` is the configuration as the manifest keeps it.
+    ``document`` is the configuration as stored in the manifest.
     """
     config, watches = inputs.config, inputs.watches
     counts, names = watches.labels.result(), pseudonyms_of(config)
@@ -90,8 +90,9 @@ def label_facts(
 
 
 def _of_times(inputs: Inputs, plan: LabelPlan, counts: Mapping[str, int]) -> dict[str, Any]:
-    """How many actions have no readable time, with one of these times, and where most match no impression, the shift with which
-    they would.
+    """Number of actions without a readable time, with an example, and the shift by which most orphans would match.
+
+    The shift is computed only if most actions match no impression.
     """
     days = inputs.clocks().get(f"labels.{plan.name}.time", {})
     own = None if inputs.span.start is None else inputs.span.start.astimezone(ZoneInfo(inputs.config.timezone)).date()
@@ -109,7 +110,7 @@ def _of_times(inputs: Inputs, plan: LabelPlan, counts: Mapping[str, int]) -> dic
 
 
 def _were_final(current: Manifest | None, document: Mapping[str, Any]) -> bool:
-    """Whether labels of the generation before were final, and the configuration makes them as it did then."""
+    """Whether labels of the previous generation were final, and are still configured the same way."""
     made_by = ("timezone", "sources", "impressions", "labels")
     return (
         current is not None
@@ -119,7 +120,7 @@ def _were_final(current: Manifest | None, document: Mapping[str, Any]) -> bool:
 
 
 def descriptions(contract: ExampleContract, state: FittedState | None) -> dict[str, str]:
-    """Files beside the shards, by name: the contract, TensorFlow's schema and the vocabularies, a token a line."""
+    """Return files to put beside the shards, by name: contract, TensorFlow schema, vocabularies (a token per line)."""
     files = {CONTRACT: contract_json(contract), SCHEMA: schema_pbtxt(contract)}
     for name, vocabulary in (state.vocabularies if state else {}).items():
         if not any("\n" in token for token in vocabulary.tokens):

@@ -1,4 +1,4 @@
-"""Many days in one Spark session: each is a run of its own, and they are judged and published in order."""
+"""Many days in one Spark session: each is a separate run, and they are judged and published in order."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ Became = Literal["published", "unchanged", "refused", "failed", "not tried"]
 _SECONDS_BETWEEN_STOPS = 1
 
 _WORST_FIRST = (5, 1, 2, 3, 4)
-"""Exit codes. What nobody expected and what concerns every day come before what concerns one."""
+"""Exit codes. Unexpected errors and errors of every day come before errors of one day."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayOutcome:
-    """What became of a day: what readers see of it now, or the error that kept it from being made."""
+    """Outcome of a day: what readers see of it now, or the error that prevented it."""
 
     day: Period
     became: Became
@@ -44,24 +44,24 @@ class DayOutcome:
 
     @classmethod
     def of_result(cls, day: Period, result: RunResult, started: float) -> Self:
-        """Of a run that began when the monotonic clock said ``started``."""
+        """Create it from a run that began at the monotonic time ``started``."""
         became: Became = "published" if result.published else "unchanged"
         return cls(day, became, time.monotonic() - started, result.manifest)
 
     @classmethod
     def of_error(cls, day: Period, error: Exception, started: float) -> Self:
-        """Of a run that began when the monotonic clock said ``started``, and failed."""
+        """Create it from a failed run that began at the monotonic time ``started``."""
         refused = getattr(error, "exit_code", None) == InputError.exit_code
         return cls(day, "refused" if refused else "failed", time.monotonic() - started, error=error)
 
     @property
     def exit_code(self) -> int:
-        """What the command would return for this day alone; 0 for a day that was not tried."""
+        """Exit code of the command for this day alone; 0 for a day that was not tried."""
         return 0 if self.error is None else getattr(self.error, "exit_code", CtrSamplesError.exit_code)
 
 
 def worst_exit_code(outcomes: Iterable[DayOutcome]) -> int:
-    """The exit code of the worst day; 0 where all went well."""
+    """Return the exit code of the worst day; 0 if all went well."""
     codes = {outcome.exit_code for outcome in outcomes}
     return next((code for code in _WORST_FIRST if code in codes), 0)
 
@@ -70,8 +70,8 @@ def worst_exit_code(outcomes: Iterable[DayOutcome]) -> int:
 class Backfill:
     """Makes days in order, ``parallel`` at once. Lives on the driver; each day is planned in a thread.
 
-    A day that was written waits for all days before it, and only then is compared with them and published: the verdicts are
-    those of one day after the other. After the first day that cannot be made no later one is published, unless ``keep_going``.
+    A written day waits for all days before it, and only then is compared with them and published: the verdicts are the
+    same as for one day after another. After the first day that fails no later day is published, unless ``keep_going``.
     """
 
     spark: SparkSession
@@ -87,16 +87,16 @@ class Backfill:
     _tag: str = field(init=False, default_factory=lambda: f"ctr-samples-{secrets.token_hex(4)}")
 
     def outcomes(self) -> Iterator[DayOutcome]:
-        """What became of each day, in order, as soon as it is known. UsageError for a check to accept that does not exist.
+        """Yield the outcome of each day, in order, as soon as it is known. UsageError for an unknown check to accept.
 
-        Where the caller ends early, by Ctrl-C too, the jobs of all days end, and nothing more is published.
+        If the caller stops early, also by Ctrl-C, the jobs of all days end, and nothing more is published.
         """
         check_accepted(self.accept)
         made: list[Future[DayOutcome]] = []
         with ThreadPoolExecutor(self.parallel, "day") as threads:
             try:
                 for day in self.days:
-                    # In its starter's context a thread knows the values to mask.
+                    # A copy of the context gives the thread the values to mask.
                     made.append(threads.submit(copy_context().run, self._made, day, tuple(made)))
                 for each in made:
                     outcome = each.result()
@@ -107,7 +107,7 @@ class Backfill:
                 self._stop(made)
 
     def _stop(self, made: Sequence[Future[DayOutcome]]) -> None:
-        """End the days that are being made. One that is still planned ends with the job that it begins."""
+        """Stop the days in progress. A day that is still being planned stops with its first job."""
         self._stopped.set()
         while not all(day.done() for day in made):
             with suppress(Exception):  # Spark is gone, and its jobs with it
@@ -115,7 +115,7 @@ class Backfill:
             wait(made, timeout=_SECONDS_BETWEEN_STOPS)
 
     def _made(self, day: Period, before: Sequence[Future[DayOutcome]]) -> DayOutcome:
-        """Make a day, in a thread of its own; ``before`` are the days before it."""
+        """Make a day, in its own thread; ``before`` are the days before it."""
         started = time.monotonic()
         try:
             self._check_turn(before)
@@ -145,14 +145,14 @@ class Backfill:
         reporter.stage("checking and publishing")
 
     def _check_turn(self, before: Sequence[Future[DayOutcome]]) -> None:
-        """Raise if this day must not be made any more: no later day may be published once one could not be made."""
+        """Raise if this day must no longer be made: no later day may be published once a day has failed."""
         failed = any(day.done() and day.result().became in ("refused", "failed", "not tried") for day in before)
         if self._stopped.is_set() or (failed and not self.keep_going):
             raise _NotTried
 
     @contextmanager
     def _tagged(self) -> Iterator[None]:
-        """Spark's jobs of this thread have the backfill's tag, by which they are cancelled."""
+        """Tag the Spark jobs of this thread, so that they can be cancelled."""
         context = self.spark.sparkContext
         context.addJobTag(self._tag)
         try:
@@ -162,4 +162,4 @@ class Backfill:
 
 
 class _NotTried(Exception):
-    """A day that is not made, since one before it could not be."""
+    """Raised for a day that is not made because a day before it failed."""

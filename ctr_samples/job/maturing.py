@@ -1,7 +1,7 @@
-"""Runs of a day whose labels have become final: they take the features that the first run joined, if these must be the same.
+"""Runs of a day whose labels have become final reuse the features that the first run joined, if these must be the same.
 
-They are where configuration, release, fitted state and inputs are those of the first run, and what came to the inputs since
-holds no row that an impression of the day could see. The shards of that run hold the features, so nothing else is kept.
+They must if configuration, release, fitted state and inputs are those of the first run, and new input data holds no row
+visible to an impression of the day. The shards of that run hold the features, so nothing else is kept.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _USES: tuple[Use, ...] = ("impressions", "views", "histories")
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """The generation whose features a run takes, and what its views are told of the rows that came since then."""
+    """Generation whose features a run takes, and counts of the rows that arrived for its views since then."""
 
     manifest: Manifest
     storage: Storage
@@ -50,26 +50,26 @@ class EarlierRun:
 
     @property
     def features(self) -> EarlierFeatures:
-        """Its features."""
+        """Features of the generation."""
         contract = ExampleContract.from_dict(dict(self.manifest.contract))
         return EarlierFeatures(self.storage, self.manifest.shards, contract)
 
     @property
     def metrics(self) -> Metrics | None:
-        """What was measured of its features; None where that is gone."""
+        """Metrics of its features; None if they are gone."""
         try:
             return read_metrics(self.storage, self.manifest)
         except (FileNotFoundError, StorageError, DamagedFile):
             return None
 
     def completed(self, manifest: Manifest) -> Manifest:
-        """The manifest of the run with what only a run that joins views can count, and with the lines that it did not read."""
+        """Add to the run's manifest what only a run that joins views can count, and the lines that it did not read."""
         views = {name: {**facts, **self._rows_of(name, facts)} for name, facts in self.manifest.views.items()}
         inputs = {name: {**facts, **self._lines_of(name, facts)} for name, facts in manifest.inputs.items()}
         return replace(manifest, views=views, inputs=inputs)
 
     def _rows_of(self, view: str, facts: Mapping[str, float]) -> dict[str, float]:
-        """The bad rows of a view, with those that came since then."""
+        """Bad rows of a view, including those that arrived since then."""
         return {key: facts.get(key, 0) + count for key, count in counts_of_view(self.clocks, view).items()}
 
     def _lines_of(self, name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,10 +81,10 @@ class EarlierRun:
 def earlier_run(
     prepared: Prepared, output: DayOutput, why_joined: str, reporter: Reporter
 ) -> tuple[EarlierRun | None, FeaturesFrom | None]:
-    """The current generation if the run can take its features, and what the manifest says of that.
+    """Return the current generation if the run can take its features, and the manifest entry about that.
 
-    ``why_joined`` says why views must be joined all the same; empty where nothing is known against the generation. Neither is
-    given where the configuration keeps nothing, or the labels of the generation are final.
+    ``why_joined`` is the reason to join views anyway; empty if there is none so far. Both results are None if the
+    configuration keeps nothing, or the labels of the generation are final.
     """
     current = output.current
     if prepared.inputs.config.partials is None or current is None or current.label_mature:
@@ -99,9 +99,9 @@ def earlier_run(
 
 
 def usable_run(prepared: Prepared, output: DayOutput, current: Manifest) -> EarlierRun:
-    """The generation ``current``, if only its labels can differ from those of a full run.
+    """Return the generation ``current``, if only its labels can differ from those of a full run.
 
-    Runs a Spark job over the days that came to the sources of features since then. UnusableFeatures says why joins are needed.
+    Runs a Spark job over days added to the sources of features since then. UnusableFeatures says why joins are needed.
     """
     inputs = prepared.inputs
     if inputs.config.joins_anew is not None:
@@ -121,9 +121,9 @@ def usable_run(prepared: Prepared, output: DayOutput, current: Manifest) -> Earl
 
 
 def _made_alike(prepared: Prepared, current: Manifest) -> bool:
-    """Whether the run would have published nothing new over the inputs of the generation.
+    """Whether the run would publish nothing new over the inputs of the generation.
 
-    A cut log is only known once it was read: such a run began as one whose labels become final.
+    A truncated log is detected only by reading it: such a run began as one whose labels become final.
     """
     day, then = current.day, {name: facts.get("fingerprint") for name, facts in current.inputs.items()}
     return current.fingerprint in {
@@ -132,7 +132,7 @@ def _made_alike(prepared: Prepared, current: Manifest) -> bool:
 
 
 def _added(inputs: Inputs, current: Manifest) -> Iterator[tuple[str, Collection[date]]]:
-    """The days that came to the sources of impressions, views and histories; their other files must be the same."""
+    """Days added to the sources of impressions, views and histories; all other files must be unchanged."""
     config = inputs.config
     joined = [*config.views.values(), *config.histories.values()]
     for name in dict.fromkeys([config.impressions.source, *[one.source for one in joined]]):
@@ -145,7 +145,7 @@ def _added(inputs: Inputs, current: Manifest) -> Iterator[tuple[str, Collection[
 
 
 def _days_added(source: SourceFrame, recorded: Mapping[str, Any]) -> Collection[date] | None:
-    """The days of a source that had no files then; None if there are other changes, or none that can be told."""
+    """Days of a source that had no files then; None if anything else changed, or changes cannot be detected."""
     if source.by_day is None:
         return None
     missing, files = set(recorded["missing_days"]), source.by_day.files
@@ -154,7 +154,7 @@ def _days_added(source: SourceFrame, recorded: Mapping[str, Any]) -> Collection[
 
 
 def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> ClocksByDay:
-    """The counts of the clocks over days of a source. UnusableFeatures if an impression of the run could see a row of them."""
+    """Count the clocks over days of a source. UnusableFeatures if an impression of the run could see such a row."""
     config, day = inputs.config, inputs.span
     rows = with_parsed_times(inputs.plain(name, days), texts_of_times(config, name))
     clocks = [clock for use in _USES for clock in clocks_of(config, day, name, use, rows)]

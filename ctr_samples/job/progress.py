@@ -1,4 +1,4 @@
-"""Progress on stderr while a run works: the stage, the tasks done, the time. Silent when stderr is not a terminal."""
+"""Progress on stderr during a run: stage, finished tasks, time. Silent unless stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WIDE = 100
 
 
 class RunProgress:
-    """Shows the stage of a run and, once Spark works, the tasks, samples and shards that are done."""
+    """Shows the stage of a run and, once Spark works, the finished tasks, samples and shards."""
 
     def __init__(self, console: Console) -> None:
         columns = (
@@ -43,17 +43,17 @@ class RunProgress:
         self._written: list[Written] = []
 
     def stage(self, text: str) -> None:
-        """Show another stage."""
+        """Show the next stage."""
         self._progress.update(self._row, description=escape(masked(text)))
 
     def writing(self, progress: Written) -> None:
-        """Show what the tasks have written so far, with what was written before."""
+        """Add what the tasks write to the counts shown."""
         self._written.append(progress)
 
     def tasks(self, done: int, total: int, *, compiling: bool = False) -> None:
-        """Show how many tasks of the running stages are done, beside what they have written so far.
+        """Show how many tasks of the running stages are done, with what they have written so far.
 
-        ``compiling`` says what keeps them from being done: tasks that write wait until the encoder is compiled.
+        ``compiling`` explains the wait: tasks that write wait until the encoder is compiled.
         """
         counts = self._counts(done, total, compiling)
         self._progress.update(self._row, completed=done, total=total or None, counts=counts)
@@ -64,7 +64,7 @@ class RunProgress:
 
     @contextmanager
     def of_day(self, day: Period) -> Iterator[_DayProgress]:
-        """A line for one of several days, as long as the day is made."""
+        """Add a line for one of several days while that day is made."""
         line = self._progress.add_task(f"{day}", total=None, counts="")
         try:
             yield _DayProgress(self, self._progress, line, day)
@@ -91,7 +91,7 @@ class RunProgress:
         while not self._stop.wait(_POLL_SECONDS):
             try:
                 infos = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
-            except Exception:  # the session ended while we asked; there is nothing left to show
+            except Exception:  # the session ended meanwhile; nothing left to show
                 return
             live = [info for info in infos if info is not None]
             done, total = (sum(getattr(info, name) for info in live) for name in ("numCompletedTasks", "numTasks"))
@@ -109,7 +109,7 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True)
 class _DayProgress:
-    """Shows the stage of one of several days on a line of its own; called from the day's thread."""
+    """Shows the stage of one of several days on its own line; called from the day's thread."""
 
     run: RunProgress
     lines: Progress
@@ -117,11 +117,11 @@ class _DayProgress:
     day: Period
 
     def stage(self, text: str) -> None:
-        """Show another stage of the day."""
+        """Show the next stage of the day."""
         self.lines.update(self.line, description=escape(masked(f"{self.day}: {text}")))
 
     def writing(self, progress: Written) -> None:
-        """Count what the day's tasks write with that of the other days."""
+        """Add what the day's tasks write to the common counts."""
         self.run.writing(progress)
 
     def warn(self, text: str) -> None:
@@ -131,7 +131,7 @@ class _DayProgress:
 
 @contextmanager
 def bytes_progress(console: Console, text: str, total: int) -> Iterator[Any]:
-    """A progress bar over bytes; yields the function that advances it."""
+    """Show a progress bar over bytes; yields the function that advances it."""
     columns = (TextColumn(text), BarColumn(), DownloadColumn(binary_units=True), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         row = progress.add_task(text, total=total)

@@ -11,17 +11,17 @@ class Reporter(Protocol):
     """Receives the progress of a run; called on the driver."""
 
     def stage(self, text: str) -> None:
-        """A stage begins."""
+        """Report that a stage begins."""
 
     def writing(self, progress: Progress) -> None:
-        """Tasks begin to write; ``progress`` grows while they do."""
+        """Report that tasks begin to write; ``progress`` grows while they do."""
 
     def warn(self, text: str) -> None:
-        """Something is wrong, but the run goes on."""
+        """Report a problem that does not stop the run."""
 
 
 class Silent:
-    """A reporter that shows nothing."""
+    """Reporter that shows nothing."""
 
     def stage(self, text: str) -> None:
         """Do nothing."""

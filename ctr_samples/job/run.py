@@ -40,7 +40,7 @@ from ctr_samples.sparksql.observations import Progress
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a run leaves: the manifest that readers now see, and whether this run published it."""
+    """Result of a run: the manifest that readers now see, and whether this run published it."""
 
     manifest: Manifest
     published: bool
@@ -62,11 +62,12 @@ def run(
 
     ``loaded`` may be the path of a configuration, and ``run_date`` text, as in :func:`ctr_samples.preview`.
 
-    A day that is already published from the same inputs, configuration and code is left as it is, unless ``force``. ``accept``
-    names checks of the quality gate that may fail this time. With ``known_by``, the samples are those that a run would have
-    made then; ``as_of_generation`` reads the inputs that this generation of the day was made from. ``before_verdict`` is called
-    when all is written, right before the day is compared with those before it: of several days at once, each waits in it.
-    Raises the errors of :mod:`ctr_samples.errors`; when it raises, nothing was published (but see PublishUnknown).
+    A day that is already published from the same inputs, configuration and code is left unchanged, unless ``force``.
+    ``accept`` names checks of the quality gate that may fail this time. With ``known_by``, the samples are those that a
+    run would have made then; ``as_of_generation`` reads the inputs from which this generation of the day was made.
+    ``before_verdict`` is called when everything is written, right before the day is compared with earlier days: if
+    several days run at once, each waits in it. Raises the errors of :mod:`ctr_samples.errors`; when it raises, nothing
+    was published (but see PublishUnknown).
     """
     check_accepted(accept)
     reporter, checked, period = reporter or Silent(), loaded_of(loaded), period_of(run_date)
@@ -82,20 +83,20 @@ class _Plan:
 
     prepared: Prepared
     earlier: EarlierRun | None
-    """The generation whose features are taken; None where views are joined."""
+    """Generation whose features are taken; None if views are joined."""
     features_from: FeaturesFrom | None
     partials: Partials
     samples: SamplePlan
 
     @property
     def described(self) -> list[str]:
-        """The steps of the joins and the use of partial results, in words."""
+        """Steps of the joins and use of partial results, in words."""
         return [] if self.earlier else [*described(self.samples.steps), *self.partials.described()]
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A run of a day, from its inputs to its manifest. The methods stand in the order in which they are called."""
+    """Run of a day, from its inputs to its manifest. The methods are in the order in which they are called."""
 
     spark: SparkSession
     loaded: LoadedConfig
@@ -106,7 +107,7 @@ class _Run:
     before_verdict: Callable[[], None]
 
     def result(self, force: bool) -> RunResult:
-        """Run; start over without damaged partial results, or without an earlier generation's features, at most once each."""
+        """Run; restart without damaged partial results, or without earlier features, at most once each."""
         why_joined = "`--force` was given" if force else ""
         damaged = False
         while True:
@@ -159,7 +160,7 @@ class _Run:
         return RunResult(manifest, published=True)
 
     def _opened(self) -> DayOutput:
-        """The output of the day; warns of users who were forgotten with an earlier generation."""
+        """Open the output of the day; warn of users who were forgotten with an earlier generation."""
         config, warn = self.loaded.config, self.reporter.warn
         output = DayOutput.open(open_storage(config.output.path), self.period, config.name, retention_of(config), warn)
         if forgotten := last_forgotten(output.storage, self.period):
@@ -170,7 +171,7 @@ class _Run:
         return output
 
     def _planned(self, prepared: Prepared, output: DayOutput, why_joined: str) -> _Plan:
-        """Decide where features come from, and plan the joins. Raises the errors of sources that are already counted."""
+        """Decide where features come from, and plan the joins. Raises the errors of already counted sources."""
         reporter = self.reporter
         earlier, features_from = earlier_run(prepared, output, why_joined, reporter)
         partials = (
@@ -197,7 +198,7 @@ class _Run:
         return write_shards(plan.samples.samples, sink, progress)
 
     def _manifest(self, plan: _Plan, run: DayRun, receipts: Sequence[Receipt], started: float) -> Manifest:
-        """The manifest of the run, not yet judged. Raises the errors of inputs and of accounts that do not balance."""
+        """Build the manifest, not yet judged. Raises the errors of inputs and of accounts that do not balance."""
         prepared, config = plan.prepared, self.loaded.config
         inputs, watches = prepared.inputs, prepared.inputs.watches
         accounting = balanced(inputs, receipts, self.period)
@@ -218,7 +219,7 @@ class _Run:
         return plan.earlier.completed(manifest) if plan.earlier else manifest
 
     def _judged(self, plan: _Plan, run: DayRun, manifest: Manifest, receipts: Sequence[Receipt]) -> Manifest:
-        """The manifest with its verdict, once its pages are written; GateRefused if it may not be published."""
+        """Add the verdict to the manifest after writing its pages; GateRefused if it may not be published."""
         config = self.loaded.config
         return judge(
             run.storage,

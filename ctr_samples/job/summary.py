@@ -1,4 +1,4 @@
-"""What a person reads after a run: where the samples are, how many, what was dropped, what to do next."""
+"""Summary of a run for people: where the samples are, how many, what was dropped, what to do next."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _REASONS = {
 }
 
 _OF_A_TASK, _TOO_MUCH = 3 << 29, 1 << 32
-"""Bytes that a task should write, and those from which on a person is told."""
+"""Bytes that a task should write, and bytes above which a hint is shown."""
 
 
 def run_summary(manifest: Manifest, storage: Storage, *, published: bool) -> RenderableType:
-    """The summary of a published generation."""
+    """Return the summary of a published generation."""
     facts = _fact_lines(manifest)
     return Group(
         "", _headline(manifest, published), _splits(manifest), _accounting(manifest), *facts, *_next(manifest, storage)
@@ -88,7 +88,7 @@ def _label_cell(manifest: Manifest, label: str, split: str | None) -> str:
 
 
 def is_binary(manifest: Manifest, label: str) -> bool:
-    """Whether a label is 0 or 1, so that its mean is a rate."""
+    """Return whether a label is 0 or 1, so that its mean is a rate."""
     return any(f["name"] == label and f["dtype"] == "int64" for f in manifest.contract["features"])
 
 
@@ -143,7 +143,7 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
 
 
 def _crowded(manifest: Manifest) -> Iterator[Text]:
-    """What to set where each task writes so much that it sorts on disk."""
+    """Suggest a setting if each task writes so much that it sorts on disk."""
     tasks = len({shard.partition for shard in manifest.shards})
     if tasks and manifest.bytes > _TOO_MUCH * tasks:
         each, more = format_size(manifest.bytes // tasks), -(-manifest.bytes // _OF_A_TASK)
@@ -153,7 +153,7 @@ def _crowded(manifest: Manifest) -> Iterator[Text]:
 
 
 def _flips(flips: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
-    """What became of a label since the generation before."""
+    """Changes of a label since the previous generation."""
     if flips is None:
         return
     since = f"since generation {flips['against']}"
@@ -186,12 +186,12 @@ def _next(manifest: Manifest, storage: Storage) -> Iterator[RenderableType]:
 
 
 def _line(text: str) -> Text:
-    """A line to be copied: it is never broken."""
+    """Line to be copied: never wrapped."""
     return Text(text, no_wrap=True, overflow="ignore")
 
 
 def _program() -> str:
-    """How the user calls this program: by name in an active environment, else by its path."""
+    """Command by which the user calls this program: its name in an active environment, else its path."""
     beside = Path(sys.executable).with_name("ctr-samples")
     if "VIRTUAL_ENV" in os.environ or not beside.exists():
         return "ctr-samples"
@@ -199,7 +199,7 @@ def _program() -> str:
 
 
 def _short(address: str) -> str:
-    """A path below the working directory, relative to it; any other address as it is."""
+    """Path below the working directory, relative to it; any other address unchanged."""
     path = Path(address)
     return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else address
 
@@ -216,7 +216,7 @@ def _grid(title: str, rows: list[tuple[str, str, str]]) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class DayLine:
-    """One line: ``manifest`` is what readers see, if anything, and ``note`` what is to be said of the day."""
+    """Row of the table: ``manifest`` is what readers see, if anything, and ``note`` a remark on the day."""
 
     day: Period
     manifest: Manifest | None
@@ -225,12 +225,12 @@ class DayLine:
 
     @classmethod
     def of(cls, outcome: DayOutcome) -> DayLine:
-        """The line of a day that was just made, or was not."""
+        """Row for a day that just succeeded or failed."""
         return cls(outcome.day, outcome.manifest, outcome.became, outcome.seconds or None)
 
 
 def days_table(lines: Sequence[DayLine]) -> Table:
-    """A line for each day; with the rate of each label that is 0 or 1, or the total of the first where none is."""
+    """Return a table with a row per day, and the rate of each 0/1 label, or the total of the first label if none is."""
     manifests = [line.manifest for line in lines if line.manifest is not None]
     labels = _labels(manifests)
     timed = any(line.seconds is not None for line in lines)

@@ -1,4 +1,4 @@
-"""From sources to samples in one lazy DataFrame, with watches that count its rows on the way."""
+"""Plan of the samples as one lazy DataFrame, with watches that count its rows on the way."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from ctr_samples.sparksql.columns import later, stable_hash
 from ctr_samples.vocabulary import FittedState
 
 ORIGIN = "_origin"
-"""The column of :meth:`SampleBuilder.build_few` that says where the values come from."""
+"""Column of :meth:`SampleBuilder.build_few` that says where the values come from."""
 
 _SPARE = 20
-"""How many times as many impressions as are wanted are chosen where some may be left out."""
+"""Factor by which more impressions are chosen than wanted, if some may be left out later."""
 
 
 @dataclass(frozen=True, slots=True)
 class SamplePlan:
-    """The samples of a day in their final order, not yet computed, and the steps that join their views.
+    """Samples of a day in their final order, not yet computed, and the steps that join their views.
 
     ``samples`` has the columns of the contract, ``_split``, ``_shuffle``, ``_hour`` and ``_user``.
     """
@@ -64,13 +64,13 @@ class SamplePlan:
 
 @dataclass(frozen=True, slots=True)
 class SampleBuilder:
-    """Builds the samples of one day. All of it is planning on the driver; nothing runs until the sink does."""
+    """Plans the samples of one day on the driver; nothing runs until the sink does."""
 
     inputs: Inputs
     state: FittedState | None = None
 
     def build(self) -> SamplePlan:
-        """Plan the samples. Whatever the schemas of the sources alone show to be wrong is refused before any data is read."""
+        """Plan the samples. Errors that the source schemas alone reveal are raised before any data is read."""
         config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         rows = watches.canary.on(watches.sampling.on(self.labelled_impressions()))
         joins = _Joins.of(self.inputs, rows)
@@ -84,16 +84,16 @@ class SampleBuilder:
         return SamplePlan(columns.make(joined, weight_column(config, day), measured_key(config)), steps)
 
     def check(self) -> None:
-        """Plan all that the schemas of the sources decide, and nothing more. Raises the errors of :meth:`build`."""
+        """Plan only what the source schemas decide. Raises the errors of :meth:`build`."""
         rows = self.labelled_impressions()
         SampleColumns.of(_Joins.of(self.inputs, rows).blank(rows), self.inputs.config, self.state)
 
     def build_on(self, earlier: EarlierFeatures) -> SamplePlan:
-        """Plan the samples of :meth:`build` with the features of an earlier generation: only labels are made."""
+        """Plan the samples of :meth:`build` with the features of an earlier generation: only labels are computed."""
         config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         heavy = measured_key(config)
         placed = with_place(self.labelled_impressions(), split_column(config, day))
-        # Only the types of views and histories are asked for; what nothing runs must not be counted.
+        # Only the types of views and histories are needed; a plan that never runs must not be counted.
         joins = _Joins.of(replace(self.inputs, watches=Watches.of(config, day, active=False)), placed)
         blank = joins.blank(placed)
         columns = SampleColumns.of(blank, config, self.state)
@@ -105,11 +105,11 @@ class SampleBuilder:
         return SamplePlan(watches.joins.on(samples, ()), ())
 
     def build_few(self, limit: int) -> DataFrame:
-        """At most ``limit`` samples, chosen by a hash: the same columns as those of :meth:`build`, and the same values.
+        """Return at most ``limit`` samples, chosen by hash, with the columns and values of :meth:`build`.
 
-        A last column, :data:`ORIGIN`, has the time and the keys of the impression, and for each view whether a row was found
-        and how many seconds old it was. Runs a few small jobs that read the logs. Of all that is read, only what has the keys
-        of the few is joined. InputError if the day has no impression that can be read.
+        A last column, :data:`ORIGIN`, has the time and keys of the impression and, for each view, whether a row matched
+        and its age in seconds. Runs a few small jobs that read the logs. Joins only rows that have a key of the chosen
+        impressions. Raises InputError if no impression of the day can be read.
         """
         config, day = self.inputs.config, self.inputs.span
         rows = self._few_labelled(limit).localCheckpoint()
@@ -126,13 +126,14 @@ class SampleBuilder:
         return F.struct(F.struct(*own).alias(IMPRESSION), *joined)
 
     def _few_labelled(self, limit: int) -> DataFrame:
-        """A few of the day's labelled impressions that sampling keeps.
+        """Return a few of the day's labelled impressions that sampling keeps.
 
-        Which impression has an action may depend on all impressions that share keys with it, so all are looked at that have a
-        key of the few by which every action is matched; all of the day, where there is no such key or lists are cut.
+        The impression of an action may depend on all impressions that share a key with it. So all impressions are
+        labelled that share with the few a key by which every action is matched, or the whole day if there is no such
+        key or lists are cut.
         """
         config, day = self.inputs.config, self.inputs.span
-        # Of those that are chosen some may be left out once their labels are known.
+        # Some of the chosen impressions may be left out once their labels are known.
         spare = 1 if config.impressions.skip_above is None and config.sampling is None else _SPARE
         by_chance = stable_hash("preview", [F.col("impression_id")])
         kept = self._impressions().where(day.contains(F.col("impression_time")))
@@ -147,7 +148,7 @@ class SampleBuilder:
         return self.inputs.watches.sampling.on(mine).limit(limit)
 
     def _refuse_empty(self) -> NoReturn:
-        """InputError for a day of which no impression can be read, as a run raises it."""
+        """Raise the InputError of a run for a day without a readable impression."""
         shown = self.inputs.config.impressions
         why = time_not_read(self.inputs.plain(shown.source), "impressions", shown.where, "time", shown.time)
         raise InputError(
@@ -156,13 +157,16 @@ class SampleBuilder:
         )
 
     def joined(self) -> DataFrame:
-        """The labelled impressions that sampling keeps, with a struct for each view and each history."""
+        """Return the labelled impressions that sampling keeps, with a struct per view and per history."""
         rows = self.inputs.watches.sampling.on(self.labelled_impressions())
         joins = _Joins.of(self.inputs, rows)
         return joins.join(rows, joins.views.plan())
 
     def labelled_impressions(self, sharing: _Sharing | None = None) -> DataFrame:
-        """The day's impressions as a struct ``impression``, with a column for each label; or only those that share a key."""
+        """Return the day's impressions as a struct, plus label columns; only those ``sharing`` a key, if that is given.
+
+        The struct is the column ``impression``.
+        """
         config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         shown, plans = config.impressions, plan_labels(config)
         mine = watches.labels.on_rows(self._attributed(plans, sharing).where(day.contains(F.col("impression_time"))))
@@ -172,12 +176,12 @@ class SampleBuilder:
         return seen.select(F.struct(*own).alias(IMPRESSION), *label_columns(config.labels))
 
     def _attributed(self, plans: Sequence[LabelPlan], sharing: _Sharing | None) -> DataFrame:
-        """The impressions of :meth:`_impressions` with the labels that actions give them, where a label needs actions."""
+        """Return :meth:`_impressions`, with labels from actions if any label needs actions."""
         inputs = self.inputs
         if not plans:
             return _sharing(self._impressions(), sharing)
         if inputs.config.impressions.identity == "row":
-            # What tells equal rows apart costs a shuffle of its own, before their keys matter.
+            # Telling equal rows apart takes a shuffle of its own, before their keys matter.
             every = actions_by_keys(plans, inputs.span, lambda source: inputs.watched(source, "labels"))
             actions = {
                 tried: [_sharing(frame, sharing, key_of_action) for frame in some] for tried, some in every.items()
@@ -200,7 +204,7 @@ class SampleBuilder:
         return self.inputs.watched(source, *[use for use, of in sources.items() if source in of])
 
     def _label(self, name: str) -> list[Column]:
-        """The columns of a label; what the row says of it only if that was known."""
+        """Return the columns of a label; a label of the row itself has a value only if it was known."""
         label = self.inputs.config.labels[name]
         if isinstance(label, RowLabel):
             known = later(F.col("impression_time"), label.matures_after)
@@ -208,7 +212,7 @@ class SampleBuilder:
         return [F.col(c) for c in label_columns({name: label})]
 
     def _impressions(self) -> DataFrame:
-        """The impressions of the day and of those around it that labels reach, without those that are dropped."""
+        """Return the impressions of the day, and those around it that labels reach, without dropped ones."""
         shown, day, watches = self.inputs.config.impressions, self.inputs.span, self.inputs.watches
         log = self.inputs.watched(shown.source, "impressions")
         rows = rows_among(self.inputs.config.labels)
@@ -217,7 +221,7 @@ class SampleBuilder:
         return impressions.where(F.col(DROPPED).isNull()).drop(DROPPED)
 
     def _looked_at(self, labelled: DataFrame) -> DataFrame:
-        """Drops impressions below the last click of their list, where the configuration says so."""
+        """Drop impressions below the last click of their list, if so configured."""
         label = self.inputs.config.impressions.skip_above
         if label is None:
             return labelled
@@ -227,7 +231,7 @@ class SampleBuilder:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """A history that is ready to be joined."""
+    """History that is ready to be joined."""
 
     plan: HistoryPlan
     actions: DataFrame
@@ -235,25 +239,25 @@ class _History:
 
 @dataclass(frozen=True, slots=True)
 class _Joins:
-    """All that is joined to the impressions of a day: first the histories, then the views."""
+    """Everything that is joined to the impressions of a day: first histories, then views."""
 
     views: ViewJoiner
     histories: Sequence[_History]
 
     @classmethod
     def of(cls, inputs: Inputs, rows: DataFrame, few: DataFrame | None = None) -> _Joins:
-        """With ``few`` impressions, only what has their keys is joined."""
+        """Plan the joins; with ``few`` impressions, only of rows that have their keys."""
         histories = [_history(inputs, name, few) for name in inputs.config.histories]
         return cls(ViewJoiner(inputs, rows.sparkSession, few), histories)
 
     def join(self, rows: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
-        # A history hands all columns over to Python and back, so they must be few: views, which may have wide rows, come later.
+        # A history passes all columns to Python and back, so views, whose rows may be wide, are joined later.
         for history in self.histories:
             rows = join_history(rows, history.actions, history.plan)
         return self.views.join(rows, steps)
 
     def blank(self, rows: DataFrame) -> DataFrame:
-        """The columns that :meth:`join` returns, without labels and rows: Spark analyses an empty table faster than joins."""
+        """Return an empty frame with the columns of :meth:`join` but no labels: Spark analyses it faster than joins."""
         kinds = {IMPRESSION: rows.schema[IMPRESSION].dataType, **self.views.types()}
         kinds |= {history.plan.name: history_type(history.actions, history.plan) for history in self.histories}
         fields = [StructField(name, kind) for name, kind in kinds.items()]
@@ -262,14 +266,14 @@ class _Joins:
 
 @dataclass(frozen=True, slots=True)
 class _Sharing:
-    """A key by its name, and some of its values as text; None among them for what has no such key."""
+    """Name of a key and some of its values as text; None stands for rows without the key."""
 
     key: str
     values: Collection[str | None]
 
 
 def _sharing(rows: DataFrame, few: _Sharing | None, column: Callable[[str], str] = str) -> DataFrame:
-    """The rows with one of some values of a key, which is in a ``column`` of its name; all rows where there are none."""
+    """Keep rows that have one of the key's values, or all without ``few``. ``column`` maps the key to its column."""
     if few is None:
         return rows
     text = F.col(column(few.key)).cast("string")
@@ -278,7 +282,7 @@ def _sharing(rows: DataFrame, few: _Sharing | None, column: Callable[[str], str]
 
 
 def _key_of_all(plans: Sequence[LabelPlan]) -> str | None:
-    """A key by which each action is matched, whichever set of keys finds its impression."""
+    """Return a key by which every action is matched, whichever of its key sets finds the impression."""
     sets = [set(names) for plan in plans for names in plan.tried]
     return min(set.intersection(*sets), default=None) if sets else None
 

@@ -1,7 +1,8 @@
-"""Features from the shards of an earlier generation, for a run in which nothing but labels can be others.
+"""Features from the shards of an earlier generation, for a run in which only labels can have changed.
 
-The rows of a run and those of the shards were spread and sorted by the same hash. So each task reads the shards of its own
-partition from the first record to the last, and the features of a row are those of the next record, which must have its id.
+The rows of a run and the records of the shards are spread and sorted by the same hash. So each task reads the shards of
+its own partition from start to end, and the features of a row are those of the next record, which must have the same
+id.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ _ID = "impression_id"
 
 @dataclass(frozen=True, slots=True)
 class EarlierFeatures:
-    """The shards of a generation that has the features of a run. Travels to the executors by pickle."""
+    """Shards of an earlier generation that hold the features of a run. Pickled to the executors."""
 
     storage: Storage
     shards: Sequence[Shard]
     contract: ExampleContract
 
     def behind(self, rows: DataFrame, schema: StructType) -> DataFrame:
-        """Rows in their final order with their features, as ``schema`` says. Lazy.
+        """Return rows in their final order with their features, in the types of ``schema``. Lazy.
 
-        UnusableFeatures, when it runs, unless each row has one record and each record one row.
+        Raises UnusableFeatures, when it runs, unless rows and records match one to one.
         """
         return rows.mapInArrow(_Task(self, schema), schema)
 
     def records(self, partition: int, split: str, types: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The ids and features of one split of a partition, in the order in which they were written."""
+        """Yield the ids and features of one split of a partition, in the order they were written."""
         specs = tuple(spec for spec in self.contract.features if spec.role == "feature" or spec.name == _ID)
         decoder = ExampleDecoder(ExampleContract(specs, self.contract.record))
         for shard in self.shards:
@@ -53,7 +54,7 @@ class EarlierFeatures:
                     yield pa.RecordBatch.from_arrays(columns, [spec.name for spec in specs])
 
     def splits(self, partition: int) -> set[str]:
-        """The splits that have records of a partition."""
+        """Return the splits that have records in a partition."""
         return {shard.split for shard in self.shards if shard.partition == partition}
 
 
@@ -86,14 +87,14 @@ class _Task:
 
 
 class _Records:
-    """Records of one split, taken one after the other."""
+    """Records of one split, read in sequence."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches = batches
         self._rest = pa.RecordBatch.from_pydict({})
 
     def at_end(self) -> bool:
-        """Whether no record is left."""
+        """Return whether no record is left."""
         while not self._rest.num_rows:
             following = next(self._batches, None)
             if following is None:
@@ -102,7 +103,7 @@ class _Records:
         return False
 
     def take(self, count: int) -> Iterator[pa.RecordBatch]:
-        """The next ``count`` records, as they come."""
+        """Yield the next ``count`` records in batches; raise UnusableFeatures if there are fewer."""
         while count:
             if self.at_end():
                 raise UnusableFeatures("it lacks some of the impressions")
@@ -120,8 +121,8 @@ def _with_features(rows: pa.RecordBatch, records: pa.RecordBatch, types: pa.Sche
 
 
 def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A decoded column in the type that the joins give it; not all text that Spark hands over is UTF-8."""
-    while _levels(column.type) > _levels(kind):  # a shape of several dimensions whose values come in one list
+    """Cast a decoded column to the type that the joins give it, unchecked: not all text from Spark is UTF-8."""
+    while _levels(column.type) > _levels(kind):  # a multi-dimensional shape whose source is one flat list
         size = column.type.list_size * column.type.value_type.list_size
         column = pa.FixedSizeListArray.from_arrays(column.values.values, size, mask=column.is_null())
     return column.cast(kind, safe=False)

@@ -1,4 +1,4 @@
-"""Whether executors can write where a run writes: they may be another user, or on hosts without that disk."""
+"""Check that executors can write where a run writes: they may run as another user, or on hosts without that disk."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from ctr_samples.errors import AccessDenied, ConfigError, StorageError
 from ctr_samples.shards import Storage
 
 Places = Mapping[str, tuple[Storage, str]]
-"""By key of the configuration: a storage, and a directory in it."""
+"""Storage and a directory in it, by configuration key."""
 
 _MOST = 1000
-"""Tasks; a larger cluster is tried in part."""
+"""Maximum number of tasks; a larger cluster is checked only in part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What became of a small file in one of the places; ``who`` says whose executor, and where."""
+    """Result of writing a small file to one of the places; ``who`` names the executor's user and host."""
 
     key: str
     path: str
@@ -33,10 +33,10 @@ class Trial:
 
 
 def check_executors(spark: SparkSession, places: Places) -> None:
-    """Have each executor write a small file in each place, find it and remove it. Runs on the driver, as one small Spark job.
+    """Have each executor write a small file to each place, then find and remove it. Runs on the driver.
 
-    ConfigError where they may not write, or write where the driver does not see it; StorageError where their store fails. Does
-    nothing in local mode, where the driver is the only executor.
+    One small Spark job. Raises ConfigError if executors may not write, or write where the driver cannot see it;
+    StorageError if the storage fails. Does nothing in local mode, where the driver is the only executor.
     """
     context = spark.sparkContext
     master = context.master or "local"
@@ -48,7 +48,7 @@ def check_executors(spark: SparkSession, places: Places) -> None:
 
 
 def tried(places: Places, _: Iterable[int] = ()) -> Iterator[Trial]:
-    """Write into each place. Runs on an executor, in each of the tasks."""
+    """Write a file to each place and yield the results. Runs on an executor, in each task."""
     who = f"the user {_user()} on {socket.gethostname()}"
     for key, (storage, directory) in places.items():
         path = f"{directory}/probe-{uuid.uuid4().hex}".lstrip("/")
@@ -62,7 +62,7 @@ def tried(places: Places, _: Iterable[int] = ()) -> Iterator[Trial]:
 
 
 def judge(places: Places, trials: Iterable[Trial]) -> None:
-    """Remove the files, and raise the first thing that is wrong. Runs on the driver."""
+    """Remove the files and raise the first error. Runs on the driver."""
     wrong = [error for trial in trials if (error := _wrong(places[trial.key][0], trial))]
     if wrong:
         raise wrong[0]
@@ -84,7 +84,7 @@ def _wrong(storage: Storage, trial: Trial) -> ConfigError | StorageError | None:
             f"`{trial.key}` is no directory that all hosts share: {trial.who} has written {storage.locate(trial.path)}, but "
             "the driver does not find it. Give a directory on a shared disk, or one in HDFS or an object store."
         )
-    with suppress(StorageError):  # the right to delete is needed by clean-up alone
+    with suppress(StorageError):  # only clean-up needs the right to delete
         storage.delete(trial.path)
     return None
 
@@ -92,5 +92,5 @@ def _wrong(storage: Storage, trial: Trial) -> ConfigError | StorageError | None:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a number without a name
+    except (KeyError, OSError):  # a user id without a name
         return "of no name"

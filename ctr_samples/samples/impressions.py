@@ -1,4 +1,4 @@
-"""Extracts impressions from a log: one row for each thing shown, with a stable id and, if it is dropped, the reason."""
+"""Extracts impressions from a log: one row per thing shown, with a stable id and the reason if it is dropped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from ctr_samples.sparksql.expressions import as_type, compile_expression, typed_
 from ctr_samples.sparksql.observations import Observations
 
 SKIP_ABOVE = "skip_above"
-"""The reason that is known last, after the labels."""
+"""Drop reason that is known last, after the labels."""
 
 DROPPED = "_dropped"
 """Column with the reason for dropping an impression; null if it becomes a sample."""
@@ -43,21 +43,21 @@ NO_TIME, REPEATED = "no_time", "repeated"
 _IMPRESSIONS = "impressions"
 _CONTENT = "_content"
 _LABEL = "_label "
-"""Begins the column of a label that the impression's own row holds."""
+"""Prefix of the column of a label that the impression's own row holds."""
 
 
 def unreadable(config: Impressions) -> list[str]:
-    """Reasons that point to a broken log; repeats are normal."""
+    """Return the drop reasons that point to a broken log; repeats are normal."""
     return [NO_TIME, *([f"no_{config.shown_key}"] if config.shown_key is not None else [])]
 
 
 def drop_reasons(config: Impressions) -> list[str]:
-    """All reasons that are known before the labels, in the order in which they are looked for."""
+    """Return all drop reasons that are known before the labels, in the order they are checked."""
     return [*unreadable(config), REPEATED]
 
 
 def row_label(name: str) -> str:
-    """The column of :func:`cut_impressions` with the value of a label of the row."""
+    """Return the column name of a row label in :func:`cut_impressions`."""
     return f"{_LABEL}{name}"
 
 
@@ -68,10 +68,10 @@ def cut_impressions(
     reach: timedelta,
     labels: Mapping[str, RowLabel] = MappingProxyType({}),
 ) -> DataFrame:
-    """Impressions of a day and of ``reach`` before and after it, since an action belongs to the last one before it.
+    """Extract the impressions of a day and of ``reach`` around it, since an action belongs to the last one before it.
 
-    Columns: those of every impression, ``config.columns``, those of :func:`row_label`, and ``_dropped``. A row without a time
-    belongs to no day; it is kept so that every run that reads it counts it as dropped.
+    Columns: those of every impression, ``config.columns``, those of :func:`row_label`, and ``_dropped``. A row without
+    a time belongs to no day; it is kept so that every run that reads it counts it as dropped.
     """
     rows = matching_rows(log, config.where, "impressions.where").select(*line_columns(log, config, labels))
     near = rows.where(is_near(span, F.col("impression_time"), reach))
@@ -84,12 +84,12 @@ def cut_impressions(
 
 
 def is_near(span: Span, time: Column, reach: timedelta) -> Column:
-    """Whether an impression is of the day or of ``reach`` before or after it; one without a time is, to be counted."""
+    """Whether an impression lies in the day or ``reach`` around it; true without a time, so that it is counted."""
     return span.reaches(time, reach, reach) | time.isNull()
 
 
 def why_dropped(config: Impressions, repeated: Column, at: Callable[[str], Column] = F.col) -> Column:
-    """The reason for dropping an impression, whose columns are found by ``at``; null for one that is kept."""
+    """Return the reason for dropping an impression, null if it is kept; ``at`` finds its columns."""
     reason = F.when(at("impression_time").isNull(), NO_TIME)
     if config.shown_key is not None:
         reason = reason.when(at(config.shown_key).isNull(), f"no_{config.shown_key}")
@@ -97,38 +97,38 @@ def why_dropped(config: Impressions, repeated: Column, at: Callable[[str], Colum
 
 
 def keys_shown(log: DataFrame, config: Impressions, span: Span, names: Sequence[str]) -> DataFrame:
-    """The named keys of each impression of the day, repeats included, in columns of these names."""
+    """Return the named keys of each impression of the day, repeats included, in columns of these names."""
     rows = matching_rows(log, config.where, "impressions.where").select(*line_columns(log, config))
     on = rows.where(span.contains(F.col("impression_time")))
     return (_explode(on) if config.explode else on).select(*names)
 
 
 def on_day(span: Span, time: Column) -> Column:
-    """Whether an impression of some time belongs to this run."""
+    """Whether an impression at ``time`` belongs to this run; true for null."""
     return span.contains(time) | time.isNull()
 
 
 @dataclass(frozen=True, slots=True)
 class ImpressionCounts:
-    """The impressions of a day, and how many of them are dropped, by reason."""
+    """Number of impressions of a day, and of dropped ones by reason."""
 
     impressions: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 class ImpressionsWatch:
-    """Counts the impressions of a day and those that are dropped. Lives on the driver."""
+    """Counts the impressions of a day and the dropped ones. Lives on the driver."""
 
     def __init__(self, config: Impressions, span: Span, *, active: bool = True) -> None:
         self._config, self._day = config, span
         self._cut, self._marked = Observations(active=active), Observations(active=active)
 
     def on(self, impressions: DataFrame) -> DataFrame:
-        """Impressions of :func:`cut_impressions`, counted."""
+        """Count impressions of :func:`cut_impressions`."""
         return self._counted(impressions, on_day(self._day, F.col("impression_time")))
 
     def on_rows(self, rows: DataFrame, is_impression: Column, time: Column) -> DataFrame:
-        """Rows of which some are impressions, with their ``_dropped`` and a ``time``; these are counted."""
+        """Count the impressions among other rows; they have ``_dropped`` and a ``time``."""
         return self._counted(rows, is_impression & on_day(self._day, time))
 
     def _counted(self, rows: DataFrame, mine: Column) -> DataFrame:
@@ -136,19 +136,19 @@ class ImpressionsWatch:
         return self._cut.on(rows, {_IMPRESSIONS: F.count_if(mine), **reasons})
 
     def on_marked(self, labelled: DataFrame) -> DataFrame:
-        """Labelled impressions, with those counted that ``_dropped`` marks as dropped by :func:`is_below`."""
+        """Count the labelled impressions that ``_dropped`` marks as dropped by :func:`is_below`."""
         return self._marked.on(labelled, {SKIP_ABOVE: F.count_if(DROPPED)})
 
     def result(self) -> ImpressionCounts:
-        """What was counted; call it after the action."""
+        """Return the counts; call it after the action."""
         dropped = {**self._cut.counts(), **self._marked.counts()}
         return ImpressionCounts(dropped.pop(_IMPRESSIONS, 0), dropped)
 
 
 def time_not_read(log: DataFrame, of: str, where: str | None, key: str, time: str) -> str:
-    """A time of a log that cannot be read, and what would read it, as a sentence after others; empty for none.
+    """Describe an unreadable time of a log and its remedy, as a sentence to append; empty if there is none.
 
-    ``of`` is the entry of the configuration, such as ``labels.click``, ``where`` its condition, and ``key`` its key that holds
+    ``of`` is the configuration entry, such as ``labels.click``, ``where`` its condition, and ``key`` its key that holds
     the expression ``time``. Runs a Spark job.
     """
     said = unreadable_time(matching_rows(log, where, f"{of}.where"), time, f"{of}.{key}")
@@ -158,7 +158,7 @@ def time_not_read(log: DataFrame, of: str, where: str | None, key: str, time: st
 def check_impressions(
     config: JobConfig, counts: ImpressionCounts, run_date: Period, log: Callable[[], DataFrame] | None = None
 ) -> None:
-    """A day without impressions, or with too many that cannot be read, is a broken input, not a sample set."""
+    """Raise InputError for a day without impressions or with too many unreadable ones: its input is broken."""
     impressions = config.impressions
     which = f"sources.{impressions.source} has {counts.impressions or 'no'} impressions on {run_date}"
     if counts.impressions == 0:
@@ -180,7 +180,7 @@ def check_impressions(
 
 
 def _expressions(config: Impressions) -> list[str]:
-    """The keys of the configuration without whose values an impression is dropped."""
+    """Configuration keys whose value an impression must have to be kept."""
     item = config.shown_key
     return ["time", *([] if item is None else [f"keys.{item}" if item in config.keys else item])]
 
@@ -188,7 +188,7 @@ def _expressions(config: Impressions) -> list[str]:
 def line_columns(
     log: DataFrame, config: Impressions, labels: Mapping[str, RowLabel] = MappingProxyType({})
 ) -> list[Column]:
-    """What a line of the log says of an impression; with ``explode`` one column is a list."""
+    """Return the impression columns of a log line; with ``explode`` one column is a list."""
 
     def key(name: str, text: str) -> Column:
         where = f"impressions.{name}" if name not in config.keys else f"impressions.keys.{name}"
@@ -212,7 +212,7 @@ def line_columns(
 
 
 def _value_of(log: DataFrame, name: str, label: RowLabel) -> Column:
-    """The value of a label of the row: bigint for a flag, else double; null where the row has none."""
+    """Value of a row label: bigint for a flag, else double; null where the row has none."""
     where = f"labels.{name}.expr"
     if not label.is_flag:
         return number_column(log, label.expr, where)
@@ -230,18 +230,18 @@ def _value_of(log: DataFrame, name: str, label: RowLabel) -> Column:
 
 
 def matching_rows(frame: DataFrame, condition: str | None, where: str) -> DataFrame:
-    """The readable rows that a ``where`` selects."""
+    """Keep the readable rows that a ``where`` selects."""
     return frame.where(does_match(frame, condition, where))
 
 
 def does_match(frame: DataFrame, condition: str | None, where: str) -> Column:
-    """Whether a row is readable, and the ``where`` selects it; null counts as false."""
+    """Whether a row is readable and the ``where`` selects it; null counts as false."""
     readable = F.col(MALFORMED).isNull() if MALFORMED in frame.columns else F.lit(True)
     return readable if condition is None else readable & boolean_column(frame, condition, where)
 
 
 def shown_list(article: Column) -> Column:
-    """What a line has shown: an unreadable list is one impression of an unknown article, counted and dropped."""
+    """Return the articles of a line; an unreadable list becomes one unknown article, which is counted and dropped."""
     return F.coalesce(article, F.array(F.lit(None)))
 
 
@@ -251,8 +251,8 @@ def _explode(rows: DataFrame) -> DataFrame:
 
 
 def keys_of_repeats(config: Impressions, at: Callable[[str], Column] = F.col) -> list[Column]:
-    """What an impression and its repeats have in common."""
-    # Rows of unknown users are repeats only of the same moment; and a null key must not gather on one task.
+    """Return the columns that an impression shares with its repeats."""
+    # Rows of unknown users are repeats only within the same moment; and null keys must not pile up in one task.
     who = [at(name).isNull() for name in config.entities if name != config.shown_key]
     unknown = F.when(reduce(Column.__and__, who, at("request").isNull()), at("impression_time"))
     return [at("request"), *[at(name) for name in config.entities], unknown]
@@ -261,12 +261,12 @@ def keys_of_repeats(config: Impressions, at: Callable[[str], Column] = F.col) ->
 def is_repeat(
     config: Impressions, content: Column, at: Callable[[str], Column] = F.col, together: Sequence[Column] = ()
 ) -> Column:
-    """Whether the same thing was shown just before: in the same request, or with the same keys at most ``dedup`` earlier.
+    """Whether the same thing was shown before in the same request, or with the same keys at most ``dedup`` earlier.
 
-    The columns of an impression are found by ``at``, and ``content`` is a hash of them. Costs a shuffle, unless rows lie
-    together already by something that follows from their keys.
+    ``at`` finds the columns of an impression, and ``content`` is a hash of them. Costs a shuffle, unless rows are
+    already partitioned by something that follows from their keys (``together``).
     """
-    # A row without a time is no impression, and must not be the first of its request.
+    # A row without a time is not an impression, and must not be the first of its request.
     order = [at("impression_time").asc_nulls_last(), at("position"), content]
     in_request = Window.partitionBy(*together, *keys_of_repeats(config, at)).orderBy(*order)
     micros = F.unix_micros(at("impression_time"))
@@ -277,15 +277,15 @@ def is_repeat(
 
 
 def is_below(label: str, config: Impressions) -> Column:
-    """Whether an impression stands below the last position of its list that has a label; never in a list without one.
+    """Whether an impression is below the last labelled position of its list; never in a list without that label.
 
-    The skip-above model of clicks: a user who clicked has seen everything above, but perhaps nothing below. A list is the
-    rows of the day with the same request and user or, without a request, with the same user and time. A row with neither key,
-    or without a position, is never below a click. Costs a shuffle by list.
+    The skip-above model of clicks: a user who clicked has seen everything above, but perhaps nothing below. A list is
+    the rows of the day with the same request and user or, without a request, with the same user and time. A row with
+    neither key, or without a position, is never below a click. Costs a shuffle by list.
     """
     request, user = F.col("request"), F.col("user") if "user" in config.entities else F.lit(None)
     moment = F.when(request.isNull(), F.col("impression_time"))
-    # Without either key nothing can have a label; a key of its own keeps such rows from gathering on one task.
+    # Without either key nothing can have a label; a key of its own keeps such rows from piling up in one task.
     alone = F.when(request.isNull() & user.isNull(), F.col("impression_id"))
     whole = Window.partitionBy(request, user, moment, alone).rowsBetween(
         Window.unboundedPreceding, Window.unboundedFollowing
@@ -295,7 +295,7 @@ def is_below(label: str, config: Impressions) -> Column:
 
 
 def identity_of(config: Impressions, at: Callable[[str], Column] = F.col) -> Column:
-    """A hash of what makes an impression: its request and its keys, and its time where there is no request."""
+    """Hash of an impression's identity: its request and keys, and its time if there is no request."""
     named = config.entities
     user, article = (at(name) if name in named else F.lit(None) for name in ("user", "article"))
     others = [at(name) for name in sorted(named) if name not in ("user", "article")]
@@ -304,6 +304,6 @@ def identity_of(config: Impressions, at: Callable[[str], Column] = F.col) -> Col
 
 
 def _identity_of_row() -> Column:
-    """A hash of a row's content, and of its number among rows that are equal in everything: any order of these is the same."""
+    """Hash of a row's content and its number among identical rows, whose order does not matter."""
     alike = Window.partitionBy(_CONTENT, "position").orderBy(_CONTENT)
     return stable_hash("row", [F.col(_CONTENT), F.col("position"), F.row_number().over(alike)])

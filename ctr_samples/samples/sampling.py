@@ -1,4 +1,4 @@
-"""Assigns samples to splits, and leaves out negatives. Hashes decide both, so every run decides alike."""
+"""Assigns samples to splits and drops negatives. Both depend on hashes only, so every run decides alike."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FORMULAS = {
     "probability": "p / (p + (1 - p) / rate)",
     "source": "He et al. 2014, Practical Lessons from Predicting Clicks on Ads at Facebook, section 6.3",
 }
-"""How to correct a model for sampling: train with the weights, or without them and correct the probability, never both."""
+"""How to correct a model for sampling: train with the weights, or correct the probability, never both."""
 
 _OWN_ID = f"{IMPRESSION}.impression_id"
 
 
 def split_column(config: JobConfig, span: Span) -> Column:
-    """``train``, ``eval`` or ``test``; a missing user or request is split by impression."""
+    """Return the split, ``train``, ``eval`` or ``test``; without a user or request the impression decides."""
     split = config.split
     if split.by == "time":
         assert split.eval_from is not None
@@ -44,28 +44,28 @@ def split_column(config: JobConfig, span: Span) -> Column:
 
 
 DOWN_SAMPLED = "down_sampled"
-"""The reason why a negative of train is left out."""
+"""Drop reason of a negative of train."""
 
 _NEGATIVES = "negatives"
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingCounts:
-    """The negatives of train, and how many of them are left out."""
+    """Number of negatives of train, and of dropped ones."""
 
     negatives: int = 0
     dropped: int = 0
 
 
 class SamplingWatch:
-    """Leaves out negatives, and counts them. Lives on the driver."""
+    """Drops negatives and counts them. Lives on the driver."""
 
     def __init__(self, config: JobConfig, span: Span, *, active: bool = True) -> None:
         self._config, self._day = config, span
         self._observations = Observations(active=active)
 
     def on(self, labelled: DataFrame) -> DataFrame:
-        """The labelled impressions without the negatives that are left out; all of them where nothing is sampled."""
+        """Drop negatives from the labelled impressions; keep all without sampling."""
         if self._config.sampling is None:
             return labelled
         negative = _may_be_dropped(self._config, self._day)
@@ -74,7 +74,7 @@ class SamplingWatch:
         return self._observations.on(labelled, counts).where(~dropped)
 
     def result(self) -> SamplingCounts | None:
-        """What was counted; None where nothing is sampled. Call it after the action."""
+        """Return the counts, None without sampling. Call it after the action."""
         if self._config.sampling is None:
             return None
         counts = self._observations.counts()
@@ -82,7 +82,7 @@ class SamplingWatch:
 
 
 def weight_column(config: JobConfig, span: Span) -> Column | None:
-    """The weight of a sample, or None if all weigh the same."""
+    """Return the weight of a sample, or None if all weights are equal."""
     if config.sampling is None:
         return None
     weight = F.when(_may_be_dropped(config, span), 1.0 / config.sampling.negatives).otherwise(1.0)
@@ -90,7 +90,7 @@ def weight_column(config: JobConfig, span: Span) -> Column | None:
 
 
 def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str, Any]:
-    """What the manifest says about sampling; nothing where there was none."""
+    """Return the manifest entry about sampling; empty without it."""
     if config.sampling is None or counts is None:
         return {}
     return {
@@ -104,24 +104,24 @@ def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str
 
 
 def _may_be_dropped(config: JobConfig, span: Span) -> Column:
-    """Negatives of train: other splits keep the share of positives that the logs have."""
+    """Negatives of train: other splits keep the share of positives of the logs."""
     all_zero = reduce(Column.__and__, [F.col(name) == 0 for name in config.labels])
     return (split_column(config, span) == "train") & all_zero
 
 
 def _place_of_negative(config: JobConfig) -> Column:
     assert config.sampling is not None
-    # The salt of the configuration is a part and not the salt of the hash: `split` would tie the two choices together.
+    # The configured salt is a part, not the salt of the hash: the salt `split` would correlate the two choices.
     return _place("sampling", F.lit(config.sampling.salt), F.col(_OWN_ID).cast("string"))
 
 
 def _place(salt: str, *parts: Column) -> Column:
-    """A number in [0, 1) by the first 53 bits of a hash: as many as a double has."""
+    """Number in [0, 1) from the first 53 bits of a hash, the precision of a double."""
     return F.shiftrightunsigned(stable_hash(salt, list(parts)), 11) / F.lit(float(2**53))
 
 
 def _eval_from(span: Span, timezone: str, text: str) -> datetime:
-    """The instant at which eval begins: a time on the day, of the whole log a day or a time; the first of two."""
+    """Instant at which eval begins: a time on the day or, for the whole log, a date or time; the first if ambiguous."""
     zone = ZoneInfo(timezone)
     if span.start is None:
         moment = datetime.fromisoformat(text)

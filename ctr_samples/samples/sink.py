@@ -23,7 +23,7 @@ _RECEIPT = "receipt string"
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """All that a task needs to know; travels to the executors by pickle."""
+    """Everything a task needs to know; pickled to the executors."""
 
     storage: Storage
     directory: str
@@ -32,14 +32,14 @@ class SinkPlan:
     shard_size: int
     engine: Literal["native", "tensorflow"] = "native"
     wanted: Wanted | None = None
-    """What to measure of the samples, if anything."""
+    """Measurements to take of the samples, if any."""
 
 
 def write_shards(samples: DataFrame, plan: SinkPlan, progress: Progress) -> list[Receipt]:
     """Run the job's one action over samples in their final order, and return the receipts that reached the driver.
 
-    The tasks run on executors, possibly more than once for a partition; Spark takes the result of one attempt of each. Files
-    of the others stay behind, named in no receipt.
+    The tasks run on executors, possibly several times per partition; Spark takes the result of one attempt of each.
+    Files of other attempts stay behind, named in no receipt.
     """
     rows = samples.mapInArrow(_Task(plan, progress), _RECEIPT).collect()
     return [Receipt.from_json(row["receipt"]) for row in rows]
@@ -47,10 +47,11 @@ def write_shards(samples: DataFrame, plan: SinkPlan, progress: Progress) -> list
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Writes one partition. Runs on an executor, once for each attempt.
+    """Writes one partition. Runs on an executor, once per attempt.
 
-    Any error fails the attempt and leaves its open files unseen; Spark then tries again. The iterator also ends, without an
-    error, when the JVM side of the task fails, so finishing here proves nothing: only a receipt that reaches the driver does.
+    Any error fails the attempt and leaves its open files invisible; Spark then retries. The iterator also ends, without
+    an error, when the JVM side of the task fails, so finishing here proves nothing: only a receipt that reaches the
+    driver does.
     """
 
     plan: SinkPlan
@@ -87,9 +88,9 @@ class _Task:
 
 
 def _in_order(split: str, rows: pa.RecordBatch, last: tuple[str, int]) -> tuple[str, int]:
-    """The place of the last of some rows of one split; RuntimeError if they are not in their final order behind ``last``.
+    """Position of the last of some rows of one split; RuntimeError if they are not in final order after ``last``.
 
-    Spark keeps the order of rows through a broadcast join, but does not promise it.
+    Spark keeps the order of rows through a broadcast join, but does not promise to.
     """
     places = rows.column(SHUFFLE).to_numpy()
     if (split, places[0]) < last or (places[1:] < places[:-1]).any():
@@ -100,7 +101,7 @@ def _in_order(split: str, rows: pa.RecordBatch, last: tuple[str, int]) -> tuple[
 
 
 def by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """A batch as runs of one split; sorted input has at most two, and slicing copies nothing."""
+    """Yield a batch as runs of one split; sorted input has at most two, and slicing copies nothing."""
     if batch.num_rows == 0:
         return
     runs = pc.run_end_encode(batch.column(SPLIT))

@@ -1,7 +1,7 @@
-"""Counts tokens and numbers of training days. Runs on the driver as a few Spark actions; nothing is written.
+"""Counts tokens and numbers of training days. Runs on the driver as a few Spark actions; writes nothing.
 
-Only rows of the split train count, and only days before those that may use the result, so that nothing that a model is
-evaluated on takes part.
+Only rows of the train split count, and only days before those that may use the result, so no evaluation data takes
+part.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from ctr_samples.samples.sampling import split_column
 from ctr_samples.vocabulary import FittedState, Moments, TokenCounts, Vocabulary
 
 ACCURACY = 10_000
-"""Of quantiles: their rank is right within 1 / ACCURACY."""
+"""Accuracy of quantiles: their rank is correct within 1 / ACCURACY."""
 
 _LINE_BREAK = r"[\n-\r\x1c-\x1e\x85\u2028\u2029]"
-"""Where any common reader of text begins a new line."""
+"""Characters at which any common text reader begins a new line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was counted on the training days: the tokens of each vocabulary, moments, and quantile boundaries."""
+    """Statistics of the training days: tokens of each vocabulary, moments, and quantile boundaries."""
 
     rows: int
     tokens: Mapping[str, TokenCounts]
@@ -44,11 +44,11 @@ class Counted:
 
 
 def only_fitted(config: JobConfig) -> JobConfig:
-    """The configuration with the features that are fitted, and the views and histories that they need."""
+    """Reduce the configuration to fitted features and the views and histories that they need."""
     features = {name: feature for name, feature in config.features.items() if feature.is_fitted}
     texts = " ".join(text for f in features.values() for text in (f.from_, f.expr, f.at) if text).replace("`", "")
     wanted = [name for name in config.views if f"{name}." in texts]
-    for name in wanted:  # grows while it is read: what gives a key may need a key itself
+    for name in wanted:  # grows while it is read: a view that gives a key may need a key itself
         wanted += [other for other in config.views[name].looked_up_in if other not in wanted]
     views = {name: view for name, view in config.views.items() if name in wanted}
     histories = {name: history for name, history in config.histories.items() if f"{name}." in texts}
@@ -56,7 +56,7 @@ def only_fitted(config: JobConfig) -> JobConfig:
 
 
 def count_days(spark: SparkSession, config: JobConfig, days: Sequence[date], before: FittedState | None) -> Counted:
-    """Count the training rows of some days. The moments and quantiles of the version ``before`` stay, and are not fitted."""
+    """Count the training rows of some days. Moments and quantiles of the version ``before`` are kept, not refitted."""
     known = {*before.moments, *before.boundaries} if before else set()
     fitted = only_fitted(config)
     frames = [_training_rows(spark, fitted, day) for day in days]
@@ -82,7 +82,7 @@ def count_days(spark: SparkSession, config: JobConfig, days: Sequence[date], bef
 
 
 def days_through(last: date, count: int) -> list[date]:
-    """The ``count`` days that end with ``last``."""
+    """Return the ``count`` days that end with ``last``."""
     return [last - timedelta(days=back) for back in reversed(range(count))]
 
 
@@ -99,7 +99,7 @@ def _training_rows(spark: SparkSession, config: JobConfig, run_date: date) -> Da
 def _token_counts(
     rows: DataFrame, config: JobConfig, lists: set[str], known: Mapping[str, Vocabulary]
 ) -> dict[str, TokenCounts]:
-    """For each vocabulary its tokens with their counts, all features that share it taken together."""
+    """Tokens of each vocabulary with their counts, summed over all features that share it."""
     sharing: dict[str, list[str]] = {}
     for name, feature in config.features.items():
         if feature.vocabulary is not None:
@@ -114,9 +114,9 @@ def _token_counts(
 
 
 def _worth_an_id(counts: DataFrame, vocabulary: VocabularyConfig, has: Sequence[str]) -> TokenCounts:
-    """The tokens that have an id, and of the others the most frequent that occur often enough.
+    """Tokens that already have an id, and the most frequent new ones that occur often enough.
 
-    A token with a line break never gets an id: the vocabulary is handed on with one token a line.
+    A token with a line break never gets an id: the vocabulary is stored with one token per line.
     """
     known = counts.sparkSession.createDataFrame(pa.table({"known": pa.array(has, pa.string())}))
     marked = counts.join(F.broadcast(known), F.col("token") == F.col("known"), "left")
@@ -136,7 +136,7 @@ def _items(name: str, listed: bool) -> Column:
 
 
 def _numbers(rows: DataFrame, name: str, listed: bool) -> DataFrame:
-    """``place, x`` of each number that is there and finite."""
+    """``place, x`` of each finite number."""
     exploded = rows.select(F.posexplode(F.col(name)) if listed else F.posexplode(F.array(F.col(name)))).toDF(
         "place", "x"
     )
@@ -145,7 +145,7 @@ def _numbers(rows: DataFrame, name: str, listed: bool) -> DataFrame:
 
 def _moments(rows: DataFrame, name: str, feature: Feature, listed: bool) -> Moments:
     numbers = _numbers(rows, name, listed)
-    # With `pad` a longer list is cut; without it the run refuses one.
+    # With `pad` a longer list is cut; without it the run refuses such a list.
     numbers = (
         numbers.where(F.col("place") < feature.shape[0]) if feature.shape else numbers.withColumn("place", F.lit(0))
     )

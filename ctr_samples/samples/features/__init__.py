@@ -1,6 +1,6 @@
-"""Turns impressions with their views into samples. Column expressions only: nothing here runs Python for a row.
+"""Turn impressions and their views into samples, by column expressions only: no Python runs per row.
 
-values.py      the value of a feature before any change: a column, an expression, a part of a map, list or time
+values.py      raw value of a feature: a column, an expression, or part of a map, list or time
 number_steps.py clip, log1p, scale, buckets of numbers
 ids.py         hashes, vocabularies, crosses, multi-hot vectors
 one_feature.py one feature from all of these: its type, length, default and nulls

@@ -1,4 +1,4 @@
-"""What the configuration promises to readers. Pure; nothing here needs Spark."""
+"""Contract that the configuration promises to readers. Pure; needs no Spark."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _WIRE: dict[str, DType] = {"int64": "int64", "float32": "float32", "string": "by
 
 
 def contract_of(config: JobConfig, state: FittedState | None = None) -> ExampleContract:
-    """The contract of a run: features, labels with their masks, weight and impression id, in the layout of the output."""
+    """Return the contract of a run: features, labels with masks, weight and impression id, in the output's layout."""
     return laid_out(columns_contract(config, state), config)
 
 
 def columns_contract(config: JobConfig, state: FittedState | None) -> ExampleContract:
-    """One feature for each that is configured, before any layout joins them."""
+    """Return the contract with one feature per configured feature, before any layout joins them."""
     features = [_spec(name, feature, config, state) for name, feature in config.features.items()]
     labels = []
     for name, label in config.labels.items():

@@ -1,7 +1,7 @@
-"""Ids: by a hash, from a vocabulary, for several features crossed; and vectors with a 1 for each id.
+"""Ids from hashes, vocabularies and crossed features, and multi-hot vectors.
 
-A vocabulary reaches single values by a join and lists by a literal: a table of hash buckets, in which a lookup costs the same
-however many tokens there are.
+Single values look up a vocabulary by a join, lists by a literal: a table of hash buckets, whose lookup cost does not
+depend on the number of tokens.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ctr_samples.sparksql.columns import stable_hash
 from ctr_samples.vocabulary import FIRST_OOV, MISSING, FittedState, Vocabulary
 
 MOST_TOKENS_OF_A_LIST = 200_000
-"""Above it, every task would load the table of a list's tokens for seconds."""
+"""Limit above which every task would take seconds to load the token table of a list."""
 
 MOST_TOKENS_BROADCAST = 2_000_000
 
@@ -31,7 +31,7 @@ _TOKENS = ("string", "byte", "short", "integer", "long", "boolean", "date")
 
 
 def tokens(value: Value) -> Value:
-    """The value, or each item of the list, as the text that a vocabulary holds; an empty text is a missing one."""
+    """Return the value, or each item of a list, as vocabulary text; empty text counts as missing."""
     if value.item.typeName() not in _TOKENS:
         raise value.refuse(
             f"found {value.kind.simpleString()}, expected text, an integer, a boolean or a date for an id."
@@ -40,7 +40,10 @@ def tokens(value: Value) -> Value:
 
 
 def hashed(value: Value, buckets: int, salt: str) -> Value:
-    """Ids from 1 on: 0 is a missing value, and the padding of a list. The salt keeps equal values of two features apart."""
+    """Hash values to ids from 1; 0 stands for a missing value and for the padding of a list.
+
+    The salt keeps equal values of two features apart.
+    """
     ids = value.each(lambda item: F.pmod(stable_hash(salt, [item]), F.lit(buckets - 1)) + 1, LongType())
     if value.levels:
         return ids
@@ -48,13 +51,13 @@ def hashed(value: Value, buckets: int, salt: str) -> Value:
 
 
 def crossed(columns: Sequence[Column], buckets: int, salt: str, where: str) -> Value:
-    """One id for a combination of values."""
+    """Hash a combination of values to one id."""
     return Value(F.pmod(stable_hash(salt, columns), F.lit(buckets)).cast("bigint"), LongType(), where)
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedIds:
-    """A feature of one token whose ids come by a join: the token, and the vocabulary."""
+    """Single-token feature whose ids come from a join with its vocabulary."""
 
     feature: str
     token: Column
@@ -62,12 +65,12 @@ class JoinedIds:
 
     @property
     def is_broadcast(self) -> bool:
-        """Whether the vocabulary goes to all tasks; a larger one is joined as Spark sees fit."""
+        """Whether the vocabulary is broadcast to all tasks; Spark picks the join for a larger one."""
         return len(self.vocabulary.tokens) <= MOST_TOKENS_BROADCAST
 
 
 def joined_ids(frame: DataFrame, config: JobConfig, state: FittedState | None) -> list[JoinedIds]:
-    """The features of a configuration that :func:`with_joined_ids` serves; ``frame`` is for the types of their sources."""
+    """Return the features that :func:`with_joined_ids` serves; ``frame`` provides the types of their sources."""
     joined = []
     for name, feature in config.features.items():
         if feature.vocabulary is None or feature.computed == "model" or feature.is_list:
@@ -80,7 +83,7 @@ def joined_ids(frame: DataFrame, config: JobConfig, state: FittedState | None) -
 
 
 def with_joined_ids(frame: DataFrame, ids: Sequence[JoinedIds]) -> DataFrame:
-    """The frame with a column of ids for each of these features: a broadcast join with its vocabulary. Lazy."""
+    """Add an id column for each feature by a join with its vocabulary, broadcast unless it is too large. Lazy."""
     for joined_id in ids:
         name, vocabulary = joined_id.feature, joined_id.vocabulary
         table = _table(frame, vocabulary).select(
@@ -95,12 +98,15 @@ def with_joined_ids(frame: DataFrame, ids: Sequence[JoinedIds]) -> DataFrame:
 
 
 def id_column(name: str) -> str:
-    """The column that :func:`with_joined_ids` adds for a feature."""
+    """Return the name of the column that :func:`with_joined_ids` adds for a feature."""
     return f"_id_{name}"
 
 
 def looked_up(value: Value, vocabulary: Vocabulary, name: str, joined: str | None) -> Value:
-    """Ids of tokens: 1 for null, an OOV bucket for an unknown one. ``joined`` is the column of a single value's id."""
+    """Return the ids of tokens: 1 for null, an OOV bucket for an unknown token.
+
+    ``joined`` is the id column of a single value. Raises InputError if the vocabulary is too large for a list.
+    """
     if not value.levels:
         assert joined is not None
         ids = _with_oov(value.column, F.col(joined), vocabulary, name)
@@ -121,7 +127,7 @@ def looked_up(value: Value, vocabulary: Vocabulary, name: str, joined: str | Non
 
 
 def multi_hot(value: Value, buckets: int, kind: DataType) -> Column:
-    """A vector of ``buckets`` numbers: 1 at each id, else 0. A missing list is all 0."""
+    """Return a vector of ``buckets`` numbers: 1 at each id, else 0. A missing list gives all 0."""
     ids = F.coalesce(value.column, F.array().cast("array<bigint>")) if value.levels else F.array(value.column)
     return F.transform(
         F.sequence(F.lit(0).cast("bigint"), F.lit(buckets - 1).cast("bigint")),
@@ -151,7 +157,7 @@ def _table_size(vocabulary: Vocabulary) -> int:
 
 
 def _literal(vocabulary: Vocabulary) -> Column:
-    """Tokens in buckets by their CRC-32, as JSON, which Spark reads once, while it plans."""
+    """Tokens in buckets by CRC-32, as JSON that Spark parses once, while planning."""
     buckets: list[dict[str, int]] = [{} for _ in range(_table_size(vocabulary))]
     for number, token in enumerate(vocabulary.tokens):
         buckets[zlib.crc32(token.encode()) % len(buckets)][token] = vocabulary.first_id + number

@@ -1,6 +1,6 @@
-"""Several features in one: a dense vector, indices and values, the FeatureLists of a SequenceExample, the old 121 numbers.
+"""Several features in one: a dense vector, indices and values, FeatureLists of a SequenceExample, the old 121 numbers.
 
-A layout changes the contract and the columns alike, and no feature depends on it.
+A layout changes both contract and columns; features do not depend on it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ctr_samples.config.base import LEGACY_LABEL
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 
 DENSE, INDICES, VALUES, LEGACY = "features", "indices", "values", "feature"
-"""Names of the features that a layout makes."""
+"""Names of the features that layouts create."""
 
 _FORBIDDEN = "found no value, which its `nulls: fail` forbids."
 
 
 def laid_out(contract: ExampleContract, config: JobConfig) -> ExampleContract:
-    """The contract of one column for each feature, as the output's layout has it."""
+    """Convert a contract with one column per feature to the layout of the output."""
     layout = config.output.layout
     features = [f for f in contract.features if f.role == "feature"]
     others = [f for f in contract.features if f.role != "feature"]
@@ -47,7 +47,7 @@ def laid_out(contract: ExampleContract, config: JobConfig) -> ExampleContract:
 
 
 def parts_of(contract: ExampleContract, layout: str) -> tuple[Part, ...]:
-    """The place of each feature in the vector of the layout; empty for layouts without one."""
+    """Return the position of each feature in the layout's vector; empty for layouts without a vector."""
     if layout in ("columns", "sequence"):
         return ()
     parts, start = [], 0
@@ -60,9 +60,9 @@ def parts_of(contract: ExampleContract, layout: str) -> tuple[Part, ...]:
 
 
 def layout_columns(rows: DataFrame, contract: ExampleContract, layout: str) -> list[Column]:
-    """The columns of the layout, made from one column of ``rows`` for each feature of ``contract`` before it was laid out.
+    """Return the columns of the layout, from one column of ``rows`` for each feature of the original ``contract``.
 
-    A missing value, or a list of another length than its shape, fails the run: it would shift all values behind it.
+    A missing value, or a list that does not fit its shape, fails the run: it would shift all values behind it.
     """
     names = contract.names()
     if layout in ("columns", "sequence"):
@@ -89,7 +89,7 @@ def _size(spec: FeatureSpec, layout: str) -> int:
 
 
 def _whole(rows: DataFrame, spec: FeatureSpec) -> Column:
-    """The values of a feature as one flat list: as many as its shape says, and none of them null."""
+    """Values of a feature as one flat list; fails the run unless they match its shape and none is null."""
     column, kind = F.col(spec.name), rows.schema[spec.name].dataType
     values = column if isinstance(kind, ArrayType) else F.array(column)
     while isinstance(kind, ArrayType) and isinstance(kind.elementType, ArrayType):
@@ -112,7 +112,7 @@ def _numbers(rows: DataFrame, spec: FeatureSpec) -> Column:
 
 
 def _entries(rows: DataFrame, spec: FeatureSpec, part: Part) -> Column:
-    """``(place, value)`` of the values other than 0, in ascending order without duplicates; padding of id lists is left out."""
+    """Non-zero values as ``(place, value)``, ascending and without duplicates; padding of id lists is left out."""
     if spec.buckets is not None:
         ids = _whole(rows, spec)
         if spec.shape != ():

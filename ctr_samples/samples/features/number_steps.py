@@ -1,4 +1,4 @@
-"""Numbers: clipped, as logarithms, scaled by fitted moments, or as ids of the buckets that they fall into."""
+"""Steps for numbers: clip, logarithm, scaling by fitted moments, and bucket ids."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ctr_samples.samples.features.values import Value
 from ctr_samples.vocabulary import Moments
 
 MISSING_BUCKET = 0
-"""The id of a missing value, and of NaN, where numbers become ids."""
+"""Bucket id of a missing value and of NaN."""
 
 
 def before_scaling(value: Value, feature: Feature) -> Value:
-    """A number after `clip` and `log1p`: what moments and quantiles are fitted on. NaN and null stay as they are."""
+    """Apply `clip` and `log1p`; moments and quantiles are fitted on the result. NaN and null stay as they are."""
     if feature.clip is not None:
         low, high = feature.clip
         value = value.each(
@@ -29,19 +29,19 @@ def before_scaling(value: Value, feature: Feature) -> Value:
 
 
 def scaled(value: Value, feature: Feature, moments: Moments) -> Value:
-    """``(x - shift) / scale``; a vector by the moments of each place, a list of any length by those of all its values."""
+    """Return ``(x - shift) / scale``: a vector by the moments of each position, a list of any length by common ones."""
     assert feature.scale is not None
     shift, scale = moments.shift_and_scale(feature.scale)
     if len(shift) == 1:
         return value.each(lambda x: (x - shift[0]) / scale[0], DoubleType())
     shifts, scales = _numbers(shift), _numbers(scale)
-    # A list may be shorter, and is padded later; what is beyond its shape is cut off then.
+    # A list may be shorter or longer than its shape; it is padded or cut later.
     column = F.transform(value.column, lambda x, i: (x - F.get(shifts, i)) / F.get(scales, i))
     return Value(column, value.kind, value.where)
 
 
 def bucketised(value: Value, boundaries: Sequence[float]) -> Value:
-    """0 for a missing value, else 1 and one more for each boundary that is not above the number."""
+    """Return bucket ids: 0 for a missing value, else 1 plus the number of boundaries that are not above the number."""
 
     def bucket(x: Column) -> Column:
         number = _searched(x, boundaries, MISSING_BUCKET + 1)
@@ -51,7 +51,7 @@ def bucketised(value: Value, boundaries: Sequence[float]) -> Value:
 
 
 def _searched(x: Column, boundaries: Sequence[float], first: int) -> Column:
-    """A binary search: as an expression it is not deep, and a row looks at few of the boundaries."""
+    """Binary search as an expression: it is not deep, and a row is compared with few boundaries."""
     if not boundaries:
         return F.lit(first)
     middle = len(boundaries) // 2
@@ -64,7 +64,7 @@ def _unless_missing(x: Column, changed: Column) -> Column:
 
 
 def _log1p(x: Column, where: str) -> Column:
-    # Spark gives null for a number that has no logarithm, which would pass for a missing value.
+    # Spark returns null where log1p is undefined, which would pass for a missing value.
     problem = F.concat(
         F.lit(f"{where}: found "),
         x.cast("string"),

@@ -1,4 +1,4 @@
-"""One feature from its configuration: its source, its transformations, and the form that the record needs."""
+"""One feature from its configuration: source, transformations, and form in the record."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def feature_column(
     state: FittedState | None = None,
     histories: Collection[str] = (),
 ) -> Column:
-    """The column of one feature; InputError if the data have another type or form than the configuration says.
+    """Return the column of one feature; raise InputError if the data do not have the configured type or form.
 
-    ``config`` and ``state`` are for features that name other features or what was fitted. Lists of ``histories`` have any
-    length, so a shape cuts them or pads them at the end.
+    ``config`` and ``state`` are for features that name other features or fitted values. Lists of ``histories`` have any
+    length, so a shape cuts or pads them at the end.
     """
     where = f"features.{name}"
     if feature.cross is not None:
@@ -78,7 +78,7 @@ def feature_column(
 
 
 def fitted_value(frame: DataFrame, name: str, feature: Feature) -> Value:
-    """The values that a feature is fitted on: tokens for a vocabulary, or numbers after `clip` and `log1p`."""
+    """Return the values a feature is fitted on: tokens for a vocabulary, or numbers after `clip` and `log1p`."""
     value = source_value(frame, feature, f"features.{name}")
     if feature.vocabulary is not None:
         _check_levels(value, feature)
@@ -120,7 +120,7 @@ def _of_history(frame: DataFrame, feature: Feature, where: str, histories: Colle
 
 
 def _finished(value: Value, feature: Feature, missing: Column, pads: bool) -> Column:
-    """With the length of its shape, and its default where the value is missing."""
+    """Fit the value to its shape, and set the default where it is missing."""
     column = _fixed_length(value, feature, pads).column
     if feature.nulls == "default":
         empty = F.array().cast(f"array<{_SQL[feature.dtype]}>")
@@ -129,12 +129,12 @@ def _finished(value: Value, feature: Feature, missing: Column, pads: bool) -> Co
 
 
 def _nulls_as_declared(column: Column, feature: Feature, missing: Column) -> Column:
-    """A missing value as null, for which the contract then says what to do."""
+    """Set a missing value to null unless it has a default; the contract then says what to do."""
     return column if feature.nulls == "default" else F.when(~missing, column)
 
 
 def _fixed_length(value: Value, feature: Feature, pads: bool) -> Value:
-    """A list cut or padded to its shape; without ``pads`` one of another length fails when it is written."""
+    """Cut or pad a list to its shape; without ``pads``, a wrong length fails when it is written."""
     if not (pads and feature.shape):
         return value
     size = feature.shape[0] if value.levels == len(feature.shape) else prod(feature.shape)
@@ -143,7 +143,7 @@ def _fixed_length(value: Value, feature: Feature, pads: bool) -> Value:
 
 
 def _filled(value: Value, feature: Feature) -> Value:
-    """With `fill` for nulls inside a list."""
+    """Replace nulls inside a list by `fill`."""
     if feature.fill is None:
         return value
     fill = F.lit(feature.fill).cast(_SQL[feature.dtype])
@@ -151,7 +151,7 @@ def _filled(value: Value, feature: Feature) -> Value:
 
 
 def _missing_inside(value: Value, feature: Feature) -> Value:
-    """Ids that the model makes: a null inside a list as what stands there for a missing value."""
+    """Replace nulls inside a list by the default value, for ids that the model makes."""
     if not (value.levels and feature.makes_ids):
         return value
     missing = F.lit(feature.default_value).cast(_SQL[feature.dtype])
@@ -159,7 +159,7 @@ def _missing_inside(value: Value, feature: Feature) -> Value:
 
 
 def _check_form(value: Value, feature: Feature) -> None:
-    """A list where the configuration says so, and numbers or text as its dtype needs."""
+    """Raise InputError unless lists are where the configuration says and the items fit its dtype."""
     _check_levels(value, feature)
     whole = (*INTEGERS, BooleanType)
     numeric = (*whole, FloatType, DoubleType, DecimalType)
@@ -209,7 +209,7 @@ def _hint(feature: Feature) -> str:
 
 
 def _converted(value: Value, feature: Feature) -> Value:
-    """The items in the type of the wire; numbers that become ids stay numbers until then."""
+    """Convert the items to the wire type; numbers that become bucket ids stay numbers until then."""
     dtype = "float32" if feature.bucketises else feature.dtype
     if isinstance(value.item, BinaryType):
         return value
@@ -220,7 +220,7 @@ def _converted(value: Value, feature: Feature) -> Value:
 
 
 def _defaults(feature: Feature, levels: int) -> Column:
-    """The default, or as many as the shape says, nested as deep as the data are."""
+    """Default value, repeated to fill the shape and nested as deep as the data."""
     column = F.lit(feature.default_value).cast(_SQL[feature.dtype])
     for size in reversed(feature.shape if levels == len(feature.shape) else (prod(feature.shape),)):
         column = F.array_repeat(column, size)

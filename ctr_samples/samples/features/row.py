@@ -1,4 +1,4 @@
-"""The whole row of a sample: features, labels, weight and id, its split, and its place in the order of the day."""
+"""Whole row of a sample: features, labels, weight, id, split, and position in the order of the day."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _ID = f"{IMPRESSION}.impression_id"
 
 SPLIT = "_split"
 SHUFFLE = "_shuffle"
-"""Columns of a sample that are not in the record: its split, and its place in the order of the day."""
+"""Columns of a sample that are not in the record: its split, and its position in the order of the day."""
 
 HOUR = "_hour"
 USER = "_user"
-"""Columns that are only measured: the hour of the impression in the zone of the session, and a key, such as the user's."""
+"""Columns that are only measured: the impression's hour in the session time zone, and a key such as the user."""
 
 
 def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]:
-    """The columns that features, and the keys of other views, need of each view: all that is carried through the joins."""
+    """Return the columns of each view that features or keys of other views need: only these go through the joins."""
     needed: dict[str, list[str]] = {name: [] for name in config.views}
     for name in config.features:
         for path in _references(spark, config, name):
@@ -51,7 +51,7 @@ def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]
 
 
 def _used_together(spark: SparkSession, config: JobConfig) -> list[set[str]]:
-    """Each feature with its views and histories, and the features that it crosses: :attr:`SampleColumns.together`."""
+    """Group each feature with its views, its histories and the features it crosses: :attr:`SampleColumns.together`."""
     groups = []
     for name, feature in config.features.items():
         roots = {path[0] for path in _references(spark, config, name)}
@@ -62,12 +62,12 @@ def _used_together(spark: SparkSession, config: JobConfig) -> list[set[str]]:
 
 
 def paths(part: str, names: Iterable[str]) -> set[str]:
-    """Names in a part of the configuration as their paths in it, such as ``views.user``."""
+    """Return names as paths in the configuration, such as ``views.user``."""
     return {f"{part}.{name}" for name in names}
 
 
 def _references(spark: SparkSession, config: JobConfig, name: str) -> Iterator[Sequence[str]]:
-    """What the expressions of a feature name: a column, or a view with the fields of one of its columns."""
+    """Yield what a feature's expressions refer to: a column, or a view with the fields of one of its columns."""
     feature = config.features[name]
     source = "from" if feature.from_ else "expr"
     for key, text in ((source, feature.from_ or feature.expr), ("at", feature.at)):
@@ -76,16 +76,16 @@ def _references(spark: SparkSession, config: JobConfig, name: str) -> Iterator[S
 
 
 def with_place(impressions: DataFrame, split: Column) -> DataFrame:
-    """Impressions with their ``split`` (text) and their place in the order of the day, which is a hash of their id."""
+    """Add the ``split`` (text) of impressions and their position in the order of the day, a hash of their id."""
     return impressions.withColumns({SPLIT: split, SHUFFLE: stable_hash("shuffle", [F.col(_ID)])})
 
 
 def in_final_order(rows: DataFrame, partitions: int) -> DataFrame:
-    """Impressions of :func:`with_place`, spread over partitions and sorted, both by hash: the same on every run.
+    """Spread rows of :func:`with_place` over partitions and sort them, both by hash: the same on every run.
 
-    So samples of one user or hour lie far apart, and a reader needs only a small shuffle buffer.
+    Samples of one user or hour end up far apart, so a reader needs only a small shuffle buffer.
     """
-    # By split, then by hash. One number decides nearly all comparisons, which Spark then makes without looking at the rows.
+    # By split, then by hash. One number settles nearly all comparisons, so Spark rarely looks at the rows.
     unsigned = F.col(SHUFFLE).bitwiseXOR(F.lit(-(2**63)))
     number = F.when(F.col(SPLIT) == "eval", -1).when(F.col(SPLIT) == "test", 0).otherwise(1) * F.lit(2**62)
     spread = rows.repartition(partitions, F.col(SHUFFLE))
@@ -94,10 +94,10 @@ def in_final_order(rows: DataFrame, partitions: int) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class SampleColumns:
-    """What a sample is made of: checked against the types of its sources, before anything is joined.
+    """Columns of a sample, checked against the types of its sources before anything is joined.
 
-    ``ids`` are joined first; ``features`` are one column for each feature; ``record`` what the layout makes of a whole row.
-    ``together`` is what must be at hand at the same time, by its paths in the configuration, such as ``views.user``.
+    ``ids`` are joined first; ``features`` has one column per feature; ``record`` is the whole row in its layout.
+    ``together`` groups what must be available at the same time, by paths in the configuration such as ``views.user``.
     """
 
     contract: ExampleContract
@@ -108,9 +108,9 @@ class SampleColumns:
 
     @classmethod
     def of(cls, blank: DataFrame, config: JobConfig, state: FittedState | None) -> Self:
-        """The columns over a frame without rows: structs of the impression, of each view and of each history, and no label.
+        """Build the columns over an empty frame: structs of the impression, each view and each history, and no labels.
 
-        InputError if the data have another type or form than the configuration says.
+        Raises InputError if the data do not have the configured type or form.
         """
         contract = columns_contract(config, state)
         together = _used_together(blank.sparkSession, config)
@@ -125,13 +125,13 @@ class SampleColumns:
 
     @property
     def moving(self) -> list[str]:
-        """The features that may move rows as they are made: their vocabulary may be too large to be broadcast."""
+        """Features that may shuffle rows as they are made: their vocabulary may be too large to broadcast."""
         return [joined.feature for joined in self.ids if not joined.is_broadcast]
 
     def make_some(self, joined: DataFrame, names: Collection[str]) -> DataFrame:
-        """The rows with some of the features in columns beside all others, where :meth:`make` finds them.
+        """Add some of the features to the rows as further columns, where :meth:`make` finds them.
 
-        A crossed feature goes with those that it crosses.
+        A crossed feature goes with the features that it crosses.
         """
         rows = with_joined_ids(joined, [ids for ids in self.ids if ids.feature in names])
         return rows.withColumns({_made(name): self.features[name] for name in names})
@@ -143,11 +143,11 @@ class SampleColumns:
         heavy: str | None = None,
         also: Mapping[str, Column] = MappingProxyType({}),
     ) -> DataFrame:
-        """Columns of the contract in its order, then those beside the record. Column expressions and small joins only.
+        """Return the contract's columns in order, then those outside the record, by expressions and small joins only.
 
-        ``joined`` are rows of :func:`with_place` with all views and histories, or with features of :meth:`make_some` in their
-        stead; ``heavy`` is the key of the impressions whose shares are measured. ``also`` are further columns over ``joined``,
-        which come last.
+        ``joined`` are rows of :func:`with_place` with all views and histories, or with features of :meth:`make_some` in
+        their place; ``heavy`` is the impression key whose shares are measured. ``also`` are further columns over
+        ``joined``, which come last.
         """
         found = set(joined.columns)
         left = {name: column for name, column in self.features.items() if _made(name) not in found}
@@ -159,7 +159,7 @@ class SampleColumns:
         return rows.select(*self.record, SPLIT, SHUFFLE, HOUR, USER, *also)
 
     def make_without_features(self, placed: DataFrame, heavy: str | None = None) -> DataFrame:
-        """The columns of :meth:`make` that need nothing but labelled rows of :func:`with_place`."""
+        """Return the columns of :meth:`make` that need only labelled rows of :func:`with_place`."""
         return placed.select(*self._beside_features(heavy))
 
     def _beside_features(self, heavy: str | None) -> list[Column]:
@@ -174,5 +174,5 @@ class SampleColumns:
 
 
 def _made(name: str) -> str:
-    """The column of a feature that is made before the others."""
+    """Column name of a feature that is made before the rest."""
     return f"_feature_{name}"

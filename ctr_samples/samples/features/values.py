@@ -1,4 +1,4 @@
-"""The value of a feature before any change: a column, an expression, a part of a map, of a time or of a list."""
+"""Value of a feature before any transformation: a column, an expression, or part of a map, time or list."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.expressions import typed_expression
 
 _DOUBLES = ("byte", "short", "integer", "float", "double")
-"""Types of numbers of which each is a double, so that equal doubles are equal numbers."""
+"""Number types whose values are exact as doubles, so that equal doubles mean equal numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A column on its way to a feature, with its Spark type; ``where`` is its key in the configuration, for errors."""
+    """Column on its way to a feature, with its Spark type; ``where`` is its configuration key, for errors."""
 
     column: Column
     kind: DataType
@@ -28,7 +28,7 @@ class Value:
 
     @property
     def item(self) -> DataType:
-        """The type of one item, where this is a list, or of the value itself; of nested lists the innermost."""
+        """Type of the value, or of the innermost items if it is a list."""
         kind = self.kind
         while isinstance(kind, ArrayType):
             kind = kind.elementType
@@ -36,14 +36,14 @@ class Value:
 
     @property
     def levels(self) -> int:
-        """How deep the lists are nested; 0 for a single value."""
+        """Nesting depth of the lists; 0 for a single value."""
         levels, kind = 0, self.kind
         while isinstance(kind, ArrayType):
             levels, kind = levels + 1, kind.elementType
         return levels
 
     def each(self, change: Callable[[Column], Column], kind: DataType) -> Value:
-        """With every item changed, which then has the type ``kind``."""
+        """Apply ``change`` to every item, which then has the type ``kind``."""
         changed: Callable[[Column], Column] = change
         for _ in range(self.levels):
             changed = _lifted(changed)
@@ -51,12 +51,12 @@ class Value:
         return replace(self, column=changed(self.column), kind=kind)
 
     def refuse(self, problem: str) -> InputError:
-        """The error that names the feature."""
+        """Return an InputError that names the feature."""
         return InputError(f"{self.where}: {problem}")
 
 
 def source_value(frame: DataFrame, feature: Feature, where: str) -> Value:
-    """What a feature is made from. InputError if the data have another form than the configuration says."""
+    """Return the value a feature is made from. Raises InputError if the data do not have the configured form."""
     text = feature.from_ or feature.expr or ""
     if feature.date_part is not None:
         return Value(_date_part(time_column(frame, text, where), feature.date_part), IntegerType(), where)
@@ -95,7 +95,7 @@ def _looked_up(frame: DataFrame, value: Value, key: str) -> Value:
 
 
 def _best(value: Value, feature: Feature) -> Value:
-    """The items of a list, or the values or keys of a map, with the greatest numbers first; of equal ones the lesser key."""
+    """Return the items of a list, or the values or keys of a map, in the configured order, ties by lesser key."""
     kind = value.kind
     if isinstance(kind, MapType):
         weight, taken = kind.valueType, kind.keyType if feature.part == "keys" else kind.valueType
@@ -124,7 +124,7 @@ def _best(value: Value, feature: Feature) -> Value:
 
 
 def _first_numbers(value: Value, feature: Feature, kind: DataType) -> Column:
-    """What :func:`_best` gives of numbers that compare as doubles: alone they are sorted several times as fast. -0.0 is 0.0."""
+    """Return :func:`_best` of numbers that compare as doubles, sorted several times as fast. -0.0 becomes 0.0."""
     items = F.map_values(value.column) if isinstance(value.kind, MapType) else value.column
     numbers = F.array_compact(items)
     if kind.typeName() in ("float", "double"):

@@ -1,6 +1,6 @@
-"""The last actions of a user, or of another key, before each impression, as lists.
+"""Lists of the last actions of a user, or of another key, before each impression.
 
 join.py     which actions an impression sees
-lists.py    finds the lists, on executors
-needed.py   which actions of a finished day later days can need
+lists.py    builds the lists, on executors
+needed.py   which actions of a finished day later days may need
 """

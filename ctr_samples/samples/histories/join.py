@@ -1,10 +1,10 @@
-"""The last actions of a user, or of another key, before each impression, newest first, as lists.
+"""Lists of the last actions of a user, or of another key, before each impression, newest first.
 
 An action is visible to an impression iff ``time < impression_time``, ``time + available_after <= impression_time`` and
-``time >= impression_time - within``, and if it is not of the impression's own request. Of the actions on one item only the
-newest counts; the ``last`` newest of these remain. One row out for each impression in, always.
+``time >= impression_time - within``, and it is not from the impression's own request. Only the newest action on each
+item counts; the ``last`` newest of these remain. There is always one output row per impression.
 
-Impressions and actions are shuffled by key and sorted by time, once; the lists are found on the way (``lists.py``).
+Impressions and actions are shuffled by key and sorted by time once; the lists are built on the way (``lists.py``).
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def actions_of_history(source: DataFrame, name: str, history: History, span: Span) -> DataFrame:
-    """The actions that some impression of the day can see: ``_key``, ``time``, ``item``, ``request`` and the further columns.
+    """Return the actions that some impression of the day can see, in the columns below.
 
-    ``history`` has what it inherits from ``impressions`` filled in.
+    The columns are ``_key``, ``time``, ``item``, ``request`` and those of the history. ``history`` has the values
+    inherited from ``impressions`` filled in.
     """
     where = f"histories.{name}"
     key, time, item = history.key or history.user or "", history.time or "", history.item or ""
@@ -61,13 +62,13 @@ def actions_of_history(source: DataFrame, name: str, history: History, span: Spa
 
 
 def in_sight(actions: DataFrame, history: History, span: Span) -> DataFrame:
-    """Those of some actions that an impression of the day can see."""
+    """Keep the actions that some impression of the day can see."""
     near = actions.where(span.knows(later(F.col(TIME), history.delay), span.is_before_end(F.col(TIME))))
     return near if history.within is None else near.where(span.goes_back(F.col(TIME), history.within))
 
 
 def history_plan(name: str, history: History, shown: Impressions) -> HistoryPlan:
-    """How a history is built; it has what it inherits filled in."""
+    """Return the plan for a history whose inherited values are filled in."""
     by_request = history.request is not None and shown.request is not None
     return HistoryPlan(
         name, history.last, history.within, history.delay, by_request, tuple(history.columns), on=history.on
@@ -75,14 +76,15 @@ def history_plan(name: str, history: History, shown: Impressions) -> HistoryPlan
 
 
 def moment(plan: HistoryPlan) -> Column:
-    """The first instant at which an action is past and known: a microsecond is the resolution of a timestamp."""
+    """First instant at which an action is past and known; a microsecond is the resolution of a timestamp."""
     return later(F.col(TIME), max(plan.delay, _MICROSECOND))
 
 
 def join_history(impressions: DataFrame, actions: DataFrame, plan: HistoryPlan) -> DataFrame:
-    """Impressions with a struct of lists: ``items``, ``ages_s`` and the further columns; and ``length`` and ``matched``.
+    """Add a struct to impressions: lists ``items``, ``ages_s`` and further columns, plus ``length`` and ``matched``.
 
-    ``impressions`` has a struct ``impression``; ``actions`` are those of :func:`actions_of_history`. Both are shuffled once.
+    ``impressions`` has a struct ``impression``; ``actions`` come from :func:`actions_of_history`. Both are shuffled
+    once.
     """
     _refuse_intervals(impressions, plan.name)
     own_key, action_key = same_key_type(impressions, f"impression.{plan.on}", actions, KEY)
@@ -93,7 +95,7 @@ def join_history(impressions: DataFrame, actions: DataFrame, plan: HistoryPlan) 
 
 
 def _refuse_intervals(impressions: DataFrame, name: str) -> None:
-    """InputError for a column, or a field of one, that Spark cannot hand over to Python."""
+    """Raise InputError for a column, or a field of a column, that Spark cannot pass to Python."""
     for column in impressions.schema:
         for field in column.dataType if isinstance(column.dataType, StructType) else [column]:
             try:
@@ -107,7 +109,7 @@ def _refuse_intervals(impressions: DataFrame, name: str) -> None:
 
 
 def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:
-    """The type of the struct that :func:`join_history` adds, known before anything is joined."""
+    """Return the type of the struct that :func:`join_history` adds, before anything is joined."""
     lists = {"items": actions.schema[ITEM].dataType, "ages_s": DoubleType()}
     lists |= {column: actions.schema[column].dataType for column in plan.columns}
     kind = StructType([StructField(name, ArrayType(item)) for name, item in lists.items()])
@@ -115,7 +117,7 @@ def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:
 
 
 def _stacked(impressions: DataFrame, key: Column, actions: DataFrame, plan: HistoryPlan) -> DataFrame:
-    """Impressions and actions in one frame; the columns of the other kind are null."""
+    """Stack impressions and actions in one frame; columns of the other kind are null."""
     shown = F.struct(*[F.col(f"`{c}`") for c in impressions.columns])
     kinds: dict[str, DataType | str] = {
         KEY: actions.schema[KEY].dataType,
@@ -135,7 +137,7 @@ def _stacked(impressions: DataFrame, key: Column, actions: DataFrame, plan: Hist
 
     time, number = F.col("impression.impression_time"), F.col("impression.impression_id")
     request = {REQUEST: F.col("impression.request")} if plan.by_request else {}
-    # An impression without the key has no history; alone, it does not gather with the others on one task.
+    # An impression without the key has no history; its own number keeps such impressions from piling up in one task.
     alone = F.when(key.isNull(), number)
     placed = {KEY: key, ALONE: alone, _MOMENT: time, _KIND: F.lit(_IMPRESSION), TIE: number, TIME: time, SHOWN: shown}
     known = {_MOMENT: moment(plan), _KIND: F.lit(_ACTION), TIE: content_hash(actions)}

@@ -1,4 +1,4 @@
-"""The lists of a history, found by a compiled kernel in one pass over sorted rows. Runs on executors."""
+"""Lists of a history, built by a compiled kernel in one pass over sorted rows. Runs on executors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ctr_samples.codec.machine_code import kernels
 
 KEY, TIME, ITEM, REQUEST, TIE, ALONE = "_key", "time", "item", "request", "_tie", "_alone"
 SHOWN = "_shown"
-"""The column that has an impression as a struct, and null for an action."""
+"""Column with an impression as a struct; null for an action."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryPlan:
-    """A history as it is built: of the impressions' key ``on``; ``by_request`` if actions and impressions have a request."""
+    """How a history is built; ``on`` is the impressions' key; ``by_request`` is set if both sides have a request."""
 
     name: str
     last: int
@@ -32,15 +32,15 @@ class HistoryPlan:
     columns: tuple[str, ...] = ()
     on: str = "user"
     room: int = 256
-    """How many actions of a key are remembered, at least, until those that no impression can need are looked for."""
+    """Minimum number of actions remembered per key before those that no impression can need are dropped."""
 
 
 def with_lists(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator[pa.RecordBatch]:
-    """The impressions among some rows, their columns and a struct of the history's lists.
+    """Yield the impressions among the rows: their columns and a struct of the history's lists.
 
-    The rows are sorted by ``_key``, and for each key by the moment from which on an action is seen. They have a time, and
-    either an impression in ``shown``, or an action in the other columns. What is remembered of a key does not grow with its
-    actions. An error fails the task; Spark tries it again.
+    Rows are sorted by ``_key`` and, within a key, by the moment from which an action is visible. They have a time, and
+    either an impression in ``_shown`` or an action in the other columns. Memory per key does not grow with its actions.
+    An error fails the task; Spark retries it.
     """
     before = _Before()
     for batch in batches:
@@ -50,7 +50,7 @@ def with_lists(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator
 
 @dataclass(slots=True)
 class _Before:
-    """What is remembered of the batches before: the last key, and those of its actions that an impression may need."""
+    """State from earlier batches: the last key, and those of its actions that an impression may need."""
 
     key: Any = None
     actions: pa.RecordBatch | None = None
@@ -76,7 +76,7 @@ class _Before:
 
 
 def _first_of_keys(keys: pa.Array, before: Any) -> npt.NDArray[np.bool_]:
-    """Whether a row is the first of its key; a row without one has a key of its own."""
+    """Whether each row is the first of its key; a row without a key has a key of its own."""
     codes = _codes(keys)
     first = np.ones(len(codes), bool)
     first[1:] = (codes[1:] != codes[:-1]) | (codes[1:] < 0)
@@ -96,7 +96,7 @@ def _last_actions(
     is_action: npt.NDArray[np.bool_],
     plan: HistoryPlan,
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """How many actions each impression has, their rows, and the rows of the last key that later rows may need."""
+    """Return the number of actions per impression, their rows, and the last key's rows that later rows may need."""
     count, impressions = len(first), len(first) - int(is_action.sum())
     room = max(plan.room, 2 * plan.last + 1)
     flags = np.where(is_action, np.uint8(ACTION), np.uint8(0)) | np.where(first, np.uint8(FIRST_OF_KEY), np.uint8(0))

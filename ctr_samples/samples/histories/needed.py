@@ -1,8 +1,9 @@
-"""Of the actions of a finished day those that impressions of later days can need, found in one pass over sorted rows.
+"""Actions of a finished day that impressions of later days may need, found in one pass over sorted rows.
 
-All actions that are not known when the day ends are needed, since an impression may come before any of them. Of the others the
-newest ``last`` items are, each with its newest action; and, since an impression leaves out its own request, the newest ``last``
-items without any one request. That is at most two actions for each of twice as many items, however many a key has.
+All actions that are unknown when the day ends are needed, since an impression may come before any of them. Of the known
+ones, the newest ``last`` items are needed, each with its newest action; and, since an impression leaves out its own
+request, the newest ``last`` items without any one request. That is at most two actions for each of twice as many items,
+however many actions a key has.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _UNKNOWN = "not known when the day ends"
 
 
 def newest_first(actions: DataFrame, plan: HistoryPlan, end: datetime, partitions: int) -> DataFrame:
-    """The actions of a day that has its ``end``, sorted for :func:`needed_of`, all those of a key in one partition."""
+    """Sort the actions of a day that ends at ``end`` for :func:`needed_of`, all actions of a key in one partition."""
     known = moment(plan)
     order = [known.desc(), F.col(ITEM).desc(), content_hash(actions).desc()]
     sorted_rows = actions.repartition(partitions, KEY).sortWithinPartitions(KEY, *order)
@@ -33,7 +34,7 @@ def newest_first(actions: DataFrame, plan: HistoryPlan, end: datetime, partition
 
 
 def needed_of(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator[pa.RecordBatch]:
-    """The needed ones of sorted actions. What is remembered of a key does not grow with its actions."""
+    """Yield the needed ones of sorted actions. Memory per key does not grow with its actions."""
     key, seen = None, Seen(plan.last)
     for batch in batches:
         columns = [python_values(batch.column(name)) for name in (KEY, ITEM, REQUEST, _UNKNOWN)]
@@ -47,16 +48,16 @@ def needed_of(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator[
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen of the actions of one key, newest first: only needed ones, which is enough to judge the next."""
+    """Needed actions of one key so far, newest first: enough to judge the next action."""
 
     last: int
     items: dict[Any, Any] = field(default_factory=dict)
-    """Each item with the request that all its actions are of; None if there is no such request."""
+    """Request shared by all actions of each item; None if there is no such request."""
     short: dict[Any, int] = field(default_factory=dict)
-    """Requests without which fewer than ``last`` items remain, each with the number of items that are gone without it."""
+    """Requests without which fewer than ``last`` items remain, each with the number of items lost without it."""
 
     def needs(self, item: Any, request: Any) -> bool:
-        """Whether some impression can need the next action."""
+        """Return whether some impression may need the next action."""
         if item in self.items:
             return self._substitutes(item, request)
         if len(self.items) >= self.last and all(other == request for other in self.short):
@@ -68,7 +69,7 @@ class Seen:
         return True
 
     def _substitutes(self, item: Any, request: Any) -> bool:
-        """Whether an older action takes the place of an item that is gone without its request."""
+        """Return whether an older action replaces an item that is lost without its request."""
         own = self.items[item]
         if own == request or own not in self.short:
             return False
@@ -78,7 +79,7 @@ class Seen:
         return True
 
     def _fill(self) -> None:
-        """Forget the requests without which enough items remain."""
+        """Drop the requests without which enough items remain."""
         spare = len(self.items) - self.last
         if spare >= 0:
             self.short = {request: gone for request, gone in self.short.items() if gone > spare}

@@ -1,4 +1,4 @@
-"""The column of a table that says which day a row is of: a date, text, or a time."""
+"""Table column that holds the day of a row: a date, text or a time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ctr_samples.sparksql.columns import quoted
 
 
 def rows_of_days(where: str, table: str, frame: DataFrame, name: str) -> Callable[[Sequence[date]], Column]:
-    """What is true of the rows of days that follow one another. A time is of the day that the session's clocks show.
+    """Return a condition for the rows of consecutive days. A time belongs to the day in the session time zone.
 
-    The column stands alone on one side, so that databases can look the rows up, and partitions be left out. InputError, which
-    begins with ``where``, for a column that the table does not have, or whose type has no days.
+    The column stands alone on one side, so that databases can use an index and skip partitions. Raises InputError,
+    which begins with ``where``, if the table lacks the column or its type has no days.
     """
     kinds = {column.lower(): frame.schema[column].dataType for column in frame.columns}
     kind, column = kinds.get(name.lower()), F.col(quoted(name))
@@ -43,7 +43,7 @@ def rows_of_days(where: str, table: str, frame: DataFrame, name: str) -> Callabl
 
 
 def _midnight(day: date, zone: str, has_zone: bool) -> Column:
-    """The start of a day, as an instant or as the clocks show it."""
+    """Start of a day, as an instant or as wall-clock time."""
     if not has_zone:
         return F.lit(day.isoformat()).cast("timestamp_ntz")
     span = span_of(day, zone)

@@ -1,4 +1,4 @@
-"""The columns of Parquet and ORC files: those of all files that a run may read, each with one type."""
+"""Columns of Parquet and ORC files: the union over all files that a run may read, each with one type."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from ctr_samples.sparksql.columns import INTEGERS
 from ctr_samples.sparksql.failures import SPARK_FAILURES
 
 _WIDER: tuple[tuple[type[DataType], ...], ...] = (INTEGERS, (FloatType, DoubleType))
-"""Types that Spark reads as any later one of their row, without loss."""
+"""Types that Spark reads as any later type of their row, without loss."""
 
 
 def columns_of_files(reader: DataFrameReader, where: str, listings: Mapping[str, Listing]) -> StructType:
-    """The columns of all files: of integers, and of floats, the widest type; a column that a file lacks is null there.
+    """Return the columns of all files, with the widest integer or float type; a column that a file lacks is null.
 
-    Spark would take columns and types from any one file, and read a local time in another file as UTC. Runs a Spark job that
-    reads the footer of each file. InputError names two files in which a column has different types.
+    Spark alone would take columns and types from any one file, and read another file's local time as UTC. Runs a Spark
+    job that reads the footer of each file. Raises InputError, naming two files, if a column has incompatible types.
     """
     return _Merging(reader, where, listings).of(list(listings)).schema
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The columns of some files or directories."""
+    """Columns of some files or directories."""
 
     paths: Sequence[str]
     schema: StructType
@@ -41,7 +41,7 @@ class _Merging:
     listings: Mapping[str, Listing]
 
     def of(self, paths: Sequence[str]) -> _Part:
-        """Spark merges equal types only. Where it refuses, the two halves are merged apart, and then compared."""
+        """Merge the columns; where Spark refuses unequal types, merge the two halves separately, then compare them."""
         try:
             return _Part(paths, self._schema(paths))
         except SPARK_FAILURES as error:
@@ -58,7 +58,7 @@ class _Merging:
         return merging.load([name for path in paths for name in self._to_load(path)]).schema
 
     def _to_load(self, path: str) -> list[str]:
-        """What Spark is given to load a path, or a single file."""
+        """Paths that Spark is given to load a path, or a single file."""
         return self.listings[path].to_load(path) if path in self.listings else [glob_of(path)]
 
     def _files_of(self, path: str) -> list[str]:
@@ -85,7 +85,7 @@ class _Merging:
 
 
 def wider(one: DataType, other: DataType) -> DataType | None:
-    """The type as which values of both are read; None if there is none."""
+    """Return the type that holds values of both types; None if there is none."""
     match one, other:
         case _ if one == other:
             return one

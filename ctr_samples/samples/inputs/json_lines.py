@@ -1,4 +1,4 @@
-"""Lines of JSON as rows. Spark's own reader takes the first object of a line and ignores whatever follows it."""
+"""JSON lines as rows. Spark's own reader takes the first object of a line and ignores the rest."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pyspark.sql.types import StructType
 from ctr_samples.sparksql.moments import TIME_FORMAT
 
 _MARKS = 3
-"""Elements that are put behind a line's object; more make it less likely that a damaged line has them itself."""
+"""Number of elements appended to a line's object; more make it less likely that a damaged line has them itself."""
 
 
 def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFrame:
-    """The objects in ``value``, one per line; other columns of ``lines`` take precedence over fields of the same name.
+    """Parse the objects in ``value``, one per line; other columns of ``lines`` override fields of the same name.
 
-    ``schema`` has the text column ``malformed``: the line, unless it is one object whose fields have these types, and nothing
-    else. Blank lines are no rows.
+    ``schema`` has the text column ``malformed``: the line, unless it is exactly one object whose fields have these
+    types. Blank lines give no rows.
     """
     options = {
         "columnNameOfCorruptRecord": malformed,
@@ -40,9 +40,9 @@ def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFram
 
 
 def _is_whole(line: Column) -> Column:
-    """Whether a line that begins with an object ends with it."""
-    # Most lines end with all their closing braces, as many as they have opening ones. A string with braces may be miscounted,
-    # but only in such a way that no object is hidden behind another. Bytes are counted, since Spark looks for characters.
+    """Whether a line that begins with an object also ends with it."""
+    # Most lines end with all their closing braces, as many as their opening ones. A string with braces may be
+    # miscounted, but never so that one object hides behind another. Bytes are counted, since Spark looks for characters.
     inside = F.substring_index(line, "}", 1)
     opened = F.octet_length(inside) - F.octet_length(F.replace(inside, F.lit("{"), F.lit("")))
     closed = F.octet_length(line) - F.octet_length(inside)

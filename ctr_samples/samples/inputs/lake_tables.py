@@ -1,4 +1,4 @@
-"""Lake tables: which version of an Iceberg or Delta table there is, and the rows of one."""
+"""Lake tables: current version of an Iceberg or Delta table, and its rows in a version."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """A snapshot of an Iceberg table, or a version of a Delta table.
+    """Snapshot of an Iceberg table, or version of a Delta table.
 
-    ``version`` is its number as text, since JSON's numbers have fewer digits. Delta counts versions from 0, so that a table
-    that was made anew has the numbers of the old one: ``table`` is its id. Iceberg's numbers are random; there it is empty.
+    ``version`` is a number as text, since JSON numbers have fewer digits. Delta counts versions from 0, so a re-created
+    table repeats the old numbers: ``table`` is its id. Iceberg's numbers are random; there ``table`` is empty.
     """
 
     format: str
@@ -22,7 +22,7 @@ class TableVersion:
 
 
 def current_version(spark: SparkSession, table: str) -> TableVersion | None:
-    """The version of a table that readers see now; None for tables of other formats, views, and Iceberg tables without data.
+    """Return the current version of a table; None for other formats, views, and Iceberg tables without data.
 
     Runs on the driver; reads metadata of the table. ``table`` must be a name that Spark has parsed.
     """
@@ -36,12 +36,12 @@ def current_version(spark: SparkSession, table: str) -> TableVersion | None:
         if provider == "delta":
             version = spark.sql(f"DESCRIBE HISTORY {table} LIMIT 1").select("version").collect()[0].version
             return TableVersion(provider, str(version), spark.sql(f"DESCRIBE DETAIL {table}").collect()[0].id)
-    except AnalysisException:  # A branch of a table, a function with arguments: whatever has no versions of its own.
+    except AnalysisException:  # A branch of a table, a function with arguments: anything without its own versions.
         return None
     return None
 
 
 def rows_of_version(spark: SparkSession, table: str, version: TableVersion) -> DataFrame:
-    """The rows of a table as they were in a version."""
-    # Spark has parsed the name, and the other part is a number.
+    """Return the rows of a table in a version."""
+    # Spark has parsed the name, and the version is a number.
     return spark.sql(f"SELECT * FROM {table} VERSION AS OF {int(version.version)}")  # noqa: S608

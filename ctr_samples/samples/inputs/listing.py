@@ -1,4 +1,4 @@
-"""Finds the data files under the paths of a source: a few calls for each path, and one Spark job for all files."""
+"""Lists the data files under the paths of a source: a few calls per path, and one Spark job for all files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ctr_samples.sparksql.failures import input_errors
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One input file as the driver saw it before the run."""
+    """Input file as the driver saw it before the run."""
 
     path: str
     bytes: int
@@ -29,28 +29,28 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The files under an existing path; it may match several roots, and a root may be a file."""
+    """Files under an existing path; it may match several roots, and a root may be a file."""
 
     files: list[InputFile] = field(default_factory=list)
     layouts: set[tuple[str, ...]] = field(default_factory=set)
-    """The names of the ``key=value`` directories between root and file: ``hour=01/host1/x.json`` -> ``("hour",)``."""
+    """Names of the ``key=value`` directories between root and file: ``hour=01/host1/x.json`` -> ``("hour",)``."""
     roots: set[str] = field(default_factory=set)
     named: dict[str, list[str]] = field(default_factory=dict)
-    """The files of each root as globs, where nothing else under it may be read; else empty, and the path is read as it is."""
+    """Files of each root as globs, if nothing else under it may be read; else empty, and the path is read as it is."""
     told: list[str] = field(default_factory=list)
-    """A sentence for each kind of symbolic links, and for what is no file."""
+    """One sentence for each kind of symbolic link or special file."""
 
     def to_load(self, path: str) -> list[str]:
-        """What Spark is given to read no other file: the path itself, unless links lead out of it."""
+        """Return the paths that make Spark read no other file: the path itself, unless links lead out of it."""
         return [name for names in self.named.values() for name in names] or [path]
 
 
 def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, Listing]:
-    """The files under each existing path or glob, as Spark reads them with ``recursiveFileLookup``.
+    """List the files under each existing path or glob, as Spark reads them with ``recursiveFileLookup``.
 
-    Names that start with ``_`` or ``.`` are skipped, and so are empty files. Of a local directory, each real file is there
-    once, whatever links lead to it. ``where`` begins the message of the InputError for a path that cannot be listed, and for a
-    file that belongs to two of the paths.
+    Names that start with ``_`` or ``.`` are skipped, and so are empty files. A local directory yields each real file
+    once, whatever links lead to it. Raises InputError, which begins with ``where``, for a path that cannot be listed
+    and for a file that belongs to two of the paths.
     """
     roots = _find_roots(spark, where, paths)
     listings = {path: Listing() for path in roots.values()}
@@ -71,7 +71,7 @@ def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[st
 
 
 def _real_files(where: str, roots: dict[str, str]) -> dict[str, RealFiles]:
-    """What each path has on this machine's disks; InputError where two paths, which are of two days, have the same file."""
+    """Real local files of each path; raises InputError if two paths, which belong to two days, share a file."""
     local: dict[str, list[str]] = {}
     for root, path in roots.items():
         if root.startswith("file:/"):
@@ -97,18 +97,18 @@ def _real_files(where: str, roots: dict[str, str]) -> dict[str, RealFiles]:
 
 
 def glob_of(name: str) -> str:
-    """A glob that matches nothing but the name."""
+    """Return a glob that matches only the name."""
     return re.sub(r"[\\{}\[\]*?]", r"\\\g<0>", f"file:{name}" if name.startswith("/") else name)
 
 
 def days_there(spark: SparkSession, where: str, path: DayPath) -> list[date]:
-    """The days for which something lies at the path, in order. Raises as :func:`find_files` does."""
+    """Return the days for which the path exists, in order. Raises as :func:`find_files` does."""
     roots = _find_roots(spark, where, [path.glob("date")])
     return sorted({day for root in roots if (day := path.day_of(root)) is not None})
 
 
 def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, str]:
-    """The files and directories that the paths match, each with its path."""
+    """Files and directories that the paths match, each mapped to its path."""
     jvm = cast(Any, spark)._jvm
     settings = cast(Any, spark)._jsparkSession.sessionState().newHadoopConf()
     roots: dict[str, str] = {}
@@ -117,7 +117,7 @@ def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[s
             pattern = jvm.org.apache.hadoop.fs.Path(path)
             filesystem = pattern.getFileSystem(settings)
             matches = jvm.org.apache.spark.deploy.SparkHadoopUtil.get().globPath(filesystem, pattern)
-            # A glob may match thousands of files: all their names in one call.
+            # A glob may match thousands of files: fetch all names in one call.
             names = matches.mkString("\0")
         for root in names.split("\0") if names else ():
             if root in roots:
@@ -130,11 +130,11 @@ def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[s
 
 
 def _list_files(spark: SparkSession, where: str, paths: list[str], names: list[str]) -> list[InputFile]:
-    """The files among ``names``, or below them."""
+    """List the non-empty files among ``names`` or below them."""
     if not names:
         return []
     lister = spark.newSession()
-    # No file is opened, so its size must not decide the number of tasks.
+    # No file is opened, so file sizes must not determine the number of tasks.
     lister.conf.set("spark.sql.files.maxPartitionBytes", 2**62)
     with input_errors(f"{where}: {paths[0]} cannot be listed; check the path and its permissions"):
         files = lister.read.format("binaryFile").option("recursiveFileLookup", True).load(names)
@@ -143,7 +143,7 @@ def _list_files(spark: SparkSession, where: str, paths: list[str], names: list[s
 
 
 def _root_of(where: str, path: str, roots: dict[str, str]) -> str:
-    """The nearest root; that of a whole file system ends with a slash."""
+    """Nearest root of a path; the root of a whole file system ends with a slash."""
     parts = path.split("/")
     for length in range(len(parts), 0, -1):
         root = "/".join(parts[:length])
@@ -157,6 +157,6 @@ def _root_of(where: str, path: str, roots: dict[str, str]) -> str:
 
 
 def _keys(directories: list[str]) -> tuple[str, ...]:
-    """Plain directories below the last ``key=value`` do not matter to Spark; above it they do and count as ``*``."""
+    """Keys of the directories; plain ones count as ``*``, but are ignored below the last ``key=value``, as by Spark."""
     upward = dropwhile(lambda part: "=" not in part, reversed(directories))
     return tuple(part.partition("=")[0] if "=" in part else "*" for part in upward)[::-1]

@@ -1,4 +1,4 @@
-"""The day of a log that a row lies in, and counts of rows by that day, whatever times the rows say."""
+"""Day of the log that a row lies in, and row counts by that day, whatever times the rows contain."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ctr_samples.samples.inputs.listing import Listing
 from ctr_samples.sparksql.observations import tally
 
 LOG_DAY = "_log_day"
-"""Column of the sources whose path names the day, and so of no other: the day in the path of a row's file."""
+"""Column with the day in the path of a row's file; only for sources whose path names the day."""
 
 ByDay = dict[date | None, list[int]]
-"""For each day how many rows of each kind there are; the day of a source without days is None."""
+"""Number of rows of each kind, by day; the day is None for a source without days."""
 
 
 def day_in_path(where: str, path: DayPath, listings: Mapping[str, Listing]) -> Column:
-    """The day that the path of a row's file names. ``listings`` are what was found under ``path`` and its days.
+    """Return the day named in the path of a row's file. ``listings`` are the files under ``path`` and its days.
 
-    InputError, which begins with ``where``, if directories of a day lie at several depths.
+    Raises InputError, which begins with ``where``, if directories of a day lie at several depths.
     """
     roots = {root for listing in listings.values() for root in listing.roots}
     depths = {len(re.sub(r"^[^:/]+:(//[^/]*)?", "", root).split("/")) - path.from_end for root in roots}
@@ -40,7 +40,10 @@ def day_in_path(where: str, path: DayPath, listings: Mapping[str, Listing]) -> C
 
 
 def kinds_by_day(name: str, kind: Column, kinds: int, days: Collection[date]) -> dict[str, Column]:
-    """An aggregate, by its key: how many rows of each kind, a number below ``kinds``, lie in each of the ``days`` of a log."""
+    """Return an aggregate by its key: the number of rows of each kind in each of the ``days`` of a log.
+
+    A kind is a number below ``kinds``.
+    """
     if not days:
         return {f"{name}|": tally(kind, kinds)}
     first, last = min(days), max(days)
@@ -49,7 +52,7 @@ def kinds_by_day(name: str, kind: Column, kinds: int, days: Collection[date]) ->
 
 
 def by_day(tallies: Mapping[str, Mapping[int, int]], kinds: int) -> dict[str, ByDay]:
-    """What was counted by :func:`kinds_by_day`, by name."""
+    """Decode the counts of :func:`kinds_by_day`, by name."""
     counts: dict[str, ByDay] = {}
     for key, numbers in tallies.items():
         name, _, first = key.rpartition("|")
@@ -61,5 +64,5 @@ def by_day(tallies: Mapping[str, Mapping[int, int]], kinds: int) -> dict[str, By
 
 
 def in_log_of(day: date | None) -> str:
-    """Says in a sentence of which day's log its rows are."""
+    """Return the part of a sentence that names the day of the log; empty without a day."""
     return "" if day is None else f" in the log of {day}"

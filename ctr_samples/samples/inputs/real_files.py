@@ -1,16 +1,16 @@
-"""Finds each real file below local directories once, whatever symbolic links lead to it. Runs on the driver, without Spark.
+"""Finds each real file below local directories once, whatever symbolic links lead to it. Runs on the driver, no Spark.
 
 ::
 
     day/part-0                   read
-    day/part-1 -> /bulk/part-1   read, and told
-    day/again -> part-0          left out, since part-0 is read by its own name; told
-    day/loop -> ..               left out, since it leads to a directory above; told
-    day/gone -> nowhere          left out; told
-    day/pipe                     a FIFO, a socket or a device: left out; told
+    day/part-1 -> /bulk/part-1   read and reported
+    day/again -> part-0          left out, since part-0 is read by its own name; reported
+    day/loop -> ..               left out, since it leads to a directory above; reported
+    day/gone -> nowhere          left out; reported
+    day/pipe                     a FIFO, a socket or a device: left out; reported
     day/_x, day/.x               never read
 
-A hard link is a file of its own, as a copy is.
+A hard link counts as a file of its own, like a copy.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _SPECIAL = "FIFOs, sockets or devices below {path} are left out"
 
 @dataclass(slots=True)
 class RealFiles:
-    """What was found below some directories or files: each real file with the name by which it is read."""
+    """Real files below some directories or files, each with the name by which it is read."""
 
     names: dict[str, str] = field(default_factory=dict)
-    """By the path without links."""
+    """Name by path without links."""
     told: dict[str, list[str]] = field(default_factory=dict)
-    """The names that are no plain files or directories, by what is said of them."""
+    """Names that are not plain files or directories, by the sentence about them."""
     _entered: set[_Identity] = field(default_factory=set)
     _above: set[_Identity] = field(default_factory=set)
 
     def sentences(self, path: str) -> Iterator[str]:
-        """One for each kind of thing that a user may not expect."""
+        """Yield one sentence for each kind of entry that a user may not expect."""
         for what, names in self.told.items():
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             yield f"{what.format(path=path)}: {names[0]}{more}."
@@ -52,7 +52,7 @@ class RealFiles:
 
 
 def real_files(roots: Sequence[str]) -> RealFiles:
-    """Each real file below the roots once; names without links come first, so that a link never hides a file's own name.
+    """Find each real file below the roots once; names without links go first, so a link never hides a file's own name.
 
     Raises OSError for a directory that cannot be listed.
     """
@@ -62,7 +62,7 @@ def real_files(roots: Sequence[str]) -> RealFiles:
     links: list[str] = []
     for root in sorted(roots, key=lambda root: (os.path.islink(root), root)):
         links += _enter(found, root)
-    # A link may lead to a directory with further links, which wait for their turn.
+    # A link may lead to a directory with further links, which are appended.
     for link in links:
         real = os.path.realpath(link)
         try:
@@ -85,7 +85,7 @@ def real_files(roots: Sequence[str]) -> RealFiles:
 
 
 def _enter(found: RealFiles, name: str) -> list[str]:
-    """Take a file, or all below a directory; the symbolic links on the way are returned in order."""
+    """Take a file, or everything below a directory; return the symbolic links on the way, in order."""
     links: list[str] = []
     waiting = deque([(name, os.path.realpath(name))])
     while waiting:
@@ -118,7 +118,7 @@ def _enter(found: RealFiles, name: str) -> list[str]:
 
 
 def _identity(path: str) -> _Identity:
-    """Of a directory or file, also where it is mounted at several places."""
+    """Device and inode of a directory or file, the same for all its mount points."""
     found = os.stat(path)
     return found.st_dev, found.st_ino
 
@@ -130,5 +130,5 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _is_hidden(name: str) -> bool:
-    """What Spark takes for no data."""
+    """Whether Spark ignores a file of this name."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")

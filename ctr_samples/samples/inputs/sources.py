@@ -44,14 +44,14 @@ from ctr_samples.sparksql.failures import input_errors
 __all__ = ["MALFORMED", "InputFile", "SourceFrame", "days_needed", "read_source"]
 
 _SEED = 0
-"""Of samples, so that a run plans alike each time."""
+"""Seed for sampling, so that a run always plans the same way."""
 
 _HIVE_HINT = " If it is a Hive table, run with `--conf spark.sql.catalogImplementation=hive`."
 
 
 @dataclass(frozen=True, slots=True)
 class FilesByDay:
-    """The files of a source whose path names the day, the source over some days only, and what a day has by now."""
+    """Files of a source whose path names the day, the source over some days only, and the current files of a day."""
 
     files: Mapping[date, tuple[InputFile, ...]]
     only: Callable[[Collection[date]], SourceFrame]
@@ -60,14 +60,14 @@ class FilesByDay:
 
 @dataclass(frozen=True, slots=True)
 class SourceFrame:
-    """A source as a lazy DataFrame, with what is known of its files.
+    """Source as a lazy DataFrame, with what is known of its files.
 
-    ``rows`` have the day of their file in the column ``LOG_DAY``, where the path names the day.
-    ``missing_days`` are days, or hours, around the run without data. ``files`` is None for tables, whose content the driver
-    cannot identify by names. ``told`` has a sentence for each kind of links among the files, and for what is no file.
-    ``absent`` is the path or table of an optional source that does not exist: its frame has no rows.
-    ``csv`` describes the columns of a CSV line. ``version`` is that of a lake table, in which it is read. ``some_lines`` gives
-    the rows of a share of the lines, without parsing the others; ``by_day`` the files of each day, where paths tell.
+    ``rows`` has the day of each row's file in the column ``LOG_DAY``, if the path names the day. ``missing_days`` are
+    the days or hours around the run without data. ``files`` is None for tables, whose content the driver cannot
+    identify by names. ``told`` has a sentence for each kind of link or special file. ``absent`` is the path or table of
+    an optional source that does not exist: its frame has no rows. ``csv`` describes the columns of a CSV line.
+    ``version`` is the version in which a lake table is read. ``some_lines`` returns the rows of a share of the lines,
+    without parsing the rest; ``by_day`` has the files of each day, if paths tell.
     """
 
     name: str
@@ -83,21 +83,21 @@ class SourceFrame:
 
     @property
     def frame(self) -> DataFrame:
-        """The rows with the columns of the source and no other."""
+        """Rows with only the columns of the source."""
         return self.rows.drop(LOG_DAY)
 
     def sample(self, share: float) -> DataFrame:
-        """A share of the rows, by chance."""
+        """Return a random share of the rows."""
         return self.rows.sample(share, _SEED) if self.some_lines is None else self.some_lines(share)
 
     @property
     def bytes(self) -> int | None:
-        """The size of the files; None for tables."""
+        """Total size of the files; None for tables."""
         return None if self.files is None else sum(file.bytes for file in self.files)
 
     @property
     def snapshot(self) -> dict[str, Any]:
-        """What the manifest keeps about the input: counts, and a fingerprint of names, sizes and times, or of a version."""
+        """Manifest entry about the input: counts, and a fingerprint of names, sizes and times, or of a version."""
         missing = [day.isoformat() for day in self.missing_days]
         if self.files is None:
             version = None if self.version is None else asdict(self.version)
@@ -119,7 +119,7 @@ class SourceFrame:
 
 
 def fingerprint_of(files: Sequence[InputFile]) -> str:
-    """A hash of names, sizes and times."""
+    """Return a hash of names, sizes and modification times."""
     text = "\n".join(f"{f.path} {f.bytes} {f.modified_ms}" for f in sorted(files, key=lambda f: f.path))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -132,11 +132,11 @@ def read_source(
     forward: timedelta = timedelta(),
     pinned: TableVersion | None = None,
 ) -> SourceFrame:
-    """A source over what the run needs. Runs on the driver; lists files, and reads at most a row per day of a table.
+    """Read a source over what the run needs. Runs on the driver; lists files, reads at most a row per day of a table.
 
-    A run of an hour needs what comes up to ``forward`` after it. A lake table is read in the version that is ``pinned``, or
-    else in the one that is there now, whatever is written meanwhile. Raises InputError when the run date is missing or empty;
-    other days may be missing and are reported. An optional source without any of its days has no rows.
+    A run of an hour needs data up to ``forward`` after it. A lake table is read in the version that is ``pinned``, else
+    in the current one, whatever is written meanwhile. Raises InputError if the run date is missing or empty; other days
+    may be missing and are reported. An optional source without any of its days has no rows.
     """
     if isinstance(source, DatabaseSource):
         with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
@@ -161,7 +161,7 @@ def _by_day(
     days: Sequence[date],
     schema: StructType | None,
 ) -> FilesByDay | None:
-    """The files of each day; None where a path holds more or less than a day."""
+    """Files of each day; None if a path holds more or less than a day."""
     if not (days and source.is_dated) or source.is_hourly:
         return None
     paths = {day: path for day in days if (path := source.path_of(day)) in listings}
@@ -177,10 +177,10 @@ def _by_day(
 
 
 def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timedelta = timedelta()) -> list[date]:
-    """The days that a dated source is read over, in order: whole days, and as many times 24 hours around the run.
+    """Return the days over which a dated source is read, in order: whole days, and multiples of 24 hours around them.
 
-    So a window of one day is complete even after a day of 23 hours, for which one more day is read. An hour needs no later
-    day than that of what comes ``forward`` after it. None for the whole log, which has the days that are there.
+    So a window of one day is complete even after a day of 23 hours, for which one more day is read. An hour needs no
+    day after that of the instant ``forward`` past its end. Empty for the whole log, which has the days that exist.
     """
     reach, own = _reach(source, run_date, zone, forward), calendar_day(run_date)
     if reach is None or own is None:
@@ -193,7 +193,7 @@ def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timede
 
 
 def periods_needed(source: FileSource, run_date: Period, zone: str, forward: timedelta) -> list[Period]:
-    """What the directories that a run reads are of: days, or hours where the path names the hour."""
+    """Return the periods of the directories that a run reads: days, or hours if the path names the hour."""
     days, reach = days_needed(source, run_date, zone, forward), _reach(source, run_date, zone, forward)
     if not source.is_hourly or reach is None:
         return list(days)
@@ -202,7 +202,7 @@ def periods_needed(source: FileSource, run_date: Period, zone: str, forward: tim
 
 
 def _reach(source: SourceKind, run_date: Period, zone: str, forward: timedelta) -> tuple[datetime, datetime] | None:
-    """The instants between which rows of a source may matter; None for the whole log."""
+    """Instants between which rows of a source may matter; None for the whole log."""
     span = span_of(run_date, zone)
     if span is None:
         return None
@@ -222,7 +222,7 @@ def _absent(
     place: str,
     missing: tuple[Period, ...],
 ) -> SourceFrame:
-    """An optional source that does not exist. Spark sees that it is empty while planning, and joins nothing."""
+    """Empty frame of an optional source that does not exist. Spark sees this while planning, and joins nothing."""
     schema = _schema(name, source)
     key = source.days.key if isinstance(source, FileSource) else None
     if key is not None and key.lower() not in _lower(schema.fieldNames()):
@@ -267,7 +267,7 @@ def _of_days(
     forward: timedelta,
     table: str,
 ) -> SourceFrame:
-    """The days of a table that the run needs; all of it without a ``date_column``. Looks for one row of each later day."""
+    """Days of a table that the run needs; all of it without a ``date_column``. Looks for one row of each later day."""
     if source.date_column is None:
         return SourceFrame(name, frame, (), None)
     on = rows_of_days(f"sources.{name}.date_column", table, frame, source.date_column)
@@ -286,7 +286,7 @@ def _of_days(
 def _find_periods(
     spark: SparkSession, name: str, source: FileSource, run_date: Period, forward: timedelta
 ) -> tuple[dict[str, Listing], tuple[Period, ...]]:
-    """What was found under the path of each day or hour that has data, and those that have none; nothing only if optional."""
+    """Find the files of each day or hour, and the periods without any; finds nothing only for an optional source."""
     paths = _paths(spark, name, source, run_date, forward)
     listings = find_files(spark, f"sources.{name}", list(dict.fromkeys(paths.values())))
     if not listings and source.optional:
@@ -303,7 +303,7 @@ def _find_periods(
 def _paths(
     spark: SparkSession, name: str, source: FileSource, run_date: Period, forward: timedelta
 ) -> dict[Period, str]:
-    """The path of each day or hour that a run reads. For the whole log those that are there."""
+    """Path of each day or hour that a run reads; for the whole log, of each day that exists."""
     if not source.is_dated:
         return {run_date: source.path}
     if isinstance(run_date, Whole):
@@ -317,14 +317,14 @@ def _paths(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What Spark loads at once: a path or some files, and the directory below which it looks for ``key=value``."""
+    """Unit that Spark loads at once: a path or some files, and the directory below which it looks for ``key=value``."""
 
     paths: list[str]
     base: dict[str, str]
 
 
 def _parts(listings: Mapping[str, Listing]) -> list[_Part]:
-    """All that was found: each path as it is, or nothing but the files that were found below each of its roots."""
+    """Parts of everything that was found: each path as it is, or only the files found below each of its roots."""
     return [
         part
         for path, listing in listings.items()
@@ -335,9 +335,9 @@ def _parts(listings: Mapping[str, Listing]) -> list[_Part]:
 def _file_schema(
     spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing]
 ) -> StructType | None:
-    """The columns of files that know their own, and of their ``key=value`` directories; None for text.
+    """Columns of files that define their own, and of their ``key=value`` directories; None for text.
 
-    They are of all files of the source, so that a day is read alike whatever other days are read with it.
+    They cover all files of the source, so a day is read alike whatever other days are read with it.
     """
     if not isinstance(source, ColumnarSource):
         return None
@@ -350,7 +350,7 @@ def _file_schema(
 def _read_files(
     spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing], file_schema: StructType | None
 ) -> SourceFrame:
-    """Every file that was found and no other; ``key=value`` directories below the path are columns, plain ones are not."""
+    """Read exactly the files that were found; ``key=value`` directories below the path become columns."""
     parts = _parts(listings)
     paths = [path for part in parts for path in part.paths]
     keys = _common_keys(name, source, listings)
@@ -368,7 +368,7 @@ def _read_files(
             reader = reader.option("recursiveFileLookup", True)
         if file_schema is not None:
             reader = reader.schema(file_schema)
-        # Of ``key=value`` directories Spark takes one root at a time.
+        # With ``key=value`` directories Spark takes one root at a time.
         together = parts if keys else [_Part(paths, {})]
         day = [day_in_path(f"sources.{name}", source.days, listings).alias(LOG_DAY)] if source.is_dated else []
         loaded = [reader.options(**part.base).load(part.paths) for part in together]
@@ -385,14 +385,14 @@ def _read_files(
 def _csv_columns(
     spark: SparkSession, name: str, source: CsvSource, paths: Sequence[str], keys: Sequence[str]
 ) -> CsvColumns:
-    """What the lines of a CSV source hold; the column of the day may be in them or not."""
+    """Columns in the lines of a CSV source; the column of the day may be among them or not."""
     schema, day = _schema(name, source), source.days.key
     in_lines = [field.name for field in schema if field.name != MALFORMED and field.name not in keys]
     return columns_of(spark, f"sources.{name}", source, in_lines, paths, day)
 
 
 def _with_day(rows: DataFrame, name: str, source: FileSource) -> DataFrame:
-    """The day of a directory ``key={date}`` as a column of its name. What the files themselves say goes before."""
+    """Add the day of a directory ``key={date}`` as a column of that name. Values in the files take precedence."""
     key = source.days.key
     if key is None:
         return rows

@@ -1,4 +1,4 @@
-"""The sources of a run over the days that it needs, and the watches that count their rows."""
+"""Sources of a run over the days it needs, and the watches that count their rows."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from ctr_samples.sparksql.expressions import typed_expression
 
 @dataclass(frozen=True, slots=True)
 class KeptRows:
-    """The rows of a view or history that were kept, and the ``later`` days of its source, which must be read.
+    """Kept rows of a view or history, and the ``later`` days of its source, which must be read.
 
-    ``counts`` are those of the log of each day of which rows were kept.
+    ``counts`` are the counts of each day's log whose rows were kept.
     """
 
     rows: DataFrame
@@ -42,16 +42,16 @@ class KeptRows:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """The sources of a configuration on one day. Lives on the driver."""
+    """Sources of a configuration on one day. Lives on the driver."""
 
     config: JobConfig
     span: Span
     sources: Mapping[str, SourceFrame]
     watches: Watches
     near: Mapping[str, Collection[date]] = field(default_factory=dict)
-    """The days of a source that hold all that impressions and labels need of it, where that is known; else all are read."""
+    """Days of a source that hold everything impressions and labels need of it, where known; else all are read."""
     kept: Mapping[str, KeptRows] = field(default_factory=dict)
-    """What views and histories have from partial results."""
+    """Rows that views and histories take from partial results."""
 
     @classmethod
     def read(
@@ -64,10 +64,11 @@ class Inputs:
         known_by: datetime | None = None,
         pinned: Mapping[str, TableVersion] | None = None,
     ) -> Self:
-        """Find the data; lists files, and reads at most a row per day of a table. Raises as :func:`read_source` does.
+        """Find the data; lists files, reads at most a row per day of a table. Raises as :func:`read_source` does.
 
-        Unless it is ``watched``, nothing is counted: for plans that run only in part. What was not known at ``known_by`` is not
-        read. ``pinned`` are the versions in which lake tables are read, by source; others are read in their current one.
+        Unless ``watched``, nothing is counted: for plans that run only in part. Data that was not known at ``known_by``
+        is not read. ``pinned`` holds the versions in which lake tables are read, by source; the rest are read in their
+        current version.
         """
         day, pins = Span.of(run_date, config.timezone, known_by), pinned or {}
         sources = {
@@ -77,23 +78,24 @@ class Inputs:
         return cls(config, day, sources, Watches.of(config, day, active=watched))
 
     def plain(self, name: str, days: Collection[date] | None = None) -> DataFrame:
-        """The rows of a source, or of some of its days, not counted: for quick looks while a run is planned."""
+        """Return the rows of a source, or of some of its days, uncounted: for quick looks while a run is planned."""
         return self._exploded(name, self._rows(name, days)).drop(LOG_DAY)
 
     def shown(self) -> SourceFrame:
-        """The source of the impressions, over the days that may hold them."""
+        """Return the source of the impressions, over the days that may hold them."""
         name = self.config.impressions.source
         source, days = self.sources[name], self.near.get(name)
         return source if days is None else self._only(source, days)
 
     def sample_shown(self, share: float) -> DataFrame:
-        """A share of the rows of :meth:`shown`, by chance, not counted. Lines of JSON that are left out are not parsed."""
+        """Return a random share of the rows of :meth:`shown`, uncounted. JSON lines left out are not parsed."""
         return self._exploded(self.config.impressions.source, self.shown().sample(share))
 
     def watched(self, name: str, *uses: Use, days: Collection[date] | None = None) -> DataFrame:
-        """The rows of a source for some uses, with its malformed lines and implausible times counted; of some ``days`` only.
+        """Return the rows of a source for some uses, counting malformed lines and implausible times.
 
-        Of a log by day all rows are counted. Of other files and tables, which may be large, only those that matter are read.
+        Reads only ``days``, if given. All rows of a log by day are counted. Of other files and tables, which may be
+        large, only rows that matter are read.
         """
         by_time = set(uses) <= {"impressions", "labels"}
         if days is None and by_time:
@@ -106,7 +108,7 @@ class Inputs:
         if not is_text and not logged:
             rows = rows.where(
                 of_interest(clocks)
-            )  # before anything is counted, so that Spark passes it on to the files
+            )  # before anything is counted, so that Spark pushes it down to the files
         if by_time:
             rows = self.watches.coverage.on(rows, name, clocks)
             clocks = [clock.within(self.days_around(name)) for clock in clocks] if logged else clocks
@@ -114,12 +116,12 @@ class Inputs:
         return (rows.where(self._is_own(clocks)) if by_time and logged else rows).drop(LOG_DAY)
 
     def days_of_log(self, name: str) -> Collection[date]:
-        """The days of a source whose path names the day, as far as they are there; none of other sources."""
+        """Return the existing days of a source whose path names the day; none for other sources."""
         by_day = self.sources[name].by_day
         return () if by_day is None else by_day.files
 
     def days_around(self, name: str) -> list[date]:
-        """The days of a log by day that a run reads for impressions and labels: its own, and as far around as these reach."""
+        """Return the days of a log that a run reads for impressions and labels: its own, and those they reach."""
         start, end = self.span.start, self.span.end
         if start is None or end is None:
             return list(self.days_of_log(name))
@@ -128,7 +130,7 @@ class Inputs:
         return [day for day in days if day in self.days_of_log(name)]
 
     def _is_own(self, clocks: Sequence[Clock]) -> Column:
-        """Whether a row may belong to the run by its time, or lies in the run's own log: without a time it belongs to that."""
+        """Whether a row may belong to the run by its time, or lies in the run's own log, as rows without a time do."""
         near = reduce(Column.__or__, [F.coalesce(clock.applies & clock.near, F.lit(False)) for clock in clocks])
         if self.span.start is None:
             return F.lit(True)
@@ -138,7 +140,7 @@ class Inputs:
     def with_kept(
         self, name: str, source: str, use: Use, cut: Callable[[DataFrame], DataFrame], *, watched: bool = True
     ) -> DataFrame:
-        """What a view or history has from partial results, and what ``cut`` makes of the rows that only the log has."""
+        """Return the kept rows of a view or history, plus what ``cut`` makes of the rows that only the log has."""
         kept = self.kept.get(name)
         days = None if kept is None else kept.later
         if kept is not None and not days:
@@ -147,12 +149,12 @@ class Inputs:
         return rows if kept is None else kept.rows.unionByName(rows)
 
     def lines(self, name: str) -> dict[date | None, LineCounts]:
-        """The lines of a source of text by day of its log, as this run or an earlier one counted them; after the action."""
+        """Return a text source's line counts by day of its log, from this run or an earlier one; after the action."""
         kept = {day: LineCounts(*counts) for key, day, counts in self._kept_counts() if key == lines_of(name)}
         return kept | self.watches.lines[name].result()
 
     def clocks(self) -> dict[str, dict[date | None, ClockCounts]]:
-        """The times of all sources, by the name of the clock and the day of the log; after the action."""
+        """Return the time counts of all sources, by clock name and day of the log; after the action."""
         clocks = self.watches.clocks.result()
         for key, day, counts in self._kept_counts():
             if not key.startswith("sources."):
@@ -164,15 +166,15 @@ class Inputs:
             yield from ((key, day, counts) for day, of_day in kept.counts.items() for key, counts in of_day.items())
 
     def facts(self) -> dict[str, dict[str, Any]]:
-        """What the manifest says of each source; call it after the action."""
+        """Return the manifest entry of each source; call it after the action."""
         return {name: {**source.snapshot, **self._lines(name)} for name, source in self.sources.items()}
 
     def absent(self) -> Iterator[tuple[str, str]]:
-        """The optional sources that do not exist, each with its path or table."""
+        """Yield the optional sources that do not exist, each with its path or table."""
         return ((name, source.absent) for name, source in self.sources.items() if source.absent is not None)
 
     def told(self) -> Iterator[str]:
-        """What the sources say of symbolic links, and of what is no file."""
+        """Yield the sentences of the sources about symbolic links and special files."""
         return (sentence for source in self.sources.values() for sentence in source.told)
 
     def _rows(self, name: str, days: Collection[date] | None) -> DataFrame:
@@ -196,12 +198,12 @@ class Inputs:
 
 
 def lines_of(source: str) -> str:
-    """The key of the lines of a source among the counts of a partial result, whose other keys are names of clocks."""
+    """Return the key of a source's line counts in a partial result, whose other keys are clock names."""
     return f"sources.{source}.lines"
 
 
 def forward_reach(config: JobConfig, name: str) -> timedelta:
-    """How long after a run rows of a source can still matter: actions, and the impressions that may take them."""
+    """Return how long after a run rows of a source still matter: actions, and impressions that may take them."""
     plans = plan_labels(config)
     own = [plan.label.window for plan in plans if plan.label.source == name]
     if config.impressions.source == name:
@@ -210,10 +212,11 @@ def forward_reach(config: JobConfig, name: str) -> timedelta:
 
 
 def exploded(frame: DataFrame, lists: Mapping[str, str], where: str) -> DataFrame:
-    """The rows of a source, one for each element of a list, with two more columns: ``<name>`` and ``<name>_position``.
+    """Explode the rows of a source, one per list element, with two more columns: ``<name>`` and ``<name>_position``.
 
-    ``lists`` maps the one name to the expression of its list. A row without a list stays, with a null element, so that it is
-    counted; an empty list has no rows. Lazy. InputError for what is no list, or a name that the source has.
+    ``lists`` maps the one name to the expression of its list. A row without a list stays, with a null element, so that
+    it is counted; an empty list gives no rows. Lazy. Raises InputError if the value is not a list, or the source has
+    that name.
     """
     ((name, text),) = lists.items()
     position = f"{name}_position"

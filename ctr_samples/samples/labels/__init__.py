@@ -1,12 +1,12 @@
 """Attributes actions to impressions and reduces them to labels. Labels look forward, features look backward.
 
-actions.py       the actions in a log
-plans.py         labels with what they inherit filled in
+actions.py       actions in a log
+plans.py         labels with inherited values filled in
 events.py        impressions and actions as rows of one frame
 attribution.py   the one impression of each action, or none
 reduction.py     from actions to a label
-counts.py        actions, orphans and delays, counted as they pass
-shifts.py        by how much the times of actions are off
+counts.py        counts of actions, orphans and delays, taken as rows pass
+shifts.py        clock offset of the times of actions
 """
 
 from ctr_samples.samples.labels.actions import ACTION, actions_by_keys, actions_near, actions_of, key_of_action

@@ -1,4 +1,4 @@
-"""The actions in a log that labels are made from."""
+"""Actions in a log, from which labels are made."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import key_column, number_column, time_column
 
 ACTION = "_action"
-"""Column of an action: struct<label, time, value>; no name of a configuration begins with an underscore."""
+"""Column of an action: struct<label, time, value>; configured names never begin with an underscore."""
 
 ACTION_TYPE = "struct<label: string, time: timestamp, value: double>"
 
 
 def key_of_action(name: str) -> str:
-    """The column with a key of an action."""
+    """Return the column name for a key of an action."""
     return f"_key_{name}"
 
 
 def actions_by_keys(
     plans: Sequence[LabelPlan], span: Span, source_of: Callable[[str], DataFrame]
 ) -> dict[tuple[str, ...], list[DataFrame]]:
-    """The actions that matter for a day, by the keys that are tried first; labels of one log share a pass over it."""
+    """Return the actions that matter for a day, by the keys tried first; labels of one log share a pass over it."""
     by_keys: dict[tuple[str, ...], list[DataFrame]] = {}
     for alike in of_one_log(plans):
         actions = actions_near(actions_of(source_of(alike[0].label.source), alike), span, plans)
@@ -36,7 +36,7 @@ def actions_by_keys(
 
 
 def of_one_log(plans: Sequence[LabelPlan]) -> list[list[LabelPlan]]:
-    """The labels that share a log, its keys and the order in which these are tried."""
+    """Group the labels that share a log, its keys and the order in which these are tried."""
     tables: dict[Any, list[LabelPlan]] = {}
     for plan in plans:
         tables.setdefault((plan.label.source, tuple(plan.keys.items()), plan.tried), []).append(plan)
@@ -44,9 +44,9 @@ def of_one_log(plans: Sequence[LabelPlan]) -> list[list[LabelPlan]]:
 
 
 def actions_of(frame: DataFrame, plans: Sequence[LabelPlan]) -> DataFrame:
-    """The actions of the labels that share one source and its keys, in one pass over it.
+    """Return the actions of the labels that share one source and its keys, in one pass over it.
 
-    Columns: those of :func:`key_of_action` for each key, and ``_action``: struct<label, time, value>. A row that counts for two
+    Columns: one per key (:func:`key_of_action`), and ``_action``: struct<label, time, value>. A row that counts for two
     labels gives two rows.
     """
     keys = [column.alias(key_of_action(key)) for key, column in action_keys(frame, plans[0]).items()]
@@ -55,17 +55,17 @@ def actions_of(frame: DataFrame, plans: Sequence[LabelPlan]) -> DataFrame:
 
 
 def action_keys(frame: DataFrame, plan: LabelPlan) -> dict[str, Column]:
-    """The keys of an action, by name."""
+    """Return the keys of an action, by name."""
     return {key: key_column(frame, text, f"labels.{plan.name}.{key}") for key, text in plan.keys.items()}
 
 
 def where_of(plan: LabelPlan) -> str:
-    """The key of a label's condition in the configuration."""
+    """Return the configuration key of a label's condition."""
     return f"labels.{plan.name}.where"
 
 
 def action_of(frame: DataFrame, plan: LabelPlan) -> Column:
-    """What a row says of an action of a label: struct<label, time, value>."""
+    """Return a row as an action of a label: struct<label, time, value>."""
     where = f"labels.{plan.name}"
     value = plan.label.value
     number = F.lit(1.0) if value is None else number_column(frame, value, f"{where}.value")
@@ -77,10 +77,10 @@ def action_of(frame: DataFrame, plan: LabelPlan) -> Column:
 
 
 def is_near_action(time: Column, span: Span, plans: Sequence[LabelPlan]) -> Column:
-    """Whether an action can belong to an impression of the day, or happened on it; one without a time is, to be counted."""
+    """Whether an action may belong to an impression of the day, or happened that day; true without a time."""
     return span.reaches(time, longest_skew(plans), longest_window(plans)) | time.isNull()
 
 
 def actions_near(actions: DataFrame, span: Span, plans: Sequence[LabelPlan]) -> DataFrame:
-    """The actions of :func:`is_near_action`."""
+    """Keep the actions of :func:`is_near_action`."""
     return actions.where(is_near_action(F.col(f"{ACTION}.time"), span, plans))

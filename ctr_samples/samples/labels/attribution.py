@@ -1,16 +1,17 @@
-"""Finds for each action the one impression that it belongs to, or none.
+"""Finds the one impression to which each action belongs, if any.
 
-The rule, for an action at time t of a label with window W and skew S, among the impressions that share a set of keys with it:
+The rule, for an action at time t of a label with window W and skew S, among the impressions that share a set of keys
+with it:
 
 1. The last one shown at or before t takes it, if that was at most W ago.
 2. Else the first one shown after t takes it, if that is at most S later: the clocks of two machines disagree.
-3. Else the next set of keys is tried: by default the request with what was shown, and for an action without a request id the
-   user with it. An action with a request id may belong to an impression of another request only where ``match`` says so. An
-   action that lacks a key of a set finds nothing by that set.
+3. Else the next set of keys is tried: by default the request with what was shown, and for an action without a request
+   id the user with it. An action with a request id may belong to an impression of another request only where ``match``
+   says so. An action that lacks a key of a set finds nothing by that set.
 4. An action that no set places is an orphan.
 
-An impression of the same microsecond as others of its key comes after those with a smaller id. Nothing here depends on the
-order of the logs. Impressions and actions travel as the rows of one frame; each set of keys costs one shuffle of it.
+Impressions of one key in the same microsecond are ordered by id. The result does not depend on the order of the logs.
+Impressions and actions travel as rows of one frame; each set of keys costs one shuffle of it.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ IS_ACTION = "_is_action"
 ORPHAN = "_orphan"
 DELAY = "_delay"
 ACTION_KEYS = "_action_keys"
-"""Columns of :func:`attribute`: what a row is, whether an action is an orphan, its delay in microseconds, its keys as text."""
+"""Columns of :func:`attribute`: whether a row is an action, an orphan; its delay in microseconds, its keys as text."""
 
 SHOWN, AT, TIE = "_shown", "_at", "_tie"
-"""Columns of the rows that are sorted by their keys: the impression as a struct, microseconds, what decides between ties."""
+"""Columns of the rows that are sorted by key: the impression as a struct, microseconds, and the tie-breaker."""
 
 TOGETHER = "_together"
-"""A further column of rows that lie together already: equal for all that share the keys that are tried first."""
+"""Extra column of rows that are already partitioned: equal for all rows that share the keys tried first."""
 
 
 def attribute(
     impressions: DataFrame, actions: Mapping[tuple[str, ...], Sequence[DataFrame]], plans: Sequence[LabelPlan]
 ) -> DataFrame:
-    """Impressions with their labels, and the actions themselves as further rows (``_is_action``), to be counted.
+    """Add labels to impressions; the actions become further rows (``_is_action``), to be counted.
 
-    ``impressions`` must have ``impression_id``, ``impression_time`` and the keys that are tried; ``actions`` are frames of
-    :func:`actions_of` by the keys that are tried first. Adds ``_is_action``, ``_orphan``, ``_delay``, ``_action``,
+    ``impressions`` must have ``impression_id``, ``impression_time`` and the keys that are tried; ``actions`` are frames
+    of :func:`actions_of` by the keys that are tried first. Adds ``_is_action``, ``_orphan``, ``_delay``, ``_action``,
     ``_action_keys`` and, for each plan, its label column and for reduced values ``<label>__mask``. Lazy.
     """
     names = keys_among(plans)
@@ -66,9 +67,10 @@ def attribute_rows(
     plans: Sequence[LabelPlan],
     arriving: Mapping[tuple[str, ...], Sequence[DataFrame]] = MappingProxyType({}),
 ) -> DataFrame:
-    """What :func:`attribute` returns, of impressions and actions in one frame; ``arriving`` are actions that are not yet in it.
+    """Like :func:`attribute`, for impressions and actions in one frame; ``arriving`` are actions not yet in it.
 
-    With a column ``_together`` the rows lie together by the keys that are tried first, and need not be shuffled for these.
+    With a column ``_together`` the rows are already partitioned by the keys tried first, and are not shuffled for
+    these.
     """
     names = keys_among(plans)
     states: dict[str, list[Column]] = {plan.name: [] for plan in plans}
@@ -97,7 +99,7 @@ def _shown_rows(impressions: DataFrame, names: Sequence[str], action_type: DataT
 
 
 def action_rows(actions: DataFrame, names: Sequence[str], shown: DataFrame) -> DataFrame:
-    """Actions of one log with the columns of a frame that has the impressions; keys that they lack are null."""
+    """Return the actions of one log in the columns of the impressions' frame; missing keys are null."""
     keys = [key_of_action(name) for name in names]
     return actions.select(
         *[F.col(key) if key in actions.columns else F.lit(None).alias(key) for key in keys],
@@ -111,7 +113,7 @@ def action_rows(actions: DataFrame, names: Sequence[str], shown: DataFrame) -> D
 
 
 def with_keys_of_one_type(frames: Sequence[DataFrame], names: Sequence[str]) -> list[DataFrame]:
-    """Keys ready to compare: as they are where all logs agree, else as text."""
+    """Make keys comparable: unchanged where all logs agree on the type, else as text."""
     keys = [key_of_action(name) for name in names]
     texts = [key for key in keys if len({frame.schema[key].dataType for frame in frames} - {NullType()}) > 1]
     return [
@@ -120,8 +122,8 @@ def with_keys_of_one_type(frames: Sequence[DataFrame], names: Sequence[str]) -> 
 
 
 def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[LabelPlan]) -> DataFrame:
-    """Places the actions that are not placed yet by one set of keys, and adds the states of the labels that it finds."""
-    # What cannot match, or has, gets a key of its own: null keys would all gather on one task.
+    """Place the unplaced actions by one set of keys, and add the states of the labels found."""
+    # Rows that cannot match, or already have, get a key of their own: null keys would all pile up in one task.
     keys = [key_of_action(name) for name in tried]
     waiting = reduce(Column.__and__, [F.col(key).isNotNull() for key in keys], F.col(DELAY).isNull())
     bound = [plan.name for plan in plans if plan.is_bound_to_its_request and plan.first != tuple(tried)]
@@ -149,7 +151,7 @@ def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[
     takes = F.when(~F.col(IS_ACTION) | after, F.col("_number")).when(before, F.col("_number") + 1)
     delay = F.when(after, F.col("_since")).when(before, -F.col("_until"))
     taken = numbered.withColumns({"_takes": takes, "_found": delay})
-    # In order, since a sum of floats depends on it.
+    # In order, since a float sum depends on it.
     of_one = (
         Window.partitionBy(*together, "_takes")
         .orderBy(*order)
@@ -162,7 +164,7 @@ def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[
 
 
 def _until_next(plans: Sequence[LabelPlan], together: Sequence[str], order: Sequence[str]) -> Column:
-    """Microseconds to the next impression of the key; only looked for where a label tolerates any."""
+    """Microseconds to the next impression of the key; computed only if a label tolerates a skew."""
     if not any(plan.label.skew for plan in plans):
         return F.lit(None).cast("bigint")
     # `lead` passes over the partition once; a frame that reaches its end would be read again for each row.
@@ -171,7 +173,7 @@ def _until_next(plans: Sequence[LabelPlan], together: Sequence[str], order: Sequ
 
 
 def _of_label(plans: Sequence[LabelPlan], spans: Mapping[str, timedelta]) -> Column:
-    """The span of an action's label, in microseconds; null for the labels that do not try this key."""
+    """Time span of an action's label, in microseconds; null for labels that do not try this key."""
     chosen = F.lit(None).cast("bigint")
     for plan in plans:
         micros = F.lit(micros_of(spans[plan.name]))

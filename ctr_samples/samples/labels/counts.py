@@ -1,7 +1,7 @@
-"""Counts the actions as they pass: how many, how many orphans, and with what delay.
+"""Counts actions as they pass: their number, orphans and delays.
 
-Each row gets one small number, and an observation counts the numbers: comparing integers for every count is cheap,
-comparing names, days and delays for every count is not.
+Each row gets one small number, and an observation counts these numbers. Comparing integers for every count is cheap;
+comparing names, days and delays is not.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _PREFIX = "row."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 MOST_SAMPLED = 100
-"""Orphans of a label that the manifest names; fewer before Spark 4.2."""
+"""Maximum number of orphans per label that the manifest names; lower before Spark 4.2."""
 
 
 def delay_ends(plan: LabelPlan) -> dict[str, timedelta]:
-    """The upper ends of the delay ranges, by name; the last is the window. ``before`` if clocks may disagree."""
+    """Return the upper ends of the delay ranges by name, up to the window; ``before`` if clocks may disagree."""
     early = {"before": -_MICROSECOND} if plan.label.skew else {}
     edges = [edge for edge in _EDGES if edge < plan.label.window]
     return early | {format_duration(edge): edge for edge in (*edges, plan.label.window)}
@@ -52,7 +52,7 @@ def action_on_day(span: Span) -> Column:
 
 
 class LabelsWatch:
-    """Counts the actions of a day as they pass, and the values of labels of the row. Lives on the driver."""
+    """Counts the actions of a day as they pass, and the values of row labels. Lives on the driver."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class LabelsWatch:
         self._observations, self._of_rows = Observations(active=active), Observations(active=active)
 
     def on(self, attributed: DataFrame) -> DataFrame:
-        """Rows of :func:`ctr_samples.samples.labels.attribute`, with their actions counted."""
+        """Count the actions among rows of :func:`ctr_samples.samples.labels.attribute`."""
         return self._observations.on(with_numbers(attributed, self._day, self._plans), action_counts(self._plans))
 
     def on_rows(self, impressions: DataFrame) -> DataFrame:
-        """Impressions of the day, with their labels of the row counted."""
+        """Count the row labels of the day's impressions."""
         counts = {}
         for name, label in self._rows.items():
             value = F.col(f"`{row_label(name)}`")
@@ -80,13 +80,13 @@ class LabelsWatch:
         return self._of_rows.on(impressions, counts) if counts else impressions
 
     def result(self) -> dict[str, dict[str, Any]]:
-        """What the manifest says of each label (:func:`labels_counted`); call it after the action."""
+        """Return the manifest entry of each label (:func:`labels_counted`); call it after the action."""
         counts = self._of_rows.counts()
         rows = {name: {_WITHOUT_VALUE: counts.get(f"{name}.{_WITHOUT_VALUE}", 0)} for name in self._rows}
         return labels_counted(self._plans, self._observations.counts(), self._observations.lists()) | rows
 
     def check(self) -> None:
-        """Raise InputError for a label of the row that is to be 0 or 1 and is not; call it after the action."""
+        """Raise InputError if a row label that must be 0 or 1 is not; call it after the action."""
         counts = self._of_rows.counts()
         for name, label in self._rows.items():
             if others := counts.get(f"{name}.{_NO_FLAG}", 0):
@@ -97,9 +97,10 @@ class LabelsWatch:
 
 
 def with_numbers(rows: DataFrame, span: Span, plans: Sequence[LabelPlan]) -> DataFrame:
-    """Adds the number that :func:`action_counts` counts: which label, which delay; null for all but actions of the day.
+    """Add the number that :func:`action_counts` counts: which label, which delay; null except for actions of the day.
 
-    Where orphans are named it also adds their rows and ranks: what an observation makes itself, Spark interprets for each row.
+    If orphans are named, also add their rows and ranks: Spark would interpret expressions inside an observation row by
+    row.
     """
     number = F.lit(None).cast("int")
     for first, plan in _first_numbers(plans):
@@ -114,13 +115,13 @@ def with_numbers(rows: DataFrame, span: Span, plans: Sequence[LabelPlan]) -> Dat
         return numbered
     orphan = F.col(_COUNTED).isin(*named)
     row = F.struct(F.unix_micros(f"{ACTION}.time").alias("micros"), f"{ACTION_KEYS}.*")
-    # By a hash: the same ones on every run, whatever the order of the log.
+    # By hash: the same orphans on every run, whatever the order of the log.
     rank = F.xxhash64(F.to_json(row), f"{ACTION}.value")
     return numbered.withColumns({_ROW: F.when(orphan, row), _RANK: F.when(orphan, rank)})
 
 
 def action_counts(plans: Sequence[LabelPlan]) -> dict[str, Column]:
-    """Aggregates over rows of :func:`with_numbers`."""
+    """Return the aggregates over rows of :func:`with_numbers`."""
     counts = {}
     for first, plan in _first_numbers(plans):
         for number in range(first, first + 1 + len(delay_ends(plan))):
@@ -137,10 +138,10 @@ def action_counts(plans: Sequence[LabelPlan]) -> dict[str, Column]:
 def labels_counted(
     plans: Sequence[LabelPlan], counts: Mapping[str, int], lists: Mapping[str, Sequence[Row]]
 ) -> dict[str, dict[str, Any]]:
-    """What the manifest says of each label: ``actions`` of the day, ``orphans`` among them, ``without_value``, and ``delays``.
+    """Return the manifest entry of each label: the day's ``actions``, ``orphans``, ``without_value`` and ``delays``.
 
-    ``orphan_sample`` has some of the orphans, with their keys, unless the configuration drops them.
-    ``delays`` maps the end of each range (``"10s"``: more than a second, at most ten) to the actions that came in it.
+    ``orphan_sample`` has some of the orphans, with their keys, unless the configuration drops them. ``delays`` maps the
+    end of each range (``"10s"``: more than a second, at most ten) to the number of actions in it.
     """
     labels = {}
     for first, plan in _first_numbers(plans):
@@ -171,7 +172,7 @@ def _in_order(orphan: Mapping[str, str | None]) -> list[str]:
 
 
 def _first_numbers(plans: Sequence[LabelPlan]) -> Iterator[tuple[int, LabelPlan]]:
-    """The numbers of a label begin with that of its orphans; those of its delays follow."""
+    """Yield the first number of each label, for its orphans; the numbers of its delays follow."""
     first = 0
     for plan in plans:
         yield first, plan

@@ -1,7 +1,7 @@
-"""Impressions and actions as rows of one frame, the log of the impressions in one pass, ready to be sorted by their keys.
+"""Impressions and actions as rows of one frame, in one pass over the impression log, ready to be sorted by their keys.
 
-Rows that share the keys by which labels are tried first lie together. So repeats are found, and the actions placed by these
-keys, behind one shuffle of narrow rows.
+Rows that share the keys tried first are in one partition. So a single shuffle of narrow rows serves both to find
+repeats and to place actions by these keys.
 """
 
 from __future__ import annotations
@@ -58,11 +58,10 @@ _PLACE = ("_place", "_item")
 def events_of(
     source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan], span: Span
 ) -> DataFrame:
-    """The impressions of a day and of as far around it as they matter, and the actions of ``plans``, for
-    :func:`attribute_rows`.
+    """Return the impressions of a day and around it, and the actions of ``plans``, for :func:`attribute_rows`.
 
-    An impression is a struct ``_shown``, and ``_dropped`` says why it is to be dropped, if it is. ``source_of`` gives a log by
-    its name. Lazy.
+    Impressions reach as far around the day as they matter. An impression is a struct ``_shown``; ``_dropped`` is the
+    reason to drop it, if any. ``source_of`` returns a log by its name. Lazy.
     """
     shown, reach, time = config.impressions, impression_reach(config), F.timestamp_micros(AT)
     lines = _Lines(source_of(shown.source), shown, rows_among(config.labels))
@@ -77,7 +76,7 @@ def events_of(
 
 
 def all_events(source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan]) -> DataFrame:
-    """All impressions and actions of the logs, whenever they were, with repeats and with what is to be dropped. Lazy."""
+    """Return all impressions and actions of the logs, at any time, with repeats and dropped ones. Lazy."""
     lines = _Lines(source_of(config.impressions.source), config.impressions, rows_among(config.labels))
     return reduce(DataFrame.unionByName, _frames(lines, source_of, config, plans))
 
@@ -85,7 +84,7 @@ def all_events(source_of: Callable[[str], DataFrame], config: JobConfig, plans: 
 def _frames(
     lines: _Lines, source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan]
 ) -> list[DataFrame]:
-    """The events of each log."""
+    """Events of each log."""
     names, source = keys_among(plans), config.impressions.source
     frames = [lines.events(names, [plan for plan in plans if plan.label.source == source])]
     others = of_one_log([plan for plan in plans if plan.label.source != source])
@@ -94,12 +93,12 @@ def _frames(
 
 
 def of_shown(name: str) -> Column:
-    """A column of the impression that an event is."""
+    """Return a column of an event's impression."""
     return F.col(f"{SHOWN}.{quoted(name)}")
 
 
 def _together(shown: Impressions, tried: Sequence[str]) -> Column:
-    """A hash that events with the same keys have in common, and an impression with its repeats."""
+    """Hash shared by events with the same keys, and by an impression and its repeats."""
     keys = [F.col(key_of_action(name)) for name in tried]
     known = reduce(Column.__and__, [key.isNotNull() for key in keys])
     alone = F.when(F.col(IS_ACTION), F.xxhash64(AT, f"{ACTION}.label", *keys))
@@ -107,7 +106,7 @@ def _together(shown: Impressions, tried: Sequence[str]) -> Column:
 
 
 class _Lines:
-    """A log whose lines are impressions, which may show a list, or actions of some labels, or both. Planning only."""
+    """Log whose lines are impressions, which may show a list, or actions of some labels, or both. Planning only."""
 
     def __init__(self, log: DataFrame, shown: Impressions, rows: Mapping[str, RowLabel]) -> None:
         self._log, self._shown = log, shown
@@ -117,12 +116,12 @@ class _Lines:
 
     @property
     def in_order(self) -> list[str]:
-        """The columns of an impression in the order in which its content is hashed."""
+        """Columns of an impression in the order in which its content is hashed."""
         listed = ["position", "article"] if self._shown.explode else []
         return [name for name in self._type.fieldNames() if name not in listed] + listed
 
     def events(self, names: Sequence[str], plans: Sequence[LabelPlan]) -> DataFrame:
-        """The events of all lines: ``names`` are the keys that they need, ``plans`` the labels with actions in this log."""
+        """Return the events of all lines; ``names`` are the needed keys, ``plans`` the labels with actions here."""
         keyed = [(alike, action_keys(self._log, alike[0])) for alike in of_one_log(plans)]
         key_types = self._key_types(names, [keys for _, keys in keyed])
         no_line, no_action = F.lit(None).cast(self._type), F.lit(None).cast(ACTION_TYPE)
@@ -142,7 +141,7 @@ class _Lines:
         return self._with_impressions(each.select(f"{_ENTRY}.*"), key_types)
 
     def _with_impressions(self, entries: DataFrame, key_types: Mapping[str, DataType]) -> DataFrame:
-        """Entries as events, with one for each thing that a line has shown."""
+        """Turn entries into events, one for each thing that a line has shown."""
         place = {}
         if self._shown.explode:
             entries = entries.select("*", F.posexplode(shown_list(F.col(f"{_LINE}.article"))).alias(*_PLACE))
@@ -170,7 +169,7 @@ class _Lines:
         )
 
     def _key_types(self, names: Sequence[str], actions: Sequence[Mapping[str, Column]]) -> dict[str, DataType]:
-        """The types of keys: those of the log where impressions and actions agree, else text."""
+        """Types of the keys: those of the log if impressions and actions agree, else text."""
         of_actions = [_struct_type(self._log, F.struct(*[c.alias(n) for n, c in keys.items()])) for keys in actions]
         types: dict[str, DataType] = {}
         for name in names:

@@ -1,4 +1,4 @@
-"""Labels with the keys that they inherit filled in, and what follows from them. Values only."""
+"""Labels with inherited keys filled in, and what follows from them. Values only."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ctr_samples.config.references import action_keys, actions_among, match_of
 
 @dataclass(frozen=True, slots=True)
 class LabelPlan:
-    """A label of actions with what it inherits from ``impressions`` filled in.
+    """Action label with the values inherited from ``impressions`` filled in.
 
-    ``keys`` are the expressions that an action has its keys in, by name; ``tried`` are the sets of keys that find its
-    impression, in the order in which they are tried: ``(("request", "article"), ("user", "article"))``.
+    ``keys`` are the expressions of an action's keys, by name; ``tried`` are the sets of keys that find its impression,
+    in the order they are tried: ``(("request", "article"), ("user", "article"))``.
     """
 
     name: str
@@ -27,7 +27,7 @@ class LabelPlan:
 
     @property
     def first(self) -> tuple[str, ...]:
-        """The keys that are tried first."""
+        """Keys that are tried first."""
         return self.tried[0]
 
     @property
@@ -37,7 +37,7 @@ class LabelPlan:
 
 
 def plan_label(name: str, label: ActionLabel, impressions: Impressions) -> LabelPlan:
-    """Fill in what a label inherits. A request id, where both logs have one, is better than a user and the clock."""
+    """Fill in what a label inherits. If both logs have a request id, it is preferred to user and time."""
     tried = match_of(label, impressions)
     assert tried, "references.py refuses a label without a key"
     keys = action_keys(label, impressions)
@@ -46,23 +46,23 @@ def plan_label(name: str, label: ActionLabel, impressions: Impressions) -> Label
 
 
 def plan_labels(config: JobConfig) -> list[LabelPlan]:
-    """The plans of all labels of actions, in the order of the configuration."""
+    """Return the plans of all action labels, in the order of the configuration."""
     labels = actions_among(config.labels)
     return [plan_label(name, label, config.impressions) for name, label in labels.items()]
 
 
 def rows_among(labels: Mapping[str, Label]) -> dict[str, RowLabel]:
-    """The labels that the impression's own row holds."""
+    """Return the labels that the impression's own row holds."""
     return {name: label for name, label in labels.items() if isinstance(label, RowLabel)}
 
 
 def rounds(plans: Sequence[LabelPlan]) -> list[tuple[tuple[str, ...], list[LabelPlan]]]:
-    """Sets of keys in an order in which each label can try its own, and which labels try each; as few as is simple to find."""
+    """Order the sets of keys so that each label can try its own, with the labels that try each; greedily few rounds."""
     waiting = {plan.name: list(plan.tried) for plan in plans}
     order = []
     while any(waiting.values()):
         heads = [sets[0] for sets in waiting.values() if sets]
-        # A set that some label tries only later waits for it, if another one can go first.
+        # A set that some label tries only later waits for that label, if another set can go first.
         free = [names for names in heads if not any(names in sets[1:] for sets in waiting.values())]
         names = (free or heads)[0]
         trying = [plan for plan in plans if waiting[plan.name][:1] == [names]]
@@ -73,7 +73,7 @@ def rounds(plans: Sequence[LabelPlan]) -> list[tuple[tuple[str, ...], list[Label
 
 
 def label_columns(labels: Mapping[str, Label]) -> list[str]:
-    """The label columns of a sample: each label, and a mask for each reduced value (missing is not zero)."""
+    """Return the label columns of a sample: each label, and a mask for each reduced value (missing is not zero)."""
     columns = []
     for name, label in labels.items():
         columns.append(name)
@@ -83,25 +83,25 @@ def label_columns(labels: Mapping[str, Label]) -> list[str]:
 
 
 def longest_window(plans: Sequence[LabelPlan]) -> timedelta:
-    """How long after an impression actions still matter."""
+    """Return how long after an impression actions still matter."""
     return max((plan.label.window for plan in plans), default=timedelta())
 
 
 def longest_skew(plans: Sequence[LabelPlan]) -> timedelta:
-    """How long before an impression actions still matter."""
+    """Return how long before an impression actions still matter."""
     return max((plan.label.skew for plan in plans), default=timedelta())
 
 
 def keys_among(plans: Sequence[LabelPlan]) -> list[str]:
-    """The keys of all labels, each once."""
+    """Return the keys of all labels, without duplicates."""
     return list(dict.fromkeys(name for plan in plans for name in plan.keys))
 
 
 def impression_reach(config: JobConfig) -> timedelta:
-    """How far from the day impressions still matter: they may take an action, or repeat one of the day."""
+    """Return how far from the day impressions still matter: they may take an action, or repeat one of the day."""
     return max(label_reach(plan_labels(config)), config.impressions.dedup or timedelta())
 
 
 def label_reach(plans: Sequence[LabelPlan]) -> timedelta:
-    """How far from the day impressions still matter: they may take an action that one of the day would get otherwise."""
+    """Return how far from the day impressions still matter: they may take an action from an impression of the day."""
     return max((plan.label.window + plan.label.skew for plan in plans), default=timedelta())

@@ -1,4 +1,4 @@
-"""By how much the times of actions are off, as by a wrong zone: the shift with which most of them match an impression."""
+"""Offset of action times, for example by a wrong time zone: the shift with which most match an impression."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import micros_of
 
 _STEP = timedelta(minutes=15)
-"""Zones differ by multiples of it."""
+"""Time zones differ by multiples of this step."""
 _FURTHEST = timedelta(hours=14)
 _LOOKED_AT = 2000
 _MOST = 0.5
@@ -26,16 +26,17 @@ _MOST = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """What is to be added to the times of actions, in seconds, and the share of them that would then match."""
+    """Seconds to add to the times of actions, and the share of actions that would then match."""
 
     seconds: int
     share: float
 
 
 def best_shift(source_of: Callable[[str], DataFrame], config: JobConfig, plan: LabelPlan, span: Span) -> Shift | None:
-    """The shift with which most actions of a label on a day would match, if that is most of them. Runs a Spark job over logs.
+    """Find the shift with which most actions of a label on a day would match. Runs a Spark job over the logs.
 
-    Of shifts that are equally good, the one with the shortest delays. None where no shift helps.
+    Among equally good shifts, takes the one with the shortest delays. None if no shift makes more than half of them
+    match.
     """
     events, time = all_events(source_of, config, [plan]), F.timestamp_micros(AT)
     for tried in plan.tried:
@@ -56,7 +57,7 @@ def best_shift(source_of: Callable[[str], DataFrame], config: JobConfig, plan: L
 
 
 def _steps(plan: LabelPlan) -> Column:
-    """The shifts with which an action matches an impression, as numbers of steps."""
+    """Shifts, in steps, with which an action matches an impression."""
     step, most = micros_of(_STEP), micros_of(_FURTHEST) // micros_of(_STEP)
     apart = F.col("_at") - F.col("_done")
     first = F.greatest(F.ceil((apart - micros_of(plan.label.skew)) / step), F.lit(-most))

@@ -1,4 +1,4 @@
-"""What is kept of a history: the actions of a day's log that impressions of later days can need."""
+"""What is kept of a history: the actions of a day's log that impressions of later days may need."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ from ctr_samples.shards.partials import Partial, PartialFile
 
 @dataclass(frozen=True, slots=True)
 class KeptHistory:
-    """A history with what it inherits.
+    """History with its inherited values.
 
-    A partial is for impressions at the end of its day or later, that is, at the midnight of the configuration's zone that ends
-    the day which the path of its log names. Before that an impression may need any action. So a run takes its own day from the
-    log, and from partials the days before: they have ended when it begins, whenever their actions happened or became known.
+    A partial serves impressions at the end of its day or later, that is, from the midnight in the configured time zone
+    that ends the day in its log's path. Before that an impression may need any action. So a run takes its own day from
+    the log, and earlier days from partials: they have ended when it begins, whenever their actions happened or became
+    known.
     """
 
     name: str
@@ -41,26 +42,26 @@ class KeptHistory:
 
     @classmethod
     def of(cls, config: JobConfig, name: str) -> Self:
-        """A history of a configuration, by its name."""
+        """Return a history of a configuration, by its name."""
         history = inherited(config.histories[name], config.impressions)
         return cls(name, history, history_plan(name, history, config.impressions))
 
     @property
     def source(self) -> str:
-        """The source that has the actions."""
+        """Source of the actions."""
         return self.history.source
 
     def cut(self, rows: DataFrame) -> DataFrame:
-        """The actions among rows of the source, at any time."""
+        """Return the actions among rows of the source, at any time."""
         return actions_of_history(rows, self.name, self.history, EVER)
 
     def definition(self) -> Mapping[str, Any]:
-        """What decides which actions are needed, and what is kept of each. How old one may be is not among it."""
+        """Return what decides which actions are needed, and what is kept of each; their maximum age is left out."""
         keys = {"where", "time", "key", "item", "request", "last", "available_after", "columns"}
         return {**self.history.model_dump(mode="json", include=keys), "by_request": self.plan.by_request}
 
     def write(self, rows: DataFrame, place: Place, day: date, zone: str) -> tuple[PartialFile, ...]:
-        """Write the actions of a day's rows that later days can need. Runs a Spark job."""
+        """Write the actions of a day's rows that later days may need. Runs a Spark job."""
         end, plan = Span.of(day, zone).end, self.plan
         assert end is not None
 
@@ -70,7 +71,7 @@ class KeptHistory:
         return write_files(newest_first(self.cut(rows), plan, end, place.tasks), write)
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
-        """The actions that some impression of the run can see. Lazy."""
+        """Return the actions that some impression of the run can see. Lazy."""
         source, files = inputs.plain(self.source), files_since(partials, inputs.span, self.history.within)
         actions = read_files(source.sparkSession, storage, files, self.cut(source).schema)
         return in_sight(actions, self.history, inputs.span)

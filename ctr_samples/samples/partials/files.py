@@ -1,4 +1,4 @@
-"""From rows of an executor to the files of a partial, and from the files of many partials to one frame."""
+"""From the rows of an executor to the files of a partial, and from the files of many partials to one frame."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FILE = "file string"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A directory of a store that no other run uses, for the files of a partial, and how many tasks write them."""
+    """Storage directory that no other run uses, for the files of a partial, and the number of tasks that write them."""
 
     storage: Storage
     directory: str
@@ -45,7 +45,7 @@ class Place:
     def write(
         self, kind: Literal["steps", "totals", "actions", "rows"], table: pa.Table, days: np.ndarray
     ) -> PartialFile:
-        """Write a file; ``days`` are those of its rows. The files of attempts that fail are named nowhere."""
+        """Write a file; ``days`` are the days of its rows. Files of failed attempts are not referenced anywhere."""
         context = TaskContext.get()
         assert context is not None
         buffer = io.BytesIO()
@@ -61,7 +61,7 @@ class Place:
 def write_timed(
     place: Place, kind: Literal["actions", "rows"], batches: Iterable[pa.RecordBatch], time: str
 ) -> Iterator[PartialFile]:
-    """Write rows that have a ``time`` into one file; none without rows. Runs on an executor."""
+    """Write rows that have a ``time`` to one file; no file without rows. Runs on an executor."""
     parts = [batch for batch in batches if batch.num_rows]
     if parts:
         table = pa.Table.from_batches(parts)
@@ -70,7 +70,7 @@ def write_timed(
 
 
 Write = Callable[[Iterator[pa.RecordBatch]], Iterable[PartialFile]]
-"""Writes the rows of one partition. Runs on an executor, once for each attempt."""
+"""Writes the rows of one partition. Runs on an executor, once per attempt."""
 
 
 def write_files(rows: DataFrame, write: Write) -> tuple[PartialFile, ...]:
@@ -89,12 +89,12 @@ Cut = Callable[[PartialFile, pa.Table], pa.Table]
 
 
 def files_of(partials: Iterable[Partial]) -> list[PartialFile]:
-    """All files of some partials."""
+    """Return all files of some partials."""
     return [file for partial in partials for file in partial.files]
 
 
 def files_since(partials: Iterable[Partial], span: Span, age: timedelta | None) -> list[PartialFile]:
-    """The files of :func:`write_timed` that have rows of at most some ``age`` when a run begins; all files without one."""
+    """Return the files of :func:`write_timed` with rows of at most ``age`` when a run begins; all files without it."""
     files = files_of(partials)
     if age is None or span.start is None:
         return files
@@ -109,14 +109,14 @@ def read_files(
     schema: StructType,
     cut: Cut = lambda _, table: table,
 ) -> DataFrame:
-    """The rows of files, of each what remains when it is ``cut``. Lazy; DamagedFile, when it runs, for one that was changed."""
+    """Return the rows of files, each ``cut`` to what is needed. Lazy; raises DamagedFile, when run, if one changed."""
     groups = _groups(files)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 group = groups[number]
-                with ThreadPoolExecutor(_READ_AT_ONCE) as threads:  # a store takes long to answer, and a group is small
+                with ThreadPoolExecutor(_READ_AT_ONCE) as threads:  # storage latency is high, and a group is small
                     for file, data in zip(group, threads.map(partial(read_partial_file, storage), group), strict=True):
                         yield from cut(file, pq.read_table(io.BytesIO(data))).to_batches(max_chunksize=1 << 16)
 
@@ -124,7 +124,7 @@ def read_files(
 
 
 def _groups(files: Sequence[PartialFile]) -> tuple[tuple[PartialFile, ...], ...]:
-    """Files to be read together, about as many bytes in each group."""
+    """Groups of files to be read together, of about equal size in bytes."""
     count = ceil(sum(file.bytes for file in files) / _BYTES_OF_A_TASK)
     groups: list[list[PartialFile]] = [[] for _ in range(min(count, len(files)))]
     for file in sorted(files, key=lambda file: (-file.bytes, file.path)):

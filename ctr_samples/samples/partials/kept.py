@@ -1,4 +1,4 @@
-"""The partials of one run: those that are there, and those that it makes before it plans."""
+"""Partials of one run: existing ones, and those that it makes before it plans."""
 
 from __future__ import annotations
 
@@ -56,58 +56,58 @@ from ctr_samples.sparksql.observations import Observations
 
 _AT_ONCE = 2
 _BYTES_OF_A_TASK = 512 * 2**20
-"""Of a log, of which one task writes what is kept: some 10 MB, so that few files come together over the days."""
+"""Bytes of a log whose partial one task writes: some 10 MB, so that few files accumulate over the days."""
 
 
 class Telling(Protocol):
-    """What is told of the work; see ``job/reporting.py``."""
+    """Receives progress messages; see ``job/reporting.py``."""
 
     def stage(self, text: str) -> None:
-        """A stage begins."""
+        """Report that a stage begins."""
 
     def warn(self, text: str) -> None:
-        """Something is wrong, but the run goes on."""
+        """Report a problem that does not stop the run."""
 
 
 class Keepable(Protocol):
-    """A view or a history, and what a partial of it has."""
+    """View or history, and the contents of its partials."""
 
     @property
     def name(self) -> str:
-        """Its name in the configuration."""
+        """Name in the configuration."""
 
     @property
     def source(self) -> str:
-        """The source that it is made from."""
+        """Source that it is made from."""
 
     @property
     def use(self) -> Use:
-        """What the rows of the source are used for."""
+        """Use of the source's rows."""
 
     @property
     def done(self) -> str:
-        """What a run does with its rows, in a word."""
+        """Verb, as a participle, for what a run does with its rows."""
 
     @property
     def has_own_day(self) -> bool:
         """Whether a run of a day can use the partial of that very day."""
 
     def cut(self, rows: DataFrame) -> DataFrame:
-        """The rows of which partials have some, cut out of rows of the source."""
+        """Cut the rows of which partials keep some out of rows of the source."""
 
     def definition(self) -> Mapping[str, Any]:
-        """What decides what a partial has, but the log, the source, the zone and the types."""
+        """Return what determines the contents of a partial, except the log, the source, the zone and the types."""
 
     def write(self, rows: DataFrame, place: Place, day: date, zone: str) -> tuple[PartialFile, ...]:
-        """Write what a partial has of a day's rows. Runs a Spark job."""
+        """Write the partial of a day's rows. Runs a Spark job."""
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
-        """The rows of partials that a run needs. Lazy."""
+        """Return the rows of partials that a run needs. Lazy."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The partials of one view or history, of all days that it can use and that have a log."""
+    """Partials of one view or history, for all days that it can use and that have a log."""
 
     what: Keepable
     definition: str
@@ -117,7 +117,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """What a run has from partial results, and so need not read. Lives on the driver."""
+    """Partial results of a run, whose logs it need not read. Lives on the driver."""
 
     storage: Storage | None
     config: JobConfig
@@ -126,10 +126,10 @@ class Partials:
 
     @classmethod
     def prepare(cls, inputs: Inputs, run_date: Period, telling: Telling) -> Self:
-        """Find the partials that a run needs, and make those that are missing, each by a Spark job over one day of a log.
+        """Find the partials that a run needs, and make the missing ones, each by a Spark job over one day of a log.
 
-        Without ``partials`` in the configuration, and of the whole log, nothing is kept. Raises the errors of the inputs, and
-        StorageError.
+        Nothing is kept without ``partials`` in the configuration, or for a run of the whole log. Raises the errors of
+        the inputs, and StorageError.
         """
         config = inputs.config
         if config.partials is None or calendar_day(run_date) is None:
@@ -140,7 +140,7 @@ class Partials:
 
     @classmethod
     def there(cls, inputs: Inputs, run_date: Period) -> Self:
-        """The partials of a run that joins no view: they still say which days have nothing for its impressions and labels."""
+        """Find the partials of a run that joins no view: they still tell which days impressions and labels can skip."""
         config = inputs.config
         assert config.partials is not None
         storage, kept = open_storage(config.partials.path), []
@@ -151,19 +151,19 @@ class Partials:
         return cls(storage, config, run_date, tuple(kept))
 
     def applied(self, inputs: Inputs) -> Inputs:
-        """The inputs of a run that reads its partials, and of the logs only what these do not have."""
+        """Return the inputs of a run that reads its partials, and only the remaining parts of the logs."""
         kept = {one.what.name: self._rows(inputs, one) for one in self.kept}
         near = {source: self._near(inputs, source) for source in {one.what.source for one in self.kept}}
         return replace(inputs, kept=kept, near=near)
 
     def described(self) -> Iterator[str]:
-        """What comes from partial results, in words, a line for each view and history."""
+        """Yield a line for each view and history about what comes from partial results."""
         for one in self.kept:
             made = f"; this run made those of {one.made}" if one.made else ""
             yield f"{one.what.name} is {one.what.done} from partial results of {len(one.partials)} day(s){made}"
 
     def clean(self, now: datetime, warn: Callable[[str], None]) -> None:
-        """Remove what no run needs any more. ``warn`` gets the message if the store does not permit it."""
+        """Remove what no run needs any more; call ``warn`` with the message if the storage does not permit it."""
         own = calendar_day(self.run_date)
         if self.storage is None or self.config.partials is None or own is None:
             return
@@ -185,7 +185,7 @@ class Partials:
         return KeptRows(rows, later, counts)
 
     def _near(self, inputs: Inputs, source: str) -> Collection[date]:
-        """The days whose logs have impressions, or actions of labels, that may matter to the run."""
+        """Days whose logs have impressions, or actions of labels, that may matter to the run."""
         start, end = inputs.span.start, inputs.span.end
         assert start is not None
         assert end is not None
@@ -200,7 +200,7 @@ class Partials:
 
 
 def keepable(inputs: Inputs) -> list[Keepable]:
-    """The views and histories of which partials can be kept: their source has files with the day in their path."""
+    """Return the views and histories whose partials can be kept: their source has files with the day in their path."""
     config = inputs.config
     dated = {name for name, source in inputs.sources.items() if source.by_day is not None}
     views = {name: view for name, view in config.views.items() if view.source in dated and view.keeps_days}
@@ -218,7 +218,7 @@ def keepable(inputs: Inputs) -> list[Keepable]:
 
 
 def finished(inputs: Inputs, what: Keepable, run_date: Period) -> list[date]:
-    """The days that are over when a run looks at their partials, and have a log."""
+    """Return the days with a log that are over when a run looks at their partials."""
     own = calendar_day(run_date)
     assert own is not None
     last = own if what.has_own_day and isinstance(run_date, date) else own - timedelta(days=1)
@@ -226,7 +226,7 @@ def finished(inputs: Inputs, what: Keepable, run_date: Period) -> list[date]:
 
 
 def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
-    """Where a run would take a view or a history from, in words; None for one of which nothing is kept."""
+    """Describe where a run would take a view or history from; None if nothing of it is kept."""
     partials = inputs.config.partials
     if partials is None or calendar_day(run_date) is None:
         return None
@@ -242,7 +242,7 @@ def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
 
 
 def _prepared(storage: Storage, inputs: Inputs, what: Keepable, run_date: Period, telling: Telling) -> _Kept:
-    """The partials of a view or history; the missing ones are made, by one thread only if several days are made at once."""
+    """Partials of a view or history; missing ones are made, by a single thread even if several days run at once."""
     name, definition, wanted = what.name, definition_of(inputs, what), _wanted(inputs, what, run_date)
     with _MAKING[storage.url, name, definition], ThreadPoolExecutor(_AT_ONCE, "partial") as threads:
         there, damaged = _there(storage, name, definition, wanted)
@@ -264,11 +264,11 @@ def _prepared(storage: Storage, inputs: Inputs, what: Keepable, run_date: Period
 
 
 _MAKING: defaultdict[tuple[str, str, str], Lock] = defaultdict(Lock)
-"""Held while partials are made: days that are made at once need the same ones."""
+"""Held while partials are made: days that run at once need the same ones."""
 
 
 def _wanted(inputs: Inputs, what: Keepable, run_date: Period) -> dict[date, str]:
-    """The days whose partials a run needs, each with the hash of its log files."""
+    """Days whose partials a run needs, each with the hash of its log files."""
     files = _by_day(inputs, what.source).files
     return {day: fingerprint_of(files[day]) for day in finished(inputs, what, run_date)}
 
@@ -276,7 +276,7 @@ def _wanted(inputs: Inputs, what: Keepable, run_date: Period) -> dict[date, str]
 def _there(
     storage: Storage, name: str, definition: str, wanted: Mapping[date, str]
 ) -> tuple[dict[date, Partial], dict[date, DamagedPartial]]:
-    """The partials that are there, and those that are damaged."""
+    """Existing partials, and damaged ones."""
     texts = {str(day): fingerprint for day, fingerprint in wanted.items()}
     found = {date.fromisoformat(day): one for day, one in find_partials(storage, name, definition, texts)}
     damaged = {day: one for day, one in found.items() if isinstance(one, DamagedPartial)}
@@ -286,9 +286,9 @@ def _there(
 def _make(
     storage: Storage, inputs: Inputs, what: Keepable, definition: str, telling: Telling, day: date, fingerprint: str
 ) -> Partial:
-    """Make the partial of a day and publish it, with what a run has to count of the day's log.
+    """Make the partial of a day and publish it, with the counts that a run needs of the day's log.
 
-    If the log is not what it was when it was listed, the partial is of this run only: its name would be wrong.
+    If the log has changed since it was listed, the partial serves this run only: its name would be wrong.
     """
     config, by_day = inputs.config, _by_day(inputs, what.source)
     watches, times = Watches.of(config, EVER), Observations()
@@ -331,7 +331,7 @@ _ENDS = {"first": F.min, "last": F.max}
 
 
 def definition_of(inputs: Inputs, what: Keepable) -> str:
-    """A hash of all that decides what a partial has, but the log itself."""
+    """Return a hash of everything that determines a partial's contents, except the log itself."""
     config = inputs.config
     reading = config.sources[what.source].model_dump(
         mode="json", by_alias=True, exclude={"days_before", "days_after", "optional", "bad_records"}
@@ -343,7 +343,7 @@ def definition_of(inputs: Inputs, what: Keepable) -> str:
 
 
 def _types_named(schema: StructType, text: str) -> dict[str, str]:
-    """The types of the columns whose names occur in a text: of all that its expressions read, and perhaps of others."""
+    """Types of the columns whose names occur in a text: all that its expressions read, and perhaps more."""
     words = set(re.findall(r"\w+", text.lower()))
     plain = {field.name.lower(): field for field in schema}
     return {
@@ -354,7 +354,7 @@ def _types_named(schema: StructType, text: str) -> dict[str, str]:
 
 
 def _times(config: JobConfig, source: str) -> Mapping[str, str]:
-    """The times by which impressions, and the actions of labels, lie near a run or not, by use."""
+    """Times that decide whether impressions and actions of labels lie near a run, by use."""
     shown = config.impressions
     uses = {"impressions": shown.time} if shown.source == source else {}
     return uses | {f"labels.{plan.name}": plan.time for plan in plan_labels(config) if plan.label.source == source}

@@ -1,4 +1,4 @@
-"""What is kept of a view that is counted: the steps of a day's log, and where a day has several its totals."""
+"""What is kept of a counted view: the steps of a day's log and, if a day has several, its totals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ctr_samples.shards.partials import Partial, PartialFile
 
 @dataclass(frozen=True, slots=True)
 class CountedView:
-    """A view and its name. What an impression sees of its own day is counted from steps too."""
+    """View and its name. Counts that an impression sees of its own day also come from steps."""
 
     name: str
     view: WindowView | DailyCountView
@@ -36,15 +36,15 @@ class CountedView:
 
     @property
     def source(self) -> str:
-        """The source that is counted."""
+        """Source that is counted."""
         return self.view.source
 
     def cut(self, rows: DataFrame) -> DataFrame:
-        """The steps of rows of the source."""
+        """Return the steps of rows of the source."""
         return view_steps(rows, self.name, self.view)
 
     def definition(self) -> Mapping[str, Any]:
-        """What decides what a step holds. Windows and rates are not among it."""
+        """Return what determines the contents of a step; windows and rates are not part of it."""
         keys = {"where", "key", "article_key", "event_time"}
         counting = self.view.model_dump(mode="json", by_alias=True, include=keys)
         counted = self.view.counted
@@ -69,7 +69,7 @@ class CountedView:
         return write_files(self.cut(rows).repartition(place.tasks, KEY), write)
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
-        """The steps and the totals that a run needs. Lazy."""
+        """Return the steps and totals that a run needs. Lazy."""
         per_day = steps_of_a_day(Counting.of(self.view))
         in_full = days_step_by_step(self.view, inputs.span, inputs.config.timezone)
 
@@ -85,9 +85,9 @@ class CountedView:
 
 
 def totals_of(steps: pa.Table, per_day: int) -> pa.Table:
-    """What each key did on each day, at the last of its steps; and of each value of a distinct count its first and last step.
+    """Sum what each key did on each day, at its last step; a value of a distinct count keeps its first and last step.
 
-    Whatever a window sees of a day that lies in it, or outside of it, as a whole, it sees of these rows too.
+    A window that contains a day either fully or not at all sees the same in these rows.
     """
     summed = [name for name in steps.column_names if name not in (KEY, WHICH, VALUE, STEP)]
     grouped = (
@@ -105,9 +105,9 @@ def totals_of(steps: pa.Table, per_day: int) -> pa.Table:
 
 
 def _needed(files: Iterable[PartialFile], in_full: Set[int]) -> Iterator[PartialFile]:
-    """The files that have steps of some days, or totals of the others."""
+    """Files with steps of the days in ``in_full``, or with totals of other days."""
     for file in files:
-        days = range(file.first_day, file.last_day + 1)  # one row of another century makes it long
+        days = range(file.first_day, file.last_day + 1)  # a single row from another century makes it long
         if any(day in days for day in in_full) if file.kind == "steps" else any(day not in in_full for day in days):
             yield file
 
@@ -121,21 +121,21 @@ _DAY = timedelta(days=1)
 
 
 def steps_of_a_day(counting: Counting) -> int:
-    """How many steps a day has."""
+    """Return the number of steps in a day."""
     return _DAY // counting.step
 
 
 def days_step_by_step(view: WindowView | DailyCountView, span: Span, zone: str) -> Set[int]:
-    """The days, as days since 1970, in which a step may enter or leave a window while impressions of ``day`` come.
+    """Return the days, since 1970, on which a step may enter or leave a window during ``day``.
 
-    Of any other day all steps are in a window, or none is, whenever an impression looks.
+    On any other day a window holds either all steps or none, whenever an impression looks.
     """
     assert span.start is not None
     assert span.end is not None
     counting = Counting.of(view)
     days: set[int] = set()
     for window in (timedelta(), *counting.windows):
-        # A step counts when it is over and known, and leaves a window later. One more on each side does no harm.
+        # A step counts when it is over and known, and leaves a window later. One extra step on each side does no harm.
         first = counting.step_at(span.start - view.delay - window, zone) - 2
         last = counting.step_at(span.end - window, zone) + 1
         days.update(range(first // steps_of_a_day(counting), last // steps_of_a_day(counting) + 1))

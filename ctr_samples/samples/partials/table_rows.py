@@ -25,10 +25,11 @@ from ctr_samples.shards.partials import Partial, PartialFile
 
 @dataclass(frozen=True, slots=True)
 class KeptTable:
-    """A view of events that do not end, and its columns.
+    """View of events that do not end, and its columns.
 
-    A partial is for impressions at the end of its day or later. Of the rows of a key that are seen by then only the best can
-    win, now and ever after: it outlives the others, since none became true later. Rows that are seen later are all kept.
+    A partial serves impressions at the end of its day or later. Of a key's rows that are visible by then, only the best
+    can win, then and later: it outlives the rest, since none became true after it. Rows that become visible later are
+    all kept.
     """
 
     name: str
@@ -40,21 +41,21 @@ class KeptTable:
 
     @property
     def source(self) -> str:
-        """The source that has the table."""
+        """Source of the table."""
         return self.view.source
 
     def cut(self, rows: DataFrame) -> DataFrame:
-        """The rows of the view."""
+        """Return the rows of the view."""
         return usable(view_rows(rows, self.name, self.view, self.columns))
 
     def definition(self) -> Mapping[str, Any]:
-        """What decides which rows win, and what is kept of each. How old one may be is not among it."""
+        """Return what decides which rows win and what is kept of each; their maximum age is not part of it."""
         keys = {"where", "key", "article_key", "event_time", "available_after", "available_time", "inclusive"}
         keys |= {"sequence", "tombstone"}
         return {**self.view.model_dump(mode="json", by_alias=True, include=keys), "columns": self.columns}
 
     def write(self, rows: DataFrame, place: Place, day: date, zone: str) -> tuple[PartialFile, ...]:
-        """Write the rows of a day's table that later days can need. Runs a Spark job."""
+        """Write the rows of a day's table that later days may need. Runs a Spark job."""
         end = Span.of(day, zone).end
         how, table = as_of(self.name, self.view, ""), self.cut(rows)
         later = effective_from(how) > F.lit(end)
@@ -69,11 +70,11 @@ class KeptTable:
         return write_files(kept.select(*self._in_files(table).columns), write)
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
-        """The rows that some impression of the run can see. Lazy."""
+        """Return the rows that some impression of the run can see. Lazy."""
         source, files = inputs.plain(self.source), files_since(partials, inputs.span, self.view.max_age)
         rows = read_files(source.sparkSession, storage, files, self._in_files(self.cut(source)).schema)
         return rows if self.columns else rows.withColumn(PAYLOAD, F.struct())
 
     def _in_files(self, rows: DataFrame) -> DataFrame:
-        """What files have of rows: Parquet has no struct without fields."""
+        """Rows as stored in files: Parquet has no struct without fields."""
         return rows if self.columns else rows.drop(PAYLOAD)

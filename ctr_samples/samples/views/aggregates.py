@@ -1,11 +1,11 @@
-"""Counts, sums, distinct values and rates over sliding windows, as rows of a feature view: one whenever something changes.
+"""Counts, sums, distinct values and rates over sliding windows, as rows of a feature view: one row per change.
 
-Time is cut into steps. An action enters its windows when its step is over, and leaves each of them when the window has moved
-on; a running sum of what enters and leaves is the aggregate from then on. So windows cost the same whatever their length, all
-numbers are exact, and a key has at most one row for each step, however hot it is.
+Time is cut into steps. An action enters its windows when its step is over, and leaves each window when that has moved
+on; a running sum of entries and exits is the aggregate from then on. So windows cost the same whatever their length,
+all numbers are exact, and a key has at most one row per step, however hot it is.
 
-A value of a distinct count enters with an action unless an earlier one still keeps it in the window, and leaves with an action
-unless a later one keeps it: distinct values are exact too, and need no sketch.
+A value of a distinct count enters with an action unless an earlier action still keeps it in the window, and leaves with
+an action unless a later one keeps it: distinct counts are exact too, and need no sketch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DAY = timedelta(days=1)
 _MICROSECOND = timedelta(microseconds=1)
 ROWS = "rows of the source"
 STEP, WHICH, VALUE = "_step", "_which", "_value"
-"""Columns of steps, besides the key: the number of the step, and of a distinct count which one and which value (or 0, null)."""
+"""Columns of steps, besides the key: number of the step; number and value of a distinct count (or 0, null)."""
 
 _AT, _LEAVES = "_at", "_leaves"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,7 +47,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class _Measures:
-    """The columns of the source that are counted, summed, and counted as distinct values."""
+    """Columns of the source that are counted, summed, and counted as distinct values."""
 
     counts: Mapping[str, Column]
     sums: Mapping[str, Column] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class _Measures:
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """What a view counts, by name, over which windows and in which steps."""
+    """What a view counts, by name, and its windows and steps."""
 
     step: timedelta
     windows: tuple[timedelta, ...]
@@ -66,7 +66,7 @@ class Counting:
 
     @classmethod
     def of(cls, view: WindowView | DailyCountView) -> Self:
-        """What a view counts. Counts by day are windows of whole days, in steps of a day."""
+        """Return what a view counts. Counts by day are windows of whole days, in steps of a day."""
         if isinstance(view, DailyCountView):
             return cls(_DAY, (view.daily_counts.days * _DAY,), tuple(view.daily_counts.counts))
         counted = view.aggregates
@@ -74,11 +74,11 @@ class Counting:
 
     @property
     def measures(self) -> list[str]:
-        """All that is counted, and first the rows themselves."""
+        """Everything that is counted, starting with the rows themselves."""
         return [ROWS, *self.counts, *self.sums, *self.distinct]
 
     def step_at(self, instant: datetime, zone: str) -> int:
-        """The number of the step that an instant lies in."""
+        """Return the number of the step that contains an instant."""
         if self.step == _DAY:
             return (instant.astimezone(ZoneInfo(zone)).date() - _EPOCH.date()).days
         return (instant - _EPOCH) // self.step
@@ -87,10 +87,10 @@ class Counting:
 def steps_of(
     source: DataFrame, rows: DataFrame, key: Column, view: WindowView | DailyCountView, where: str
 ) -> DataFrame:
-    """What each key did in each step, one row; and for each value of a distinct count a row of its own.
+    """Aggregate what each key did in each step into one row, plus one row per value of a distinct count.
 
-    Rows without a key or a time count nothing. Steps are whole numbers: see :func:`instant_of`. Rows of several frames of
-    steps, as of two days of a log, may be put together.
+    Rows without a key or a time do not count. Steps are whole numbers: see :func:`instant_of`. Rows of several frames
+    of steps, such as two days of a log, may be combined.
     """
     time = time_column(source, view.event_time, f"{where}.event_time")
     return _by_step(rows, key, time, _measures(source, view, where), Counting.of(view).step)
@@ -98,14 +98,14 @@ def steps_of(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What the first impression sees is known when the step ``first`` begins, and what the last one sees when ``last`` does."""
+    """The first impression sees what is known when the step ``first`` begins, the last one when ``last`` begins."""
 
     first: int
     last: int
 
     @classmethod
     def of(cls, view: WindowView | DailyCountView, span: Span, zone: str) -> Self | None:
-        """The steps of a day; None for all time."""
+        """Return the steps of a day; None for all time."""
         if span.start is None or span.end is None:
             return None
         counting = Counting.of(view)
@@ -115,9 +115,10 @@ class Seen:
 def counted_rows(
     steps: DataFrame, view: WindowView | DailyCountView, columns: Sequence[str], seen: Seen | None = None
 ) -> DataFrame:
-    """The rows of a view of :func:`steps_of`, with just some ``columns``; with ``seen`` those that impressions can see.
+    """Return the view's rows from :func:`steps_of`, with some ``columns``.
 
-    Of all that was known when the first impression came only the sum is listed.
+    With ``seen``, only rows that impressions can see. Everything that was known at the first impression is reduced to
+    its sum.
     """
     if isinstance(view, DailyCountView):
         counted = _daily_rows(steps, view, columns, seen)
@@ -126,7 +127,7 @@ def counted_rows(
 
 
 def in_reach(steps: DataFrame, view: WindowView | DailyCountView, span: Span, zone: str) -> DataFrame:
-    """The steps that can lie in a window of some impression of the day. Counts by day may be older than their window."""
+    """Keep the steps that can lie in a window of an impression of the day; for counts by day, keep all."""
     if span.start is None or span.end is None or isinstance(view, DailyCountView):
         return steps
     counting = Counting.of(view)
@@ -135,9 +136,9 @@ def in_reach(steps: DataFrame, view: WindowView | DailyCountView, span: Span, zo
 
 
 def _windowed_rows(steps: DataFrame, view: WindowView, columns: Sequence[str], seen: Seen | None) -> DataFrame:
-    """The rows of a view with ``aggregates``: ``key``, both times, ``gone`` and ``payload``.
+    """Rows of a view with ``aggregates``: ``key``, both times, ``gone`` and ``payload``.
 
-    A row is true as of the last microsecond of its step, so that an impression at the next one sees it.
+    A row is true as of the last microsecond of its step, so that an impression one microsecond later sees it.
     """
     aggregates = view.aggregates
     changed = _changes(steps, Counting.of(view), seen)
@@ -153,14 +154,14 @@ def _windowed_rows(steps: DataFrame, view: WindowView, columns: Sequence[str], s
 
 
 def _daily_rows(steps: DataFrame, view: DailyCountView, columns: Sequence[str], seen: Seen | None) -> DataFrame:
-    """The rows of ``daily_counts``: ``key``, ``event_time`` and ``payload``; one for each midnight on which something counts.
+    """Rows of ``daily_counts``: ``key``, ``event_time``, ``payload``, one for each midnight on which something counts.
 
     A key whose window becomes empty has one more row that says so.
     """
     counted = view.daily_counts
     changed = _changes(steps, Counting.of(view), seen)
     following = F.lead(_AT).over(Window.partitionBy(KEY).orderBy(_AT))
-    # What follows later than anybody sees is not listed.
+    # Midnights after the last visible one are not listed.
     until = following - 1 if seen is None else F.coalesce(following - 1, F.lit(seen.last))
     last = F.when(F.col(_measure(ROWS, 0)) > 0, until).otherwise(F.col(_AT))
     values = {name: F.col(_measure(name, 0)) for name in counted.counts}
@@ -173,7 +174,7 @@ def _daily_rows(steps: DataFrame, view: DailyCountView, columns: Sequence[str], 
 
 
 def reach(view: WindowView) -> timedelta:
-    """How long before an impression an action, or a change, can still matter."""
+    """Return how long before an impression an action or a change can still matter."""
     aggregates = view.aggregates
     # A calendar day may have 25 hours.
     slack = timedelta(hours=2) if aggregates.step == _DAY else timedelta()
@@ -186,7 +187,7 @@ def in_windows(time: Column, view: WindowView, span: Span) -> Column:
 
 
 def filled(joined: DataFrame, name: str, aggregates: Aggregates) -> Column:
-    """The struct of a joined view: where nothing lies in its windows, zeros, and the prior of each rate."""
+    """Return the struct of a joined view; empty windows give zeros, and the prior of each rate."""
     empty = _values(aggregates, lambda *_: F.lit(0).cast("bigint"))
     kind = joined.schema[name].dataType
     assert isinstance(kind, StructType)
@@ -198,9 +199,10 @@ def filled(joined: DataFrame, name: str, aggregates: Aggregates) -> Column:
 
 
 def _changes(steps: DataFrame, counting: Counting, seen: Seen | None) -> DataFrame:
-    """``key``, ``_at`` (the first step that sees it), and a column for each measure and window from then on.
+    """``key``, ``_at`` (first step that sees the change), and each measure per window from then on.
 
-    All that the first impression sees is one row, with the last change as its ``_at``; what the last one does not is left out.
+    Everything the first impression sees is one row, with the last change as its ``_at``; changes after the last
+    impression are left out.
     """
     if counting.distinct:
         steps = _with_neighbours(steps)
@@ -222,14 +224,14 @@ def _changes(steps: DataFrame, counting: Counting, seen: Seen | None) -> DataFra
 
 
 def instant_of(step: Column, length: timedelta) -> Column:
-    """When a step begins: a midnight of the session's zone for steps of a day, else counted from midnight in UTC."""
+    """Return the start of a step: midnight in the session time zone for steps of a day, else counted in UTC."""
     if length == _DAY:
         return F.date_from_unix_date(step.cast("int")).cast("timestamp")
     return F.timestamp_micros(step * F.lit(micros_of(length)))
 
 
 def smoothed(rate: Rate, count: Column, of: Column) -> Column:
-    """A rate that begins at its prior."""
+    """Return a rate that begins at its prior."""
     return (count + F.lit(rate.prior * rate.strength)) / (of + F.lit(rate.strength))
 
 
@@ -247,7 +249,7 @@ def _measures(source: DataFrame, view: WindowView | DailyCountView, where: str) 
 
 
 def _exact(source: DataFrame, text: str, where: str) -> Column:
-    """A number that can be added and taken away again without a trace, as those of floating point cannot."""
+    """Number that can be added and subtracted again without error, unlike a float."""
     column, kind = typed_expression(source, text, where)
     if isinstance(kind, INTEGERS):
         return column.cast("decimal(19,0)")
@@ -272,9 +274,9 @@ def _by_step(rows: DataFrame, key: Column, time: Column, measures: _Measures, st
 
 
 def _with_neighbours(steps: DataFrame) -> DataFrame:
-    """``_before`` and ``_after`` say how many steps ago and in how many steps the same value came, and comes again.
+    """Add ``_before`` and ``_after``: the number of steps since the same value last came, and until it comes again.
 
-    Of two rows of one step, which two frames of steps may have, the first enters and the last leaves.
+    If two frames have rows for the same step, the first enters and the last leaves.
     """
     of_value = Window.partitionBy(KEY, WHICH, VALUE).orderBy(STEP)
     return steps.withColumns(
@@ -283,7 +285,7 @@ def _with_neighbours(steps: DataFrame) -> DataFrame:
 
 
 def _delta(name: str, number: int, length: int, counting: Counting) -> Column:
-    """What a row of a step adds to a measure in one window when it enters, and takes away when it leaves."""
+    """What a row of a step adds to a measure in one window on entry, and subtracts on exit."""
     enters, leaves = F.col(_LEAVES) == -1, F.col(_LEAVES) == number
     if name not in counting.distinct:
         return F.when(enters, F.col(own(name))).when(leaves, -F.col(own(name))).otherwise(0)
@@ -294,17 +296,17 @@ def _delta(name: str, number: int, length: int, counting: Counting) -> Column:
 
 
 def own(name: str) -> str:
-    """The column of a measure in a step; it cannot meet another one, whatever the configuration calls it."""
+    """Return the column of a measure in a step; it cannot clash with any configured name."""
     return f"of {name}"
 
 
 def _measure(name: str, window: int) -> str:
-    """The column of a measure over a window, by its number."""
+    """Column of a measure over a window, by the window's number."""
     return f"{name} {window}"
 
 
 def _values(aggregates: Aggregates, measure: Callable[[str, int], Column]) -> dict[str, Column]:
-    """Each column of the view, from the measures of its window."""
+    """Columns of the view, from the measures of their windows."""
     values: dict[str, Column] = {}
     for number, window in enumerate(aggregates.windows):
         for name in (*aggregates.counts, *aggregates.distinct):

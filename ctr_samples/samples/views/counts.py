@@ -1,4 +1,4 @@
-"""How many samples found a row of each view and how old those rows were, and what the rows of some views were like."""
+"""Counts how many samples matched a row of each view, the ages of these rows, and irregular rows of some views."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _SAMPLES, _MATCHED, _WITHOUT_KEY, _EMPTY, _AGES = "samples", "matched", "without
 _SEVERAL_ROWS = "keys_with_several_rows"
 _PERCENTILES = {"age_s_p10": 0.1, "age_s_median": 0.5, "age_s_p90": 0.9}
 _STEPS_OF_AGES = 50
-"""Ages are counted in steps of 2 %, so that a percentile is right within 1 %, and the same however rows are spread."""
+"""Ages are counted in steps of 2 %, so that a percentile is correct within 1 %, however rows are spread."""
 _MOST_STEPS = 2048
-"""Far more than there are to the age of the universe."""
+"""Far more steps than the age of the universe needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewCounts:
-    """The samples that found a row of a view; ``ages`` are quantiles of the age of those rows in whole seconds, by name.
+    """Number of samples that matched a row of a view; ``ages`` are the quantiles of their age.
 
-    ``without_key`` are the samples that lack a key of the view, and so cannot find any.
+    Ages are in whole seconds, by name. ``without_key`` is the number of samples that lack a key of the view, and so
+    cannot match.
     """
 
     matched: int = 0
@@ -40,7 +41,7 @@ class ViewCounts:
 
 @dataclass(frozen=True, slots=True)
 class JoinCounts:
-    """The samples that came out of the joins, and what each view gave them."""
+    """Number of samples that came out of the joins, and counts of each view."""
 
     samples: int
     views: Mapping[str, ViewCounts]
@@ -54,14 +55,14 @@ class JoinsWatch:
         self._observations = Observations(active=active)
 
     def on(self, joined: DataFrame, views: Iterable[str]) -> DataFrame:
-        """Impressions with a struct for each of these views, or samples without any, counted."""
+        """Count impressions with a struct for each of these views, or samples without views."""
         counts = {_SAMPLES: F.count(F.lit(1))}
         for name in views:
             counts |= {f"{name}.{key}": count for key, count in _counts_of(name, self._views[name]).items()}
         return self._observations.on(joined, counts)
 
     def result(self) -> JoinCounts:
-        """What was counted; call it after the action."""
+        """Return the counts; call it after the action."""
         counts, steps = self._observations.counts(), self._observations.tallies()
         views = {name: _read_back(name, view, counts, steps) for name, view in self._views.items()}
         return JoinCounts(counts.get(_SAMPLES, 0), views)
@@ -89,12 +90,12 @@ def _read_back(name: str, view: View, counts: Mapping[str, int], steps: Mapping[
     low, high = (counts[f"{name}.{key}"] for key in ("age_s_min", "age_s_max"))
     between = {key: min(max(low, age), high) for key, age in _percentiles(steps[f"{name}.{_AGES}"])}
     if view.max_age is None:
-        del between["age_s_p10"]  # without a ttl, rows are no older for being from yesterday
+        del between["age_s_p10"]  # without a ttl, a row from yesterday is no warning sign
     return ViewCounts(matched, without_key, {"age_s_min": low, **between, "age_s_max": high})
 
 
 def _percentiles(steps: Mapping[int, int]) -> Iterator[tuple[str, int]]:
-    """The ages in seconds below which some shares of the samples lie; of each step its middle."""
+    """Percentiles of the age in seconds, each as the middle of its step."""
     in_order = sorted(steps)
     ranks = np.cumsum([steps[step] for step in in_order])
     for name, share in _PERCENTILES.items():
@@ -103,13 +104,16 @@ def _percentiles(steps: Mapping[int, int]) -> Iterator[tuple[str, int]]:
 
 
 def has_one_row(view: View) -> bool:
-    """Whether each key of a view should have one row, or one in each snapshot: nothing says which of several is the last."""
+    """Whether each key of a view should have one row, or one per snapshot: nothing says which of several is last."""
     return isinstance(view, StaticView) or (isinstance(view, SnapshotView) and view.sequence is None)
 
 
 class RowsWatch:
-    """Counts rows of views: those with ends that were never true or met an earlier one, and keys that have several rows of
-    which nothing says which is the last. Lives on the driver."""
+    """Counts irregular rows of views. Lives on the driver.
+
+    These are rows with ends that were never true or overlap an earlier row, and keys with several rows in no defined
+    order.
+    """
 
     def __init__(self, config: JobConfig, *, active: bool = True) -> None:
         ends = [n for n, v in config.views.items() if isinstance(v, EventView) and v.valid_to is not None]
@@ -118,19 +122,21 @@ class RowsWatch:
         self._observations = Observations(active=active)
 
     def on_rows(self, name: str, rows: DataFrame) -> DataFrame:
-        """The rows of a view that begin before the end of the day, counted."""
+        """Count the rows of a view that begin before the end of the day."""
         return self._observations.on(rows, {f"{name}.{_EMPTY}": F.count_if(is_empty())})
 
     def on_sight(self, name: str, rows: DataFrame) -> DataFrame:
-        """The rows of a view as they come into sight, counted."""
+        """Count the rows of a view as they become visible."""
         return self._observations.on(rows, {f"{name}.{OVERLAPS}": F.count_if(OVERLAPS)})
 
     def on_keys(self, name: str, rows: DataFrame) -> DataFrame:
-        """The rows of :func:`one_each`, counted."""
+        """Count the rows of :func:`one_each`."""
         return self._observations.on(rows, {f"{name}.{_SEVERAL_ROWS}": F.count_if(SEVERAL)})
 
     def result(self) -> dict[str, dict[str, int]]:
-        """For each view with ends how many rows were ``empty``, and how many ``overlaps`` there were; for each of
-        :func:`has_one_row` how many ``keys_with_several_rows``; after the action."""
+        """Return the counts by view; call it after the action.
+
+        Views with ends have ``empty`` and ``overlaps``, those of :func:`has_one_row` have ``keys_with_several_rows``.
+        """
         counts = self._observations.counts()
         return {name: {key: counts.get(f"{name}.{key}", 0) for key in keys} for name, keys in self._counted.items()}

@@ -39,11 +39,11 @@ from ctr_samples.sparksql.columns import joint_key
 from ctr_samples.sparksql.session import smallest_memory
 
 _SHARE_OF_MEMORY = 16
-"""Views that are broadcast take up to four times their size on the driver, where they are collected."""
+"""Broadcast views take up to four times their size on the driver, where they are collected."""
 
 
 def declared_facts(config: JobConfig) -> list[ViewFacts]:
-    """What the configuration alone tells about its views."""
+    """Return what the configuration alone tells about its views."""
     return [_declared(config, name) for name in config.views]
 
 
@@ -55,21 +55,21 @@ def _declared(config: JobConfig, name: str) -> ViewFacts:
 
 
 class ViewJoiner:
-    """The views of a configuration, read and ready to be joined to the impressions of a day. Runs on the driver."""
+    """Views of a configuration, read and ready to be joined to the impressions of a day. Runs on the driver."""
 
     def __init__(self, inputs: Inputs, spark: SparkSession, few: DataFrame | None = None) -> None:
-        """With ``few`` impressions, which are the only ones to be joined, only rows with their keys are."""
+        """If ``few`` impressions are given, only these and rows with their keys are joined."""
         self._inputs, self._views, self._few = inputs, inputs.config.views, few
         self._needed = view_columns(spark, inputs.config)
         self._limits = JoinLimits(broadcast_bytes=smallest_memory(spark) // _SHARE_OF_MEMORY)
         self._joins = {name: self._cut(self._join(name, self._needed[name])) for name in self._views}
 
     def types(self) -> dict[str, StructType]:
-        """For each view the type of the struct that :meth:`join` adds, known before anything is joined."""
+        """Return the type of the struct that :meth:`join` adds for each view, before anything is joined."""
         return {name: view_type(join) for name, join in self._joins.items()}
 
     def plan(self) -> tuple[JoinStep, ...]:
-        """How the views will be joined. Looks at the keys of small views, with one short Spark job for all of them."""
+        """Plan how to join the views. Measures the keys of small views, with one short Spark job for all of them."""
         if self._few is not None:
             return plan_joins(declared_facts(self._inputs.config))
         small = {name: self._join(name, self._needed[name], watched=False).features for name in self._small()}
@@ -77,7 +77,7 @@ class ViewJoiner:
         return plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
 
     def join(self, impressions: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
-        """Impressions with a struct for each view of the steps. Lazy, but for a count of keys where the log is large."""
+        """Add a struct for each view of the steps. Lazy, except for a count of keys if the log is large."""
         rows = impressions
         for step in steps:
             hot = self._hot_keys(step) if step.method == "union" and self._few is None else None
@@ -93,13 +93,13 @@ class ViewJoiner:
         return rows.select(*impressions.columns, *[name for name in self._views if name in joined])
 
     def _join(self, name: str, columns: Sequence[str], *, watched: bool = True) -> Join:
-        """A view with some of its columns; unless it is ``watched``, nobody counts the rows of its source."""
+        """Prepare a view with some of its columns; unless ``watched``, the rows of its source are not counted."""
         inputs, view, day = self._inputs, self._views[name], self._inputs.span
         if isinstance(view, WindowView | DailyCountView):
             cut = partial(view_steps, name=name, view=view)
             rows = self._counted(view, inputs.with_kept(name, view.source, "views", cut, watched=watched), columns)
         else:
-            columns = self._needed[name] if name in inputs.kept else columns  # what is kept has them all
+            columns = self._needed[name] if name in inputs.kept else columns  # kept rows have all columns
             cut = partial(view_rows, name=name, view=view, columns=columns)
             rows = inputs.with_kept(name, view.source, "views", cut, watched=watched)
         back = reach(view) if isinstance(view, WindowView) else view.max_age
@@ -111,14 +111,16 @@ class ViewJoiner:
         return counted_rows(in_reach(steps, view, day, zone), view, columns, Seen.of(view, day, zone))
 
     def _of_few(self, view: View, rows: DataFrame) -> DataFrame:
-        """The rows that the few impressions need, where that can be told: a key of another view is not yet known, and all rows
-        tell which snapshot is the latest."""
+        """Keep only the rows that the few impressions need, where possible.
+
+        A key of another view is not known yet, and all rows of a snapshot view are needed to find its latest snapshot.
+        """
         if self._few is None or view.looked_up_in or isinstance(view, SnapshotView):
             return rows
         return with_keys_of(self._few, view.joined_on, rows, KEY)
 
     def _cut(self, join: Join) -> Join:
-        """The join with its rows cut, if they end, and one row where each key should have one."""
+        """Cut rows that end, and reduce to one row if each key should have one."""
         name, watch = join.how.name, self._inputs.watches.rows
         if has_one_row(self._views[name]):
             return Join(join.how, watch.on_keys(name, one_each(join.features)), join.features)
@@ -128,11 +130,11 @@ class ViewJoiner:
         return Join(join.how, disjoint(watch.on_sight(name, rows)))
 
     def _keys(self, name: str) -> DataFrame:
-        """The rows of a view without its columns, from a source whose rows are not counted."""
+        """Rows of a view without its columns, from an uncounted source."""
         return self._join(name, [], watched=False).features
 
     def _small(self) -> list[str]:
-        """The views that may be broadcast, if their rows turn out to be few."""
+        """Views that may be broadcast, if they turn out to have few rows."""
         views = {n: v for n, v in self._views.items() if not (isinstance(v, StaticView) or v.method or v.counted)}
         sizes = {name: self._inputs.sources[view.source].bytes for name, view in views.items()}
         return [name for name, size in sizes.items() if size is not None and size <= self._limits.broadcast_bytes]
@@ -147,17 +149,17 @@ class ViewJoiner:
         return replace(facts, bytes_in_memory=size.bytes_in_memory, rows_of_a_key=size.rows_of_a_key)
 
     def _hot_keys(self, step: JoinStep) -> HotKeys | None:
-        """The keys of a join that have too many rows for one task; measured where the log is large."""
+        """Keys of a join with too many rows for one task; measured only if the log is large."""
         shown, day = self._inputs.config.impressions, self._inputs.span
         size = self._inputs.shown().bytes
         if day.slices(self._limits.slices) is None or (size is not None and size < self._limits.measured_bytes):
             return None
         views = [(self._keys(name), KEY, 1.0) for name in step.views]
         if any("." in part for part in step.on):
-            # The impressions' keys are known only once another view is joined: all keys of a view with few of them are hot.
+            # The impressions' keys are known only once another view is joined: all keys of the view count as hot.
             return self._sliced(measure_hot_keys(views, 1))
         if shown.shown_key in step.on and len(step.on) > 1:
-            return None  # nobody sees one thing so often
+            return None  # nobody sees the same thing so often
         named = keys_shown(self._inputs.sample_shown(self._limits.sample), shown, day, step.on)
         on = named.select(joint_key([F.col(name) for name in step.on]).alias(KEY))
         return self._sliced(measure_hot_keys([(on, KEY, self._limits.sample), *views], self._limits.rows_of_a_hot_key))
@@ -168,7 +170,7 @@ class ViewJoiner:
 
 
 def with_keys_of(few: DataFrame | None, on: Sequence[str], rows: DataFrame, key: str) -> DataFrame:
-    """The rows whose key is that of one of ``few`` impressions, which are collected; all of them where it is None."""
+    """Keep the rows whose key belongs to one of ``few`` impressions, which are collected; all rows if it is None."""
     if few is None:
         return rows
     own = joint_key([F.col(f"{IMPRESSION}.{name}") for name in on]).cast("string")

@@ -1,4 +1,4 @@
-"""Feature views: a source as rows of key, event time, available time and payload; and tables counted from a log by day."""
+"""Feature views: a source as rows of key, event time, available time and payload; tables counted from a log by day."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from ctr_samples.sparksql.columns import boolean_column, joint_key, later, order
 from ctr_samples.sparksql.expressions import typed_expression
 
 _FOREVER = datetime(9999, 1, 1, tzinfo=UTC) - timedelta(days=1)
-"""Tables write 9999-12-31 into rows that have not ended; where that year begins depends on the zone."""
+"""Tables write 9999-12-31 into rows that have not ended; the start of that year depends on the time zone."""
 
 
 def as_of(name: str, view: View, on: str) -> AsOf:
-    """How a view is joined on a column of the impressions."""
+    """Return how a view is joined on a column of the impressions."""
     snapshot = isinstance(view, SnapshotView)
     return AsOf(name, on, view.max_age, view.inclusive, snapshot, in_order=view.known_in_order)
 
 
 def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) -> DataFrame:
-    """The rows of a view: ``key``, ``event_time``, ``available_time`` and ``payload`` with just ``columns``.
+    """Return the rows of a view: ``key``, ``event_time``, ``available_time`` and ``payload`` with just ``columns``.
 
-    Rows without a key or a time are still there; :func:`usable` removes them.
+    Rows without a key or a time are still included; :func:`usable` removes them.
     """
     if isinstance(view, WindowView | DailyCountView):
         return counted_rows(view_steps(source, name, view), view, columns)
@@ -71,7 +71,7 @@ def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) 
 
 
 def has_readable_end(source: DataFrame, view: EventView, where: str) -> Column:
-    """Whether the times that end a row can be read. Text that is no time must not pass for a row that never ends."""
+    """Whether the times that end a row are readable. Unreadable text must not pass for a row that never ends."""
     ends = {"valid_to": view.valid_to, "closed_available": view.closed_available}
     readable = F.lit(True)
     for key, text in ends.items():
@@ -82,14 +82,14 @@ def has_readable_end(source: DataFrame, view: EventView, where: str) -> Column:
 
 
 def view_steps(source: DataFrame, name: str, view: WindowView | DailyCountView) -> DataFrame:
-    """What a view counts of a source, step by step: see :func:`steps_of`."""
+    """Return what a view counts of a source, step by step: see :func:`steps_of`."""
     where = f"views.{name}"
     rows = matching_rows(source, view.where, f"{where}.where")
     return steps_of(source, rows, joint_key(key_columns(source, view, where)), view, where)
 
 
 def usable(rows: DataFrame) -> DataFrame:
-    """Rows that can be joined: with a key and, if they have times, both of them."""
+    """Keep the rows that can be joined: with a key and, if they have times, both of them."""
     present = F.col(KEY).isNotNull()
     for time in (EVENT_TIME, AVAILABLE_TIME):
         if time in rows.columns:
@@ -98,7 +98,7 @@ def usable(rows: DataFrame) -> DataFrame:
 
 
 def within_reach(rows: DataFrame, span: Span, ttl: timedelta | None) -> DataFrame:
-    """The rows that some impression of the day can see."""
+    """Keep the rows that some impression of the day can see."""
     if EVENT_TIME not in rows.columns:
         return rows
     reachable = rows.where(span.knows(F.col(AVAILABLE_TIME), span.is_before_end(F.col(EVENT_TIME))))
@@ -106,18 +106,18 @@ def within_reach(rows: DataFrame, span: Span, ttl: timedelta | None) -> DataFram
 
 
 def is_empty() -> Column:
-    """Whether a row ends before or when it begins, so that it is never true."""
+    """Whether a row ends no later than it begins, so that it is never true."""
     return F.coalesce(F.col(VALID_TO) <= F.col(EVENT_TIME), F.lit(False))
 
 
 def lasting(rows: DataFrame, span: Span) -> DataFrame:
-    """The rows with ends that some impression of the day can see before they end."""
+    """Keep the rows with ends that some impression of the day can see before they end."""
     end = F.greatest(VALID_TO, CLOSED)
     return rows.where(~is_empty() & (F.col(VALID_TO).isNull() | span.goes_back(end, timedelta())))
 
 
 def _clocks(source: DataFrame, view: EventView, where: str) -> tuple[Column, Column]:
-    """When a row became true and when it was known."""
+    """Instants at which a row became true and became known."""
     event_time = time_column(source, view.event_time, f"{where}.event_time")
     _check_clock(source, view, where)
     if view.available_time:
@@ -126,7 +126,7 @@ def _clocks(source: DataFrame, view: EventView, where: str) -> tuple[Column, Col
 
 
 def _snapshot_clocks(source: DataFrame, view: SnapshotView, where: str) -> tuple[Column, Column]:
-    """A snapshot is true as of the midnight that ends its day, in the session's zone, and known some time later."""
+    """Clocks of a snapshot: true as of the midnight that ends its day, in the session time zone, and known later."""
     column, kind = typed_expression(source, view.snapshot, f"{where}.snapshot")
     if isinstance(kind, StringType):
         column = F.try_to_date(column)
@@ -140,7 +140,7 @@ def _snapshot_clocks(source: DataFrame, view: SnapshotView, where: str) -> tuple
 
 
 def _order(source: DataFrame, view: EventView | SnapshotView, where: str) -> list[Column]:
-    """What orders rows of equal times, and which rows end validity; only where they are configured."""
+    """Columns that order rows of equal times and mark rows that end validity, if configured."""
     columns = []
     if view.sequence is not None:
         columns.append(order_column(source, view.sequence, f"{where}.sequence").alias(SEQUENCE))
@@ -150,7 +150,7 @@ def _order(source: DataFrame, view: EventView | SnapshotView, where: str) -> lis
 
 
 def _ends(source: DataFrame, view: EventView | SnapshotView, where: str) -> list[Column]:
-    """When a row ceased to be true and when that was known; only where it is configured."""
+    """Instants at which a row ceased to be true and that became known, if configured."""
     if not isinstance(view, EventView) or view.valid_to is None:
         return []
     end = time_column(source, view.valid_to, f"{where}.valid_to")
@@ -161,7 +161,7 @@ def _ends(source: DataFrame, view: EventView | SnapshotView, where: str) -> list
 
 
 def _check_clock(source: DataFrame, view: EventView, where: str) -> None:
-    """Refuse a date as event time unless it says when the row of a day is known: a date is the first moment of its day."""
+    """Refuse a date as event time unless the availability is configured: a date is the first moment of its day."""
     _, kind = typed_expression(source, view.event_time, f"{where}.event_time")
     if isinstance(kind, DateType) and not (view.available_time or view.available_after):
         raise InputError(

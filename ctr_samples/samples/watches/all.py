@@ -1,4 +1,4 @@
-"""Everything that a run counts on the side. A watch declares its counts with ``on``, and reads them back with ``result``."""
+"""All side counters of a run. A watch declares its counts with ``on``, and reads them back with ``result``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ctr_samples.samples.watches.times import ClocksWatch
 
 @dataclass(frozen=True, slots=True)
 class Watches:
-    """The watches of one run, in the order in which its rows pass them."""
+    """Watches of one run, in the order in which its rows pass them."""
 
     lines: Mapping[str, LinesWatch]
     clocks: ClocksWatch
@@ -34,7 +34,7 @@ class Watches:
 
     @classmethod
     def of(cls, config: JobConfig, span: Span, *, active: bool = True) -> Self:
-        """The watches of a configuration on a day. Those that are not ``active`` count nothing."""
+        """Create the watches of a configuration for a day; unless ``active``, they count nothing."""
         return cls(
             {name: LinesWatch(active=active) for name, s in config.sources.items() if isinstance(s, TextSource)},
             ClocksWatch(active=active),
@@ -49,5 +49,5 @@ class Watches:
 
 
 def _joined_on(config: JobConfig) -> list[str]:
-    """The keys of the impressions that views are joined on."""
+    """Keys of the impressions on which views are joined."""
     return list(dict.fromkeys(part for view in config.views.values() for part in view.joined_on if "." not in part))

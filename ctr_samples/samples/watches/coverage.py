@@ -1,4 +1,4 @@
-"""How far the logs of impressions and actions reach in time: labels are final only if these cover the labels' windows."""
+"""Time coverage of impression and action logs: labels are final only if these cover the label windows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ctr_samples.sparksql.observations import Observations, tally
 
 STEP = timedelta(minutes=15)
 ENOUGH = 10
-"""Rows that the same hours of the run's own day had: a log that has none is cut, not sparse."""
+"""Rows in the same hours of the run's own day: with that many, a log without any is truncated, not sparse."""
 
 
 def ends_of_windows(config: JobConfig, end: datetime) -> dict[str, datetime]:
-    """Until when each source may hold a row that changes a label of a day with this ``end``.
+    """Return until when each source may hold a row that changes a label of a day with this ``end``.
 
     An action belongs to the last impression before it, so impressions matter as long as actions do.
     """
@@ -35,14 +35,14 @@ def ends_of_windows(config: JobConfig, end: datetime) -> dict[str, datetime]:
 
 
 class CoverageWatch:
-    """Counts the rows of impressions and actions by quarters of an hour, to the end of the windows. Lives on the driver."""
+    """Counts the rows of impressions and actions by quarter-hour, up to the end of the windows. Lives on the driver."""
 
     def __init__(self, config: JobConfig, span: Span, *, active: bool = True) -> None:
         self._day, self._zone, self._observations = span, config.timezone, Observations(active=active)
         self._ends = {} if span.end is None else ends_of_windows(config, span.end)
 
     def on(self, rows: DataFrame, source: str, clocks: Sequence[Clock]) -> DataFrame:
-        """The rows of a source for impressions and labels, counted."""
+        """Count the rows of a source for impressions and labels."""
         if self._day.start is None or source not in self._ends:
             return rows
         steps = self._steps(self._ends[source])
@@ -60,9 +60,10 @@ class CoverageWatch:
         return ceil((end - self._day.start) / STEP)
 
     def cut(self) -> Iterator[str]:
-        """A sentence for each source whose log ends before the windows do; call it after the action.
+        """Yield a sentence for each source whose log ends before the windows do; call it after the action.
 
-        It does if no row follows up to the end of the windows, while the same hours of the run's own period had ten or more.
+        A log does if no row follows up to the end of the windows, while the same hours of the run's own period had ten
+        or more.
         """
         if self._day.start is None or self._day.end is None:
             return
@@ -80,7 +81,7 @@ class CoverageWatch:
                 )
 
     def _by_source(self) -> Mapping[str, Mapping[int, int]]:
-        """The rows of each source by step, whatever they are used for."""
+        """Rows of each source by step, whatever their use."""
         sources: dict[str, dict[int, int]] = {}
         for key, steps in self._observations.tallies().items():
             counts = sources.setdefault(key.partition("|")[0], {})

@@ -1,10 +1,10 @@
-"""A feature from the future, joined in every run exactly as the views are: it must never be found.
+"""Features from the future, joined in every run exactly like the views: they must never match.
 
-The few impressions of the day with the greatest hashes come back with the counts of the one action, so the logs are not read
-again. Each gets four rows of its own key in a table of canaries: one that was true before it and became known at
-its instant, and three that it must not see: true at the same instant, true a microsecond later, true before but known a
-microsecond later. Where rows end, a fifth one had ended just before. The planned joins, each with the settings of its view,
-must find the first and none of the others. So a join that sees the future is found, and so is one that sees nothing.
+The day's few impressions with the greatest hashes come back with the counts of the one action, so the logs are not read
+again. Each gets four rows of its own key in a table of canaries: one that was true before it and became known at its
+instant, and three that it must not see: true at the same instant, true a microsecond later, true before but known a
+microsecond later. If rows end, a fifth had ended just before. The planned joins, each with the settings of its view,
+must find the first row and no other. So this detects both a join that sees the future and one that sees nothing.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ from ctr_samples.sparksql.releases import arrow_schema, sample_by
 from ctr_samples.sparksql.session import tiny_session
 
 MOST = 256
-"""How many impressions are looked at, whatever the size of the day; fewer before Spark 4.2."""
+"""Number of impressions checked, whatever the size of the day; lower before Spark 4.2."""
 
 _APART = 1_000
-"""Microseconds that lie between two of them, so that the canaries of one are no snapshots of the other."""
+"""Minimum microseconds between two impressions, so that the canaries of one are not snapshots of another."""
 _SLICES = 24
 _ONE_HOT_OF = 16
 _SAMPLE = "sample"
@@ -65,13 +65,13 @@ class Canary:
     keys: Mapping[str, Any]
 
     def key(self, on: Sequence[str]) -> tuple[Any, ...] | None:
-        """Its key for a join, None if a part is missing. A key that another view gives is made up: one of its own."""
+        """Return the key for a join, None if a part is missing. A key from another view is replaced by a unique one."""
         parts = tuple(self.id if "." in part else self.keys[part] for part in on)
         return None if None in parts else parts
 
 
 class LeakCanary:
-    """Takes a sample of the day's impressions as the rows pass, and joins canaries to it afterwards. Lives on the driver."""
+    """Samples the day's impressions as rows pass, and joins canaries to the sample afterwards. Lives on the driver."""
 
     def __init__(self, keys: Sequence[str], *, active: bool = True) -> None:
         self._keys = keys
@@ -79,7 +79,7 @@ class LeakCanary:
         self._types: dict[str, DataType] = {}
 
     def on(self, labelled: DataFrame) -> DataFrame:
-        """The impressions, with a sample by hash remembered."""
+        """Record a sample of the impressions by hash."""
         kinds = labelled.schema[IMPRESSION].dataType
         assert isinstance(kinds, StructType)
         self._types = {key: kinds[key].dataType for key in self._keys}
@@ -87,19 +87,19 @@ class LeakCanary:
         row = F.struct(
             own, F.unix_micros(f"{IMPRESSION}.impression_time"), *[f"{IMPRESSION}.{key}" for key in self._keys]
         )
-        # Made before they are observed: what an observation makes itself, Spark interprets for each row.
+        # Computed before the observation: Spark interprets expressions inside an observation row by row.
         ranked = labelled.withColumns({_ROW: row, _RANK: F.xxhash64(own)})
         sample = sample_by(F.col(_ROW), F.col(_RANK), MOST)
         return self._observations.on(ranked, {_SAMPLE: sample}).drop(_ROW, _RANK)
 
     def sample(self) -> tuple[list[Canary], Mapping[str, DataType]]:
-        """What was remembered, and the types of the keys; call it after the action."""
+        """Return the sample and the types of the keys; call it after the action."""
         rows = self._observations.lists().get(_SAMPLE, [])
         return [Canary(own, at, dict(zip(self._keys, keys, strict=True))) for own, at, *keys in rows], self._types
 
 
 def apart(sample: Sequence[Canary], joins: Collection[tuple[str, ...]]) -> list[Canary]:
-    """Those that share no key and no moment with one before: no canary is rightly seen by another impression."""
+    """Keep impressions that share no key or moment with an earlier one, so none may see the canaries of another."""
     chosen: list[Canary] = []
     taken: set[tuple[tuple[str, ...], Any]] = set()
     for one in sorted(sample, key=lambda c: (c.micros, c.id)):
@@ -113,9 +113,9 @@ def apart(sample: Sequence[Canary], joins: Collection[tuple[str, ...]]) -> list[
 def check_canaries(
     spark: SparkSession, config: JobConfig, span: Span, steps: Sequence[JoinStep], canary: LeakCanary
 ) -> dict[str, dict[str, int]]:
-    """For each view how many canaries were looked at (``canaries``); AccountingError if one came out that must not.
+    """Return the number of canaries checked for each view (``canaries``); raise AccountingError if a wrong row matched.
 
-    Runs one small Spark job in a session of its own. Tables without times make no promise and have no canary.
+    Runs one small Spark job in a session of its own. Tables without times promise nothing and have no canary.
     """
     sample, types = canary.sample()
     timed = [step for step in steps if step.method != "static"]
@@ -141,7 +141,7 @@ def _joined(
     chosen: Sequence[Canary],
     types: Mapping[str, DataType],
 ) -> DataFrame:
-    """The chosen impressions with a struct for each view, whose only column says whether it is of the future."""
+    """Chosen impressions with a struct for each view, whose only column says whether it is from the future."""
     schema = StructType().add("id", "long").add("micros", "long")
     for key, kind in types.items():
         schema = schema.add(key, kind)
@@ -165,7 +165,7 @@ def _made_key(on: Sequence[str]) -> Column:
 
 
 def _hot_keys(step: JoinStep, chosen: Sequence[Canary], span: Span) -> HotKeys | None:
-    """Some keys are hot where one may be, so that the rows that are carried from slice to slice are looked at too."""
+    """Treat some keys as hot where hot keys are possible, so that rows carried between slices are checked too."""
     cut = span.slices(_SLICES)
     if step.method != "union" or len(step.on) > 1 or cut is None:
         return None
@@ -179,7 +179,7 @@ def _how(config: JobConfig, name: str) -> AsOf:
 
 
 def _join(flat: DataFrame, config: JobConfig, name: str) -> Join:
-    """The canaries of a view, joined as its rows are."""
+    """Canaries of a view, joined like its rows."""
     view, how = config.views[name], _how(config, name)
     if isinstance(view, EventView) and view.valid_to is not None:
         return Join(how, cut(_canaries(flat, view, _with_ends(view)), how))
@@ -191,7 +191,7 @@ _Offsets = tuple[int, int, bool, int | None, int | None]
 
 
 def _canaries(flat: DataFrame, view: View, offsets: Sequence[_Offsets]) -> DataFrame:
-    """Some rows of each impression, as a view's rows: ``key``, the clocks and ``payload``."""
+    """Canary rows of each impression, as rows of a view: ``key``, the clocks and ``payload``."""
     row = "struct<event: bigint, known: bigint, future: boolean, end: bigint, closed: bigint>"
     rows = F.array(*[F.struct(*[F.lit(part) for part in one]).cast(row) for one in offsets])
     keyed = flat.withColumn(KEY, _made_key(view.joined_on)).where(F.col(KEY).isNotNull())
@@ -205,19 +205,19 @@ def _canaries(flat: DataFrame, view: View, offsets: Sequence[_Offsets]) -> DataF
 
 
 def _offsets(inclusive: bool) -> list[tuple[int, int, bool]]:
-    """Event time and available time in microseconds after the impression, and whether a row is of the future.
+    """Event time and available time in microseconds after the impression, and whether a row is from the future.
 
-    The later the event, the better a row ranks: what is wrongly visible wins. Rows of one snapshot are known at once, so the
-    row that is known late has an event time of its own.
+    The later the event, the higher a row ranks: a wrongly visible row wins. Rows of one snapshot are known at once, so
+    the row that is known late has its own event time.
     """
     same_instant = 0 if not inclusive else 1
     return [(-3, 0, False), (-1, 1, True), (same_instant, same_instant, True), (1, 1, True)]
 
 
 def _with_ends(view: EventView) -> list[_Offsets]:
-    """The same for rows that end, with the time of the end and when that was known, and a row that ranks better but had ended.
+    """The same for rows that end, with the end and when it became known, plus a higher-ranking row that had ended.
 
-    Where a view says when ends were known, the row that must be seen had ended too, but nobody knew.
+    If a view says when ends became known, the row that must be seen had ended too, but that was not known yet.
     """
     (event, known, future), *others = _offsets(view.inclusive)
     end = (-1, 1) if view.closed_available is not None else (None, None)

@@ -1,8 +1,8 @@
 """Implausible times: a number read in the wrong unit lands in 1970, or in the far future.
 
-The clocks of a source are looked at as its rows are read, before anything is filtered by time: an impression of 1970 would
-otherwise just belong to another day, a feature row of 1970 would be visible to every impression, and actions of 1970 would make
-every history empty.
+The clocks of a source are checked as its rows are read, before any filter by time: an impression of 1970 would
+otherwise just belong to another day, a feature row of 1970 would be visible to every impression, and actions of 1970
+would make every history empty.
 """
 
 from __future__ import annotations
@@ -37,21 +37,22 @@ Use = Literal["impressions", "labels", "views", "histories"]
 _EARLY = (datetime(1970, 1, 1, tzinfo=UTC), datetime(1972, 1, 1, tzinfo=UTC))
 _LATE = datetime(2200, 1, 1, tzinfo=UTC)
 _NO_TIMES = datetime(2000, 1, 1, tzinfo=UTC)
-"""Stands for the time of tables without any."""
+"""Time of tables that have none."""
 _MORE_CLOCKS = ("available_time", "valid_to", "closed_available")
-"""The clocks that a view of events may have beside its event time."""
+"""Clocks that a view of events may have besides its event time."""
 _MICROS_OF_A_YEAR = 365.2425 * 86_400e6
 _UNITS = {"seconds": 1_000_000, "millis": 1_000, "micros": 1}
-"""Microseconds of one step of ``timestamp_<unit>``."""
+"""Microseconds per step of ``timestamp_<unit>``."""
 _AROUND_NOW = (1.0e15, 4.1e15)  # microseconds since 1970: the years 2001 to 2099
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A time of the configuration: its key there, its text, the instant, and the rows for which it is read.
+    """Configured time: its key, its expression, the instant, and the rows for which it is read.
 
-    ``near`` are the rows that the run needs, by this time or by another one, ``placed_by``. ``needed`` are further columns
-    without which a row is of no use, such as the key of a view. Only rows of ``days`` of a log are counted, if days are given.
+    ``near`` are the rows that the run needs, by this time or by another, ``placed_by``. ``needed`` are further columns
+    without which a row is useless, such as the key of a view. If ``days`` of a log are given, only their rows are
+    counted.
     """
 
     name: str
@@ -64,18 +65,18 @@ class Clock:
     days: Collection[date] | None = None
 
     def within(self, days: Collection[date]) -> Clock:
-        """The clock, of which only rows of some days of a log are counted."""
+        """Return the clock, counting only rows of some days of a log."""
         return replace(self, days=days)
 
     @property
     def looked_at(self) -> Column:
-        """Rows that the run needs, or has to count. It depends on one time alone, so that files are still pruned."""
+        """Rows that the run needs or has to count. Depends on one time alone, so that file pruning still works."""
         time = self.time if self.placed_by is None else self.placed_by
         return self.near | time.isNull() | is_early(time) | is_late(time)
 
     @property
     def is_missing(self) -> Column:
-        """Whether a row has no such time, or nothing to use it for."""
+        """Whether a row lacks this time, or a column needed to use it."""
         return reduce(Column.__or__, [column.isNull() for column in (self.time, *self.needed)])
 
     @property
@@ -85,13 +86,13 @@ class Clock:
 
 
 def clocks_of(config: JobConfig, span: Span, source: str, use: Use, frame: DataFrame) -> list[Clock]:
-    """The clocks that are read from a source for one use. Planning only."""
+    """Return the clocks that are read from a source for one use. Planning only."""
     uses = {"impressions": _of_impressions, "labels": _of_labels, "views": _of_views, "histories": _of_histories}
     return list(uses[use](config, span, source, frame))
 
 
 def texts_of_times(config: JobConfig, source: str) -> dict[str, str]:
-    """The expressions of the times that are read from a source, each with the first key that has it; not days of snapshots."""
+    """Return the time expressions read from a source, each with the first key that has it; not snapshot days."""
     snapshots = {f"views.{name}.event_time" for name, view in config.views.items() if isinstance(view, SnapshotView)}
     texts: dict[str, str] = {}
     for name, (text, of) in _clocks_by_name(config).items():
@@ -101,13 +102,12 @@ def texts_of_times(config: JobConfig, source: str) -> dict[str, str]:
 
 
 def of_interest(clocks: Sequence[Clock]) -> Column:
-    """The rows that a run needs or has to count. Spark passes it on to the files, so that they are still pruned."""
+    """Return the rows that a run needs or has to count. Spark pushes this down, so that file pruning still works."""
     return reduce(Column.__or__, [clock.applies & clock.looked_at for clock in clocks])
 
 
 def seen_on(span: Span, config: JobConfig, clocks: Sequence[Clock]) -> dict[str, Column]:
-    """For impressions, each view and each history the rows that may matter to an impression of the day: it may see them, or
-    repeat them."""
+    """Return the rows that an impression of the day may see or repeat, for impressions and each view and history."""
     by_name = {clock.name: clock for clock in clocks}
     delays = {"impressions.time": timedelta()}
     delays |= {f"views.{name}.event_time": view.delay for name, view in config.views.items()}
@@ -124,7 +124,7 @@ def seen_on(span: Span, config: JobConfig, clocks: Sequence[Clock]) -> dict[str,
 
 @dataclass(frozen=True, slots=True)
 class ClockCounts:
-    """The rows that have a time: how many, those that are of no use, and those whose time is too early or too late.
+    """Number of rows with a time, of unusable rows, and of rows whose time is too early or too late.
 
     ``latest_early`` and ``latest_late`` are the greatest such times, in microseconds since 1970.
     """
@@ -138,12 +138,12 @@ class ClockCounts:
 
     @property
     def implausible(self) -> int:
-        """How many times are implausible."""
+        """Number of implausible times."""
         return self.early + self.late
 
 
 ClocksByDay = dict[str, dict[date | None, ClockCounts]]
-"""What was counted of each clock, by its name and the day of the log; the day of a source without days is None."""
+"""Counts by clock name and day of the log; the day is None for a source without days."""
 
 
 class ClocksWatch:
@@ -153,24 +153,24 @@ class ClocksWatch:
         self._observations = Observations(active=active)
 
     def on(self, rows: DataFrame, clocks: Sequence[Clock], days: Collection[date] = ()) -> DataFrame:
-        """The rows of a source, with the counts of these clocks taken; ``days`` are those of its log, where paths name them."""
+        """Count the times of a source for these clocks; ``days`` are the days of its log, if paths name them."""
         return self._observations.on(rows, clock_counts(clocks, days))
 
     def result(self) -> ClocksByDay:
-        """What was counted; call it after the action."""
+        """Return the counts; call it after the action."""
         return by_clock(self._observations.counts(), self._observations.tallies())
 
 
 _UNUSABLE, _EARLY_TIME, _LATE_TIME = 1, 2, 4
 _KINDS = 6
-"""Of rows, as sums: they may be unusable, and either early or late."""
+"""Number of kinds of rows, as sums: a row may be unusable, and either early or late."""
 
 
 def clock_counts(clocks: Sequence[Clock], days: Collection[date] = ()) -> dict[str, Column]:
-    """Aggregates over the rows of a source: all that :class:`ClockCounts` has of each clock and each of the ``days``."""
+    """Return aggregates over the rows of a source: :class:`ClockCounts` of each clock and each of the ``days``."""
     counts: dict[str, Column] = {}
     for clock in clocks:
-        micros = F.unix_micros(clock.time)  # numbers take fewer calls to the JVM than instants do
+        micros = F.unix_micros(clock.time)  # numbers take fewer calls to the JVM than instants
         early, late = micros.between(micros_at(_EARLY[0]), micros_at(_EARLY[1]) - 1), micros >= micros_at(_LATE)
         kind = clock.is_missing.cast("int") + F.when(early, _EARLY_TIME).when(late, _LATE_TIME).otherwise(0)
         mine = clock.applies if clock.days is None else clock.applies & F.col(LOG_DAY).isin(*clock.days)
@@ -181,7 +181,7 @@ def clock_counts(clocks: Sequence[Clock], days: Collection[date] = ()) -> dict[s
 
 
 def by_clock(latest: Mapping[str, int], tallies: Mapping[str, Mapping[int, int]]) -> ClocksByDay:
-    """The values of :func:`clock_counts`: numbers, and tallies. The latest times are those of all days."""
+    """Decode the numbers and tallies of :func:`clock_counts`. The latest times cover all days."""
     return {
         name: {
             day: ClockCounts(
@@ -199,20 +199,19 @@ def by_clock(latest: Mapping[str, int], tallies: Mapping[str, Mapping[int, int]]
 
 
 def is_early(time: Column) -> Column:
-    """In 1970 or 1971. Earlier times are no mistake of a unit: some tables say 1900 for `always`."""
+    """Whether a time is in 1970 or 1971. Earlier times are not unit errors: some tables use 1900 for `always`."""
     return (time >= F.lit(_EARLY[0])) & (time < F.lit(_EARLY[1]))
 
 
 def is_late(time: Column) -> Column:
-    """In 2200 or later."""
+    """Whether a time is in 2200 or later."""
     return time >= F.lit(_LATE)
 
 
 def check_clocks(config: JobConfig, counts: ClocksByDay, source_of: Callable[[str], DataFrame] | None = None) -> None:
-    """Refuse a run if in a day of a log more times are implausible, or more rows of a view unusable, than `bad_records` of
-    their source allows.
+    """Raise InputError if a day's log exceeds `bad_records` of its source in implausible times or unusable view rows.
 
-    With ``source_of``, which gives the rows of a source, it says a time that could not be read.
+    ``source_of`` returns the rows of a source; if given, the error quotes a time that could not be read.
     """
     for name, (text, source) in _clocks_by_name(config).items():
         for day, of_day in counts.get(name, {}).items():
@@ -229,14 +228,14 @@ def check_clocks(config: JobConfig, counts: ClocksByDay, source_of: Callable[[st
 
 
 def _not_read(rows: DataFrame, name: str, view: View) -> str:
-    """A time of a view that cannot be read, as a sentence; empty for none."""
+    """Sentence about an unreadable time of a view; empty if there is none."""
     if view.clock is None or isinstance(view, SnapshotView):
         return ""
     return time_not_read(rows, f"views.{name}", view.where, "event_time", view.clock)
 
 
 def counts_of_view(counts: ClocksByDay, name: str) -> dict[str, int]:
-    """What the manifest keeps of a view's rows: how many could not be used, and how many had impossible times."""
+    """Return the manifest entry of a view's rows: number of unusable rows, and of implausible times."""
     clocks = [counts.get(f"views.{name}.{clock}", {}).values() for clock in ("event_time", *_MORE_CLOCKS)]
     return {
         "unusable": sum(of_day.unusable for of_day in clocks[0]),
@@ -245,7 +244,7 @@ def counts_of_view(counts: ClocksByDay, name: str) -> dict[str, int]:
 
 
 def _clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
-    """The expression and the source of each clock."""
+    """Expression and source of each clock."""
     impressions = config.impressions
     clocks = {"impressions.time": (impressions.time, impressions.source)}
     clocks |= {
@@ -263,7 +262,7 @@ def _clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
 
 
 def _histories(config: JobConfig) -> dict[str, History]:
-    """The histories with what they inherit."""
+    """Histories with their inherited values."""
     return {name: inherited(history, config.impressions) for name, history in config.histories.items()}
 
 
@@ -281,13 +280,13 @@ def _check_times(name: str, text: str, day: date | None, counts: ClockCounts, al
 
 
 def _year(micros: int) -> str:
-    """A year that Python's calendar may not have."""
+    """Year of a time, which may be beyond Python's calendar."""
     year = 1970 + int(micros / _MICROS_OF_A_YEAR)
     return str(year) if year < 10_000 else f"{year:,}"
 
 
 def _hint(text: str, micros: int) -> str:
-    """The function that would have read the number correctly, judged by how far off it is."""
+    """Suggest the function that would read the number correctly, judged by how far off it is."""
     factor = next((f for f in (1e3, 1e6, 1e-3, 1e-6) if _AROUND_NOW[0] <= micros * f < _AROUND_NOW[1]), None)
     if factor is None:
         return "."
@@ -329,7 +328,7 @@ def _of_views(config: JobConfig, span: Span, source: str, frame: DataFrame) -> I
 
 
 def _of_view(name: str, view: View, span: Span, frame: DataFrame) -> Iterator[Clock]:
-    """The event time comes last and needs all that a row must have to be used."""
+    """Clocks of a view. The event time comes last and needs everything that makes a row usable."""
     where = f"views.{name}"
     applies = does_match(frame, view.where, f"{where}.where")
     text, time = view.clock or "", _event_time(frame, view, where)
@@ -369,13 +368,13 @@ def _event_time(frame: DataFrame, view: View, where: str) -> Column:
 
 
 def _ended(frame: DataFrame, text: str, where: str) -> Column:
-    """The end of a row; null for the far future, since that is how some tables write that a row has not ended."""
+    """End of a row; null in the far future, which some tables use for rows that have not ended."""
     end = time_column(frame, text, where)
     return F.when(~is_late(end), end)
 
 
 def _near(view: View, span: Span, time: Column) -> Column:
-    """The rows that some impression of the day can see, or that count for one; all rows of daily counts."""
+    """Rows that some impression of the day can see or counts; all rows for daily counts."""
     if isinstance(view, WindowView):
         return in_windows(time, view, span)
     if isinstance(view, StaticView | DailyCountView):

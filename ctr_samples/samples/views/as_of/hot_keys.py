@@ -1,7 +1,7 @@
 """Keys with too many rows for one task, cut into slices of time.
 
-The first row of each slice is the best row of all slices before it, so the join stays exact: a slice of a key is joined like
-a key of its own.
+The first row of each slice is the best row of all slices before it, so the join stays exact: a slice of a key is joined
+like a separate key.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ctr_samples.sparksql.columns import micros_of
 
 @dataclass(frozen=True, slots=True)
 class HotKeys:
-    """Which keys are hot (as text), and how their time is cut: ``slices`` of ``length`` from ``start`` on.
+    """Hot keys (as text), and how their time is cut: ``slices`` of ``length`` from ``start`` on.
 
-    What lies before ``start`` is in slice 0, what lies behind the end in the last one.
+    Times before ``start`` are in slice 0, times after the end in the last slice.
     """
 
     keys: tuple[str, ...]
@@ -31,7 +31,7 @@ class HotKeys:
 
 
 def slice_of(hot: HotKeys | None, key: Column, moment: Column) -> Column:
-    """The slice in which an instant of a key lies; 0 for keys that are not hot."""
+    """Return the slice of a key in which an instant lies; 0 for keys that are not hot."""
     if hot is None or not hot.keys:
         return F.lit(0).cast("bigint")
     micros = F.unix_micros(moment) - F.unix_micros(F.lit(hot.start))
@@ -41,10 +41,10 @@ def slice_of(hot: HotKeys | None, key: Column, moment: Column) -> Column:
 
 
 def carried(rows: DataFrame, hot: HotKeys) -> DataFrame:
-    """For each slice of a hot key but the first, the best row of the slices before it.
+    """Return the best earlier row for each slice of a hot key except the first.
 
-    ``rows`` has ``key``, ``moment``, ``rank`` and ``row``; the result has ``slice`` too. It is small: rows are first reduced to
-    the best of each slice, on the tasks that read them.
+    ``rows`` has ``key``, ``moment``, ``rank`` and ``row``; the result also has ``slice``. It is small: rows are first
+    reduced to the best of each slice, in the tasks that read them.
     """
     of_slice = (
         rows.where(_is_hot(hot, F.col(KEY)))
@@ -62,9 +62,10 @@ def carried(rows: DataFrame, hot: HotKeys) -> DataFrame:
 def measure_hot_keys(
     frames: Sequence[tuple[DataFrame, str, float]], least_rows: int, most_keys: int = 1000
 ) -> tuple[str, ...]:
-    """The keys with at least ``least_rows`` rows over all frames, as text, most frequent first. Runs a Spark job.
+    """Return the keys with at least ``least_rows`` rows over all frames, as text, most frequent first.
 
-    With each frame come its column, and the share of all rows that it has: 1, or less for a sample.
+    Runs a Spark job. Each frame comes with its key column and the share of all rows that it has: 1, or less for a
+    sample.
     """
     counts = None
     for frame, key, share in frames:

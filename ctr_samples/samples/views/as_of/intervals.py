@@ -1,4 +1,4 @@
-"""Small views: for each row the interval in which it is the best, broadcast. No impression is shuffled."""
+"""Small views: the interval in which each row is the best, broadcast. No impression is shuffled."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from ctr_samples.samples.views.as_of.ranked_rows import (
 from ctr_samples.sparksql.columns import bytes_of, same_key_type
 
 _BYTES_OF_A_ROW = 100
-"""Of a broadcast row, without its payload: its key, its times, and its place in the hash table."""
+"""Size of a broadcast row without its payload: its key, its times, and its entry in the hash table."""
 
 
 def join_by_intervals(impressions: DataFrame, join: Join) -> DataFrame:
-    """Impressions with one more column for the view.
+    """Add a column for the view to the impressions.
 
-    For views with few rows for each key: an impression looks at all intervals of its key, of which one at most holds its time.
+    For views with few rows per key: an impression looks at all intervals of its key, of which at most one holds its
+    time.
     """
     how = join.how
     left_key, right_key = same_key_type(impressions, how.on, join.features, KEY)
@@ -47,14 +48,14 @@ def join_by_intervals(impressions: DataFrame, join: Join) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class ViewSize:
-    """What broadcasting a view costs: the rows of the key with the most of them, and about how many bytes all take."""
+    """Cost of broadcasting a view: the most rows that a key has, and the approximate total bytes."""
 
     rows_of_a_key: int
     bytes_in_memory: int
 
 
 def sizes_of_views(views: Mapping[str, DataFrame]) -> dict[str, ViewSize]:
-    """The sizes of views, at least one, whose payloads have the columns that are joined. Runs one Spark job."""
+    """Measure one or more views whose payloads have the columns that are joined. Runs one Spark job."""
     rows = reduce(DataFrame.unionAll, [_size(name, features) for name, features in views.items()]).collect()
     return {name: ViewSize(most or 0, size or 0) for name, most, size in rows}
 
@@ -66,7 +67,7 @@ def _size(name: str, features: DataFrame) -> DataFrame:
 
 
 def _intervals(rows: DataFrame, in_order: bool) -> DataFrame:
-    """``_key``, ``_from``, ``_to`` and ``_best``: from each moment to the next the best row so far."""
+    """``_key``, ``_from``, ``_to`` and ``_best``: the best row so far from each moment to the next."""
     so_far = Window.partitionBy(KEY).orderBy(MOMENT).rangeBetween(Window.unboundedPreceding, Window.currentRow)
     by_moment = Window.partitionBy(KEY).orderBy(MOMENT, *by_rank(RANK))
     return (

@@ -1,4 +1,4 @@
-"""From the name of a method to its join: one way for the views of a run and for the canaries that watch them."""
+"""Joins by method name, the same way for the views of a run and for the canaries that watch them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ctr_samples.samples.views.as_of.union import join_by_union
 
 
 def join_by(method: Method, impressions: DataFrame, joins: Sequence[Join], hot: HotKeys | None = None) -> DataFrame:
-    """Impressions with one more column for each view. Only a union joins several, and has hot keys."""
+    """Add a column per view to the impressions. Only a union joins several views and has hot keys."""
     if method == "union":
         return join_by_union(impressions, joins, hot)
     (join,) = joins

@@ -1,4 +1,4 @@
-"""Which method joins which view. Pure: facts about views in, steps out, and the steps in words."""
+"""Choice of a join method for each view. Pure: facts about views in, steps out, and the steps in words."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Method = Literal["static", "intervals", "snapshots", "union"]
 class ViewFacts:
     """What is known of a view before it is joined.
 
-    ``on`` is what it is joined on, and ``level`` the length of the chain of views that must be joined before it, since each
-    gives the next a key. ``bytes`` is the size of its files, None where that cannot be told (tables, views counted from a log).
-    ``bytes_in_memory`` and ``rows_of_a_key``, the greatest number of rows that one key has, are None where nobody counted.
-    ``method`` is what the configuration asks for.
+    ``on`` is its join key, and ``level`` the length of the chain of views that must be joined before it, since each
+    gives the next a key. ``bytes`` is the size of its files, None if unknown (tables, views counted from a log).
+    ``bytes_in_memory`` and ``rows_of_a_key``, the most rows that one key has, are None unless measured. ``method`` is
+    the configured method.
     """
 
     name: str
@@ -32,12 +32,12 @@ class ViewFacts:
 
 @dataclass(frozen=True, slots=True)
 class JoinLimits:
-    """Up to which size a view is broadcast, and from which size of the log on hot keys are looked for.
+    """Size up to which a view is broadcast, and size of the log from which hot keys are measured.
 
-    The smallest views are broadcast, as long as all of them together take at most ``broadcast_bytes`` in memory and no
-    impression has to look at more than ``rows_of_a_key`` intervals. Where the impressions' log has ``measured_bytes`` or cannot
-    be measured, keys with about ``rows_of_a_hot_key`` rows, judged by a ``sample`` of the log, are cut into ``slices`` of the
-    day.
+    The smallest views are broadcast, as long as together they take at most ``broadcast_bytes`` in memory and no
+    impression looks at more than ``rows_of_a_key`` intervals. If the impressions' log has ``measured_bytes`` or an
+    unknown size, keys with about ``rows_of_a_hot_key`` rows, estimated from a ``sample`` of the log, are cut into
+    ``slices`` of the day.
     """
 
     broadcast_bytes: int = 64 * 2**20
@@ -59,15 +59,15 @@ class JoinStep:
 
     @property
     def keeps_order(self) -> bool:
-        """Whether the impressions stay where they are, in the order in which they are."""
+        """Whether the impressions stay in place and in order."""
         return self.method == "intervals"
 
 
 def plan_joins(views: Sequence[ViewFacts], limits: JoinLimits = JoinLimits()) -> tuple[JoinStep, ...]:
-    """The steps in the order in which they run.
+    """Return the steps in the order in which they run.
 
-    Level by level: what gives a key comes before what is joined on it. In each level first what shuffles the impressions, key
-    by key, so that they do not carry the columns of what is broadcast through those shuffles.
+    Level by level: a view that gives a key is joined before the views on that key. Within a level, joins that shuffle
+    the impressions come first, key by key, so that broadcast columns do not go through those shuffles.
     """
     steps: list[JoinStep] = []
     broadcast = _broadcast(views, limits)
@@ -77,19 +77,19 @@ def plan_joins(views: Sequence[ViewFacts], limits: JoinLimits = JoinLimits()) ->
 
 
 def views_of(steps: Iterable[JoinStep]) -> list[str]:
-    """The names of the views that some steps join, in the order in which they do."""
+    """Return the names of the views that the steps join, in order."""
     return [name for step in steps for name in step.views]
 
 
 def described(steps: Sequence[JoinStep]) -> Iterator[str]:
-    """The steps in words, a line each."""
+    """Yield one line of text per step."""
     for number, step in enumerate(steps, 1):
         on = " and ".join(step.on)
         yield f"{number}. {', '.join(step.views)} by {_WORDS[step.method]} on the {on}: {step.reason}"
 
 
 def _broadcast(views: Sequence[ViewFacts], limits: JoinLimits) -> set[str]:
-    """The names of the views that are small enough, taken together."""
+    """Names of the views that are small enough together."""
     names, total = set(), 0
     for view in sorted(views, key=lambda view: (view.bytes_in_memory or 0, view.name)):
         if view.bytes_in_memory is None or view.rows_of_a_key is None or view.rows_of_a_key > limits.rows_of_a_key:
@@ -104,7 +104,7 @@ def _one_level(views: Sequence[ViewFacts], broadcast: Collection[str]) -> Iterat
     chosen = [(view, *_method(view, view.name in broadcast)) for view in views]
     together = sorted((view for view, method, _ in chosen if method == "union"), key=lambda view: view.on)
     shared = [(on, list(group)) for on, group in groupby(together, key=lambda view: view.on)]
-    # The columns of the first travel through the shuffles of those behind it, so the largest comes last.
+    # The columns of the first group travel through the shuffles of later ones, so the largest comes last.
     for on, group in sorted(shared, key=lambda one: sum(view.bytes or 0 for view in one[1])):
         names = tuple(view.name for view in group)
         yield JoinStep("union", names, on, _UNION if len(names) == 1 else _SHARED)

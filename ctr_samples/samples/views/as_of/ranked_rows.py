@@ -1,4 +1,4 @@
-"""Feature rows with their place in time and in rank, and the struct that a joined view becomes."""
+"""Feature rows with their moment and rank, and the struct that a joined view becomes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,27 @@ from ctr_samples.sparksql.columns import hash_of_fields, later, quoted
 
 KEY, EVENT_TIME, AVAILABLE_TIME, PAYLOAD = "key", "event_time", "available_time", "payload"
 SEQUENCE, GONE = "sequence", "gone"
-"""The columns of a feature table that is ready to be joined. The last two may be missing: what orders rows of equal times,
-and whether a row is a tombstone, that is, says that the entity has no features any more."""
+"""Columns of a feature table that is ready to be joined.
+
+The last two are optional: the order of rows with equal times, and whether a row is a tombstone, that is, says that the
+entity no longer has features.
+"""
 
 VALID_TO, CLOSED = "valid_to", "closed_available"
-"""Two more columns, of a table whose rows end: when a row ceased to be true (null: it has not), and when that was known (null:
-as soon as it did). Such a table is ready once :func:`~ctr_samples.samples.views.as_of.validity.cut` has its rows."""
+"""Two more columns of a table whose rows end: the end of a row's validity, and when that became known.
+
+The first is null if the row has not ended, the second if the end was known at once. Such a table is ready once
+:func:`~ctr_samples.samples.views.as_of.validity.cut` has processed its rows.
+"""
 
 UNTIL = "until"
-"""A column of rows that are cut: the first instant at which an impression does not see the row any more; null if there is none.
-Of rows with one key only one is seen at a time, each from its available time on."""
+"""Column of cut rows: the first instant at which an impression no longer sees the row; null if there is none.
+
+Only one row per key is visible at a time, each from its available time on.
+"""
 
 SEVERAL = "several"
-"""A column of rows of which each key has one, or one in each snapshot: whether the table had several that differ."""
+"""Column of tables with one row per key, or per key and snapshot: whether the source had several different ones."""
 
 MOMENT, RANK, ROW = "moment", "rank", "row"
 CONTENT = "content"
@@ -35,12 +43,12 @@ _LEAST = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """How one view is joined: under what name, on which key of the impressions, and how old a row may be.
+    """How one view is joined: its name, the key of the impressions, and the maximum age of a row.
 
-    ``snapshot`` views have their rows in snapshots, all rows of one with the same event time; an entity that is not in the
-    latest visible one has no features. ``in_order`` says that rows become known in the order in which they became true, those
-    of one instant together: then the best row so far is the last one. ``time`` and ``id`` are the columns with the
-    impression's time and its unique id.
+    ``snapshot`` views have their rows in snapshots, with one event time per snapshot; an entity missing from the latest
+    visible snapshot has no features. ``in_order`` says that rows become known in the order in which they became true,
+    those of one instant together: then the best row so far is the last one. ``time`` and ``id`` are the columns with
+    the impression's time and its unique id.
     """
 
     name: str
@@ -55,9 +63,9 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A view that is ready to be joined. Rows without key or times must have been removed from ``features``.
+    """View that is ready to be joined; ``features`` must not have rows without key or times.
 
-    ``all_rows`` are those that :func:`one_each` took ``features`` from, if it did: they have the same times, and no shuffle.
+    ``all_rows`` is the table before :func:`one_each`, if that was applied: it has the same times, and needs no shuffle.
     """
 
     how: AsOf
@@ -66,21 +74,21 @@ class Join:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the rows end, and are cut so that one at a time is seen."""
+        """Whether the rows end, and are cut so that only one is visible at a time."""
         return UNTIL in self.features.columns
 
     @property
     def fields(self) -> Sequence[str]:
-        """The names of the view's columns."""
+        """Names of the view's columns."""
         payload = self.features.schema[PAYLOAD].dataType
         assert isinstance(payload, StructType)
         return payload.fieldNames()
 
 
 def one_each(features: DataFrame) -> DataFrame:
-    """One row for each key of a table without times, or for each key and event time of snapshots; the same one on every run.
+    """Return one row per key of a table without times, or per key and event time of snapshots; the same on every run.
 
-    Has the columns of ``features``, and ``several``. Rows that end validity are not among those that differ.
+    Has the columns of ``features``, and ``several``. Tombstones do not count as different rows.
     """
     content = content_of(features.schema[PAYLOAD].dataType)
     alive = F.when(F.col(GONE), None).otherwise(content) if GONE in features.columns else content
@@ -93,7 +101,7 @@ def one_each(features: DataFrame) -> DataFrame:
 
 
 def placed(join: Join, key: Column) -> DataFrame:
-    """``key``, ``moment`` (from when on both clocks have passed), ``rank`` (which row wins) and ``row`` (what it says)."""
+    """Return ``key``, ``moment`` (when both clocks have passed), ``rank`` (which row wins) and ``row`` (contents)."""
     features = join.features
     gone = F.coalesce(F.col(GONE), F.lit(False)) if GONE in features.columns else F.lit(False)
     until = [F.col(UNTIL)] if join.is_cut else []
@@ -106,14 +114,14 @@ def placed(join: Join, key: Column) -> DataFrame:
 
 
 def rank_of(features: DataFrame) -> Column:
-    """What decides between rows of a key that can be seen at the same time. Of cut rows, where none can, the last one wins."""
+    """Return the rank that decides between rows of a key visible at the same time; of cut rows, the last wins."""
     if UNTIL in features.columns:
         seen_from = F.col(AVAILABLE_TIME)
         return _rank(seen_from, seen_from, F.lit(None).cast("bigint"), F.lit(0).cast("bigint"))
     sequence = F.col(SEQUENCE) if SEQUENCE in features.columns else F.lit(None).cast("bigint")
     content = content_of(features.schema[PAYLOAD].dataType)
     if GONE in features.columns:
-        # Of rows that nothing else tells apart a tombstone loses: an update ends a row and begins one.
+        # A tombstone loses a tie: an update ends a row and begins a new one.
         content = F.when(F.col(GONE), F.lit(_LEAST)).otherwise(content)
     return _rank(F.col(EVENT_TIME), F.col(AVAILABLE_TIME), sequence, content)
 
@@ -124,29 +132,29 @@ def _rank(event_time: Column, available_time: Column, sequence: Column, content:
 
 
 def by_rank(rank: str) -> list[Column]:
-    """What to sort by so that ranks ascend: Spark sorts by the parts of a struct faster than by the struct."""
+    """Return the sort columns for ascending ranks: Spark sorts by the parts of a struct faster than by the struct."""
     return [F.col(f"{rank}.{part}") for part in (EVENT_TIME, AVAILABLE_TIME, SEQUENCE, CONTENT)]
 
 
 def effective_from(how: AsOf) -> Column:
-    """The first instant at which an impression sees a row."""
+    """Return the first instant at which an impression sees a row."""
     return F.greatest(_seen_from(how, EVENT_TIME), F.col(AVAILABLE_TIME))
 
 
 def effective_until(how: AsOf) -> Column:
-    """The first instant at which an impression sees that a row has ended; null for one that has not."""
+    """Return the first instant at which an impression sees that a row has ended; null if it has not."""
     return F.when(F.col(VALID_TO).isNotNull(), F.greatest(_seen_from(how, VALID_TO), F.col(CLOSED)))
 
 
 def _seen_from(how: AsOf, clock: str) -> Column:
-    # A strict event clock is an inclusive one a microsecond later, the resolution of a Spark timestamp.
+    # A strict event clock is an inclusive clock one microsecond later, the resolution of a Spark timestamp.
     return F.col(clock) if how.inclusive else later(F.col(clock), timedelta(microseconds=1))
 
 
 def view_struct(join: Join, best: str, impression_time: Column, latest: Column | None = None) -> Column:
-    """The struct that features are made from, of the best visible row in the column ``best``.
+    """Return the struct that features are made from, for the best visible row in the column ``best``.
 
-    A row past its ttl, one that has ended, a tombstone, and a row that is not of the snapshot ``latest`` are no match.
+    A row past its ttl, an ended row, a tombstone, and a row outside the snapshot ``latest`` do not match.
     """
     how = join.how
     event_time = F.col(f"{best}.{EVENT_TIME}")
@@ -165,7 +173,7 @@ def view_struct(join: Join, best: str, impression_time: Column, latest: Column |
 
 
 def view_type(join: Join) -> StructType:
-    """The type of :func:`view_struct`."""
+    """Return the type of :func:`view_struct`."""
     payload = join.features.schema[PAYLOAD].dataType
     assert isinstance(payload, StructType)
     fields = [StructField(field.name, field.dataType) for field in payload.fields]
@@ -173,16 +181,16 @@ def view_type(join: Join) -> StructType:
 
 
 def content_of(kind: DataType) -> Column:
-    """A hash of the whole payload, the last resort that makes the order of rows total."""
+    """Hash of the whole payload, the last tie-breaker that makes the order of rows total."""
     assert isinstance(kind, StructType)
     payload = F.col(PAYLOAD)
     return hash_of_fields([payload[f.name] for f in kind.fields], [f.dataType for f in kind.fields])
 
 
 def with_latest_snapshot(impressions: DataFrame, join: Join, name: str) -> DataFrame:
-    """Impressions with the event time of the latest snapshot that each of them sees, null if there is none.
+    """Add the event time of the latest snapshot that each impression sees, null if there is none.
 
-    The snapshots are counted in days: their times travel with each task as one array.
+    There are only as many snapshots as days: their times travel with each task as one array.
     """
     rows = join.features if join.all_rows is None else join.all_rows
     snapshots = rows.select(F.struct(EVENT_TIME, effective_from(join.how).alias(MOMENT)).alias("snapshot"))

@@ -1,4 +1,4 @@
-"""Daily snapshots: an equi-join on the key and the latest snapshot that was there."""
+"""Daily snapshots: an equi-join on the key and the latest available snapshot."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ctr_samples.sparksql.columns import same_key_type
 
 
 def join_snapshots(impressions: DataFrame, join: Join) -> DataFrame:
-    """Impressions with one more column for the view, which must be a snapshot view.
+    """Add a column for the view, which must be a snapshot view, to the impressions.
 
-    Rows of one key and snapshot are reduced to the one that wins. Impressions without a key are spread over all tasks.
+    Rows of one key and snapshot are reduced to the winner. Impressions without a key are spread over all tasks.
     """
     how = join.how
     assert how.snapshot, f"{how.name} is no snapshot view"

@@ -11,9 +11,9 @@ from ctr_samples.sparksql.columns import quoted, same_key_type
 
 
 def join_static(impressions: DataFrame, features: DataFrame, name: str, on: str) -> DataFrame:
-    """Impressions with the row of a table without times (``key``, ``payload``).
+    """Add the row of a table without times (``key``, ``payload``) to the impressions.
 
-    Of several rows with one key the same one is taken on every run.
+    If a key has several rows, every run takes the same one.
     """
     payload = features.schema[PAYLOAD].dataType
     assert isinstance(payload, StructType)

@@ -1,4 +1,4 @@
-"""Several views of one entity by one union and one window: one shuffle, and no fan-out."""
+"""Joins several views of one entity by one union and one window: one shuffle, and no fan-out."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ALONE, SLICE, IS_IMPRESSION, LEFT = "alone", "slice", "is_impression", "left"
 
 
 def join_by_union(impressions: DataFrame, joins: Sequence[Join], hot: HotKeys | None = None) -> DataFrame:
-    """Impressions with one more column for each view. All views are joined on the same key of the impressions.
+    """Add a column per view to the impressions. All views are joined on the same key of the impressions.
 
-    A row takes effect when both its clocks have passed; from then on a running maximum keeps the best so far, so that a late
-    correction of an old fact never hides a newer one. Spark keeps the rows of one key at a time, and spills; the rows of a
-    hot key are cut into slices of time, each of which begins with the best row of those before.
+    A row takes effect when both its clocks have passed; from then on a running maximum keeps the best so far, so that a
+    late correction of an old fact never hides a newer one. Spark keeps the rows of one key at a time, and spills; the
+    rows of a hot key are cut into slices of time, each of which begins with the best earlier row.
     """
     joins, left_key = _of_one_type(impressions, joins)
     how = joins[0].how
@@ -40,7 +40,7 @@ def join_by_union(impressions: DataFrame, joins: Sequence[Join], hot: HotKeys | 
     for i, name in snapshots.items():
         left = with_latest_snapshot(left, joins[i], name)
     both = _stacked(left, joins, left_key, hot)
-    # Where a view's rows come in order, its last one is the best; among those of one moment the rank decides.
+    # If a view's rows come in order, the last is the best; among rows of one moment the rank decides.
     ranks = [part for i, join in enumerate(joins) if join.how.in_order for part in by_rank(f"{RANK}{i}")]
     so_far = (
         Window.partitionBy(KEY, SLICE, ALONE)
@@ -62,7 +62,7 @@ def _best(i: int, join: Join) -> Column:
 
 
 def _stacked(left: DataFrame, joins: Sequence[Join], left_key: Column, hot: HotKeys | None) -> DataFrame:
-    """Impressions and the rows of all views, stacked in one frame; the columns of the other kinds are null."""
+    """Stack impressions and the rows of all views in one frame; columns of other kinds are null."""
     how = joins[0].how
     struct = F.struct(*[F.col(f"`{c}`") for c in left.columns])
     left_type = left.select(struct.alias(LEFT)).schema[LEFT].dataType
@@ -82,7 +82,7 @@ def _stacked(left: DataFrame, joins: Sequence[Join], left_key: Column, hot: HotK
         left.select(
             left_key.alias(KEY),
             slice_of(hot, left_key, F.col(how.time)).alias(SLICE),
-            # An impression without a key matches nothing; alone, it does not gather with the others on one task.
+            # An impression without a key matches nothing; its own id keeps such impressions from piling up in one task.
             F.when(left_key.isNull(), F.col(how.id)).alias(ALONE),
             F.col(how.time).alias(MOMENT),
             F.lit(True).alias(IS_IMPRESSION),
@@ -110,7 +110,7 @@ def _stacked(left: DataFrame, joins: Sequence[Join], left_key: Column, hot: HotK
 
 
 def _of_one_type(impressions: DataFrame, joins: Sequence[Join]) -> tuple[list[Join], Column]:
-    """The views with keys of one type, and the impressions' key of that type: text, if they differ."""
+    """Views with keys of one type, and the impressions' key in that type: text, if they differ."""
     on = joins[0].how.on
     assert all(join.how.on == on for join in joins), "views of one union have one key"
     pairs = [same_key_type(impressions, on, join.features, KEY) for join in joins]

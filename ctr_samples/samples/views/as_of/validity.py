@@ -1,8 +1,8 @@
-"""Rows that end: a table with ``valid_to``, cut so that of one key only one row is visible at a time.
+"""Rows that end: a table with ``valid_to``, cut so that only one row per key is visible at a time.
 
-The best of the rows that are visible may end while another one, which it hid, goes on. So the best row so far is no longer the
-answer, and rows that overlap are cut at each instant at which the answer changes. Rows that meet no other one, which is each of
-them in a table that is kept well, pass as they are.
+The best visible row may end while a row that it hid goes on. So the best row so far is no longer the answer, and rows
+that overlap are cut at each instant at which the answer changes. Rows without an overlap, which are all rows of a
+well-kept table, pass unchanged.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ctr_samples.samples.views.as_of.ranked_rows import (
 from ctr_samples.sparksql.workers import python_values
 
 OVERLAPS = "overlaps"
-"""Column of rows with their times of sight: whether an earlier one of the same key was visible when a row became so."""
+"""Column of :func:`in_sight`: whether an earlier row of the same key was visible when the row became visible."""
 
 _FROM, _TO, _MEETS, _NUMBER, _ROW = "_from", "_to", "_meets", "_number", "_row"
 _FOREVER = 2**63 - 1
@@ -43,19 +43,19 @@ _BATCH = 10_000
 
 
 def cut(features: DataFrame, how: AsOf) -> DataFrame:
-    """The rows of a table with ends, ready to be joined."""
+    """Return the rows of a table with ends, ready to be joined."""
     return disjoint(in_sight(features, how))
 
 
 def in_sight(features: DataFrame, how: AsOf) -> DataFrame:
-    """The rows that are visible at some time, each with :data:`OVERLAPS`, for :func:`disjoint`."""
+    """Return the rows that are visible at some time, each with :data:`OVERLAPS`, for :func:`disjoint`."""
     end = F.coalesce(F.unix_micros(effective_until(how)), F.lit(_FOREVER))
     columns = [F.col(c) for c in (KEY, EVENT_TIME, GONE, PAYLOAD) if c in features.columns]
     placed = features.select(
         KEY,
         F.unix_micros(effective_from(how)).alias(_FROM),
         end.alias(_TO),
-        # One column, so that both branches of `disjoint` need the same columns, and Spark reads and shuffles the rows once.
+        # One column, so that both branches of `disjoint` need the same, and Spark reads and shuffles the rows once.
         F.struct(*columns, rank_of(features).alias(RANK)).alias(_ROW),
     ).where(F.col(_FROM) < F.col(_TO))
     by_time = Window.partitionBy(KEY).orderBy(_FROM, *by_rank(f"{_ROW}.{RANK}"))
@@ -66,8 +66,10 @@ def in_sight(features: DataFrame, how: AsOf) -> DataFrame:
 
 
 def disjoint(rows: DataFrame) -> DataFrame:
-    """Rows of :func:`in_sight` with ``until``, each visible from its ``available_time`` on; one that is hidden and comes into
-    sight again is two."""
+    """Add ``until`` to rows of :func:`in_sight`, each visible from its ``available_time`` on.
+
+    A row that is hidden and later visible again becomes two rows.
+    """
     number = F.row_number().over(Window.partitionBy(KEY).orderBy(*by_rank(f"{_ROW}.{RANK}")))
     meeting = rows.where(_MEETS).select(KEY, _FROM, _TO, number.alias(_NUMBER), _ROW).sortWithinPartitions(KEY, _FROM)
     schema = StructType().add(_ROW, rows.schema[_ROW].dataType).add(_FROM, LongType()).add(_TO, LongType())
@@ -78,7 +80,7 @@ def disjoint(rows: DataFrame) -> DataFrame:
 
 
 def _pieces_of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Runs on the executors, once for each partition, whose rows are sorted by key and by when they come into sight."""
+    """Cut the rows of a partition, sorted by key and start of visibility. Runs on executors, once per partition."""
     pieces = pieces_of(_rows_of(batches))
     while some := list(islice(pieces, _BATCH)):
         kept, starts, ends = zip(*some, strict=True)
@@ -95,10 +97,10 @@ def _rows_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Any, int, int,
 
 
 def pieces_of(rows: Iterator[tuple[Any, int, int, int, Any]]) -> Iterator[tuple[Any, int, int]]:
-    """Rows (key, start, end, number, what), sorted by key and start, as pieces (what, start, end) that do not overlap.
+    """Cut rows (key, start, end, number, what), sorted by key and start, into disjoint pieces (what, start, end).
 
-    At each instant the row with the greatest ``number`` of those in ``[start, end)`` is taken. Keeps the rows of one key that
-    are visible at the same time.
+    At each instant the row with the greatest ``number`` of those in ``[start, end)`` wins. Keeps the rows of one key
+    that are visible at the same time.
     """
     for _, of_key in groupby(rows, key=itemgetter(0)):
         visible: list[tuple[int, int, Any]] = []  # a heap: the greatest number first
