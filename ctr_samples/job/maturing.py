@@ -6,13 +6,15 @@ visible to an impression of the day. The shards of that run hold the features, s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from ctr_samples.config import JobConfig
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, InputError, StorageError, UnusableFeatures
 from ctr_samples.job.gate import read_metrics
@@ -20,19 +22,11 @@ from ctr_samples.job.planning import Prepared, run_fingerprint
 from ctr_samples.job.reporting import Reporter
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.samples.earlier import EarlierFeatures
+from ctr_samples.samples.inputs.clocks import Clock, Use, clocks_of, texts_of_times
 from ctr_samples.samples.inputs.sources import SourceFrame, fingerprint_of
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.watches.times import (
-    ClocksByDay,
-    Use,
-    by_clock,
-    check_clocks,
-    clock_counts,
-    clocks_of,
-    counts_of_view,
-    seen_on,
-    texts_of_times,
-)
+from ctr_samples.samples.period import Span
+from ctr_samples.samples.watches.times import ClocksByDay, by_clock, check_clocks, clock_counts, counts_of_view
 from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, Storage, check_shards
 from ctr_samples.sparksql.columns import with_parsed_times
 from ctr_samples.sparksql.observations import counted
@@ -166,3 +160,19 @@ def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> ClocksByDay
             raise UnusableFeatures(f"{found[key]:,} row(s) that came to the source {name} since then matter to `{key}`")
     tallies = {key: counted(bytes(value)) for key, value in found.items() if isinstance(value, bytes | bytearray)}
     return by_clock({key: value or 0 for key, value in found.items() if key not in tallies}, tallies)
+
+
+def seen_on(span: Span, config: JobConfig, clocks: Sequence[Clock]) -> dict[str, Column]:
+    """Return the rows that an impression of the day may see or repeat, for impressions and each view and history."""
+    by_name = {clock.name: clock for clock in clocks}
+    delays = {"impressions.time": timedelta()}
+    delays |= {f"views.{name}.event_time": view.delay for name, view in config.views.items()}
+    delays |= {f"histories.{name}.time": history.delay for name, history in config.histories.items()}
+    seen = {}
+    for key, delay in delays.items():
+        if (clock := by_name.get(key)) is not None:
+            name = key.rpartition(".")[0]
+            rows = clock.applies & clock.looked_at & ~clock.is_missing & span.is_before_end(clock.time, -delay)
+            known = by_name.get(f"{name}.available_time")
+            seen[name] = rows if known is None else rows & span.is_before_end(known.time)
+    return seen

@@ -19,6 +19,7 @@ from ctr_samples.samples.features import IMPRESSION, SampleColumns, in_final_ord
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
 from ctr_samples.samples.histories.lists import KEY, HistoryPlan
 from ctr_samples.samples.impressions import DROPPED, cut_impressions, is_below, row_label, time_not_read
+from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels import (
     IS_ACTION,
@@ -40,7 +41,6 @@ from ctr_samples.samples.sampling import split_column, weight_column
 from ctr_samples.samples.views.as_of import JoinStep, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
 from ctr_samples.samples.watches.all import Watches
-from ctr_samples.samples.watches.times import Use
 from ctr_samples.sparksql.columns import later, stable_hash
 from ctr_samples.vocabulary import FittedState
 

@@ -38,14 +38,6 @@ _BEFORE: list[Any] = []
 """Previous value for each open block, in any thread; the last block to end restores the original."""
 
 
-def all_by(values: Column, number: Column, most: int) -> Column:
-    """Aggregate: values of a group of at most ``most`` rows, by descending number; numbers are unique."""
-    if _MAX_BY_TAKES_K:
-        return F.max_by(values, number, most)
-    in_order = F.sort_array(F.collect_list(F.struct(number.alias("number"), values.alias("value"))), asc=False)
-    return F.transform(in_order, lambda entry: entry["value"])
-
-
 def sample_by(row: Column, rank: Column, most: int) -> Column:
     """Aggregate: at most ``most`` rows with the greatest ranks, which are hashes. Null rows and ranks do not count.
 

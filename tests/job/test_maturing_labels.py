@@ -22,12 +22,13 @@ from ctr_samples.job import maturing, planning
 from ctr_samples.job import run as job
 from ctr_samples.job.gate import read_metrics
 from ctr_samples.job.many_days import Backfill
+from ctr_samples.job.maturing import seen_on
 from ctr_samples.job.reporting import Silent
 from ctr_samples.job.summary import run_summary
 from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
+from ctr_samples.samples.inputs.clocks import clocks_of
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.watches.times import clocks_of, seen_on
 from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, latest_manifest, open_storage
 from tests.job.partial_days import shards_of
 

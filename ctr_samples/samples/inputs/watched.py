@@ -16,6 +16,7 @@ from pyspark.sql.types import ArrayType
 from ctr_samples.config import JobConfig
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period, local_days
+from ctr_samples.samples.inputs.clocks import Clock, Use, clocks_of, of_interest, texts_of_times
 from ctr_samples.samples.inputs.lake_tables import TableVersion
 from ctr_samples.samples.inputs.log_days import LOG_DAY
 from ctr_samples.samples.inputs.malformed import LineCounts
@@ -23,7 +24,7 @@ from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_sour
 from ctr_samples.samples.labels import impression_reach, plan_labels
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.all import Watches
-from ctr_samples.samples.watches.times import Clock, ClockCounts, Use, clocks_of, of_interest, texts_of_times
+from ctr_samples.samples.watches.times import ClockCounts
 from ctr_samples.sparksql.columns import quoted, with_parsed_times
 from ctr_samples.sparksql.expressions import typed_expression
 

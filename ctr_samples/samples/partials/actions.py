@@ -15,10 +15,10 @@ from ctr_samples.config.references import inherited
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, in_sight
 from ctr_samples.samples.histories.lists import TIME, HistoryPlan
 from ctr_samples.samples.histories.needed import needed_of, newest_first
+from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.partials.files import Place, files_since, read_files, write_files, write_timed
 from ctr_samples.samples.period import EVER, Span
-from ctr_samples.samples.watches.times import Use
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile
 

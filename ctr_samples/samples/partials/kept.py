@@ -26,6 +26,7 @@ from ctr_samples.config import DailyCountView, EventView, JobConfig, WindowView
 from ctr_samples.errors import DamagedPartial, StorageError
 from ctr_samples.periods import Period, calendar_day, in_zone
 from ctr_samples.samples.features import view_columns
+from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.malformed import LineCounts
 from ctr_samples.samples.inputs.sources import FilesByDay, fingerprint_of
 from ctr_samples.samples.inputs.watched import Inputs, KeptRows, forward_reach, lines_of
@@ -36,7 +37,6 @@ from ctr_samples.samples.partials.steps import CountedView
 from ctr_samples.samples.partials.table_rows import KeptTable
 from ctr_samples.samples.period import EVER
 from ctr_samples.samples.watches.all import Watches
-from ctr_samples.samples.watches.times import Use
 from ctr_samples.shards import Storage, open_storage
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import (

@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from ctr_samples.config import DailyCountView, WindowView
+from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.partials.files import Place, files_of, read_files, write_files
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import STEP, VALUE, WHICH, Counting
 from ctr_samples.samples.views.as_of import KEY
 from ctr_samples.samples.views.rows import view_steps
-from ctr_samples.samples.watches.times import Use
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile
 

@@ -12,13 +12,13 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ctr_samples.config import EventView
+from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.partials.files import Place, files_since, read_files, write_files, write_timed
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of import EVENT_TIME, KEY, PAYLOAD
 from ctr_samples.samples.views.as_of.ranked_rows import by_rank, effective_from, rank_of
 from ctr_samples.samples.views.rows import as_of, usable, view_rows
-from ctr_samples.samples.watches.times import Use
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile
 

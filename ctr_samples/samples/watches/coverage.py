@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from ctr_samples.config import JobConfig
 from ctr_samples.config.references import actions_among
 from ctr_samples.periods import in_zone
+from ctr_samples.samples.inputs.clocks import Clock
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.watches.times import Clock
 from ctr_samples.sparksql.columns import micros_at, micros_of
 from ctr_samples.sparksql.observations import Observations, tally
 

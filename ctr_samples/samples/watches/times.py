@@ -8,118 +8,25 @@ would make every history empty.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
-from functools import reduce
-from typing import Literal
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
 
-from ctr_samples.config import DailyCountView, EventView, History, JobConfig, SnapshotView, StaticView, View, WindowView
-from ctr_samples.config.references import actions_among, inherited
+from ctr_samples.config import JobConfig, SnapshotView, View
 from ctr_samples.errors import InputError
-from ctr_samples.samples.impressions import does_match, time_not_read
+from ctr_samples.samples.impressions import time_not_read
+from ctr_samples.samples.inputs.clocks import EARLY, LATE, MORE_CLOCKS, Clock, clocks_by_name
 from ctr_samples.samples.inputs.log_days import LOG_DAY, by_day, in_log_of, kinds_by_day
-from ctr_samples.samples.labels import impression_reach, label_reach, plan_labels
-from ctr_samples.samples.period import Span
-from ctr_samples.samples.views.aggregates import in_windows
-from ctr_samples.samples.views.keys import key_columns
-from ctr_samples.samples.views.rows import has_readable_end
-from ctr_samples.sparksql.columns import micros_at, time_column
-from ctr_samples.sparksql.expressions import typed_expression
+from ctr_samples.sparksql.columns import micros_at
 from ctr_samples.sparksql.observations import Observations
 
-Use = Literal["impressions", "labels", "views", "histories"]
-
-_EARLY = (datetime(1970, 1, 1, tzinfo=UTC), datetime(1972, 1, 1, tzinfo=UTC))
-_LATE = datetime(2200, 1, 1, tzinfo=UTC)
-_NO_TIMES = datetime(2000, 1, 1, tzinfo=UTC)
-"""Time of tables that have none."""
-_MORE_CLOCKS = ("available_time", "valid_to", "closed_available")
-"""Clocks that a view of events may have besides its event time."""
 _MICROS_OF_A_YEAR = 365.2425 * 86_400e6
 _UNITS = {"seconds": 1_000_000, "millis": 1_000, "micros": 1}
 """Microseconds per step of ``timestamp_<unit>``."""
 _AROUND_NOW = (1.0e15, 4.1e15)  # microseconds since 1970: the years 2001 to 2099
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """Configured time: its key, its expression, the instant, and the rows for which it is read.
-
-    ``near`` are the rows that the run needs, by this time or by another, ``placed_by``. ``needed`` are further columns
-    without which a row is useless, such as the key of a view. If ``days`` of a log are given, only their rows are
-    counted.
-    """
-
-    name: str
-    text: str
-    time: Column
-    applies: Column
-    near: Column
-    needed: tuple[Column, ...] = ()
-    placed_by: Column | None = None
-    days: Collection[date] | None = None
-
-    def within(self, days: Collection[date]) -> Clock:
-        """Return the clock, counting only rows of some days of a log."""
-        return replace(self, days=days)
-
-    @property
-    def looked_at(self) -> Column:
-        """Rows that the run needs or has to count. Depends on one time alone, so that file pruning still works."""
-        time = self.time if self.placed_by is None else self.placed_by
-        return self.near | time.isNull() | is_early(time) | is_late(time)
-
-    @property
-    def is_missing(self) -> Column:
-        """Whether a row lacks this time, or a column needed to use it."""
-        return reduce(Column.__or__, [column.isNull() for column in (self.time, *self.needed)])
-
-    @property
-    def is_implausible(self) -> Column:
-        """Whether a row's time is implausible."""
-        return is_early(self.time) | is_late(self.time)
-
-
-def clocks_of(config: JobConfig, span: Span, source: str, use: Use, frame: DataFrame) -> list[Clock]:
-    """Return the clocks that are read from a source for one use. Planning only."""
-    uses = {"impressions": _of_impressions, "labels": _of_labels, "views": _of_views, "histories": _of_histories}
-    return list(uses[use](config, span, source, frame))
-
-
-def texts_of_times(config: JobConfig, source: str) -> dict[str, str]:
-    """Return the time expressions read from a source, each with the first key that has it; not snapshot days."""
-    snapshots = {f"views.{name}.event_time" for name, view in config.views.items() if isinstance(view, SnapshotView)}
-    texts: dict[str, str] = {}
-    for name, (text, of) in _clocks_by_name(config).items():
-        if of == source and text and name not in snapshots:
-            texts.setdefault(text, name)
-    return texts
-
-
-def of_interest(clocks: Sequence[Clock]) -> Column:
-    """Return the rows that a run needs or has to count. Spark pushes this down, so that file pruning still works."""
-    return reduce(Column.__or__, [clock.applies & clock.looked_at for clock in clocks])
-
-
-def seen_on(span: Span, config: JobConfig, clocks: Sequence[Clock]) -> dict[str, Column]:
-    """Return the rows that an impression of the day may see or repeat, for impressions and each view and history."""
-    by_name = {clock.name: clock for clock in clocks}
-    delays = {"impressions.time": timedelta()}
-    delays |= {f"views.{name}.event_time": view.delay for name, view in config.views.items()}
-    delays |= {f"histories.{name}.time": history.delay for name, history in config.histories.items()}
-    seen = {}
-    for key, delay in delays.items():
-        if (clock := by_name.get(key)) is not None:
-            name = key.rpartition(".")[0]
-            rows = clock.applies & clock.looked_at & ~clock.is_missing & span.is_before_end(clock.time, -delay)
-            known = by_name.get(f"{name}.available_time")
-            seen[name] = rows if known is None else rows & span.is_before_end(known.time)
-    return seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +78,7 @@ def clock_counts(clocks: Sequence[Clock], days: Collection[date] = ()) -> dict[s
     counts: dict[str, Column] = {}
     for clock in clocks:
         micros = F.unix_micros(clock.time)  # numbers take fewer calls to the JVM than instants
-        early, late = micros.between(micros_at(_EARLY[0]), micros_at(_EARLY[1]) - 1), micros >= micros_at(_LATE)
+        early, late = micros.between(micros_at(EARLY[0]), micros_at(EARLY[1]) - 1), micros >= micros_at(LATE)
         kind = clock.is_missing.cast("int") + F.when(early, _EARLY_TIME).when(late, _LATE_TIME).otherwise(0)
         mine = clock.applies if clock.days is None else clock.applies & F.col(LOG_DAY).isin(*clock.days)
         counts |= kinds_by_day(clock.name, F.when(mine, kind), _KINDS, days)
@@ -198,22 +105,12 @@ def by_clock(latest: Mapping[str, int], tallies: Mapping[str, Mapping[int, int]]
     }
 
 
-def is_early(time: Column) -> Column:
-    """Whether a time is in 1970 or 1971. Earlier times are not unit errors: some tables use 1900 for `always`."""
-    return (time >= F.lit(_EARLY[0])) & (time < F.lit(_EARLY[1]))
-
-
-def is_late(time: Column) -> Column:
-    """Whether a time is in 2200 or later."""
-    return time >= F.lit(_LATE)
-
-
 def check_clocks(config: JobConfig, counts: ClocksByDay, source_of: Callable[[str], DataFrame] | None = None) -> None:
     """Raise InputError if a day's log exceeds `bad_records` of its source in implausible times or unusable view rows.
 
     ``source_of`` returns the rows of a source; if given, the error quotes a time that could not be read.
     """
-    for name, (text, source) in _clocks_by_name(config).items():
+    for name, (text, source) in clocks_by_name(config).items():
         for day, of_day in counts.get(name, {}).items():
             _check_times(name, text, day, of_day, config.sources[source].bad_records.max_rate, source)
     for name, view in config.views.items():
@@ -236,34 +133,11 @@ def _not_read(rows: DataFrame, name: str, view: View) -> str:
 
 def counts_of_view(counts: ClocksByDay, name: str) -> dict[str, int]:
     """Return the manifest entry of a view's rows: number of unusable rows, and of implausible times."""
-    clocks = [counts.get(f"views.{name}.{clock}", {}).values() for clock in ("event_time", *_MORE_CLOCKS)]
+    clocks = [counts.get(f"views.{name}.{clock}", {}).values() for clock in ("event_time", *MORE_CLOCKS)]
     return {
         "unusable": sum(of_day.unusable for of_day in clocks[0]),
         "implausible": sum(of_day.implausible for clock in clocks for of_day in clock),
     }
-
-
-def _clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
-    """Expression and source of each clock."""
-    impressions = config.impressions
-    clocks = {"impressions.time": (impressions.time, impressions.source)}
-    clocks |= {
-        f"labels.{name}.time": (label.time or impressions.time, label.source)
-        for name, label in actions_among(config.labels).items()
-    }
-    for name, view in config.views.items():
-        clocks[f"views.{name}.event_time"] = (view.clock or "", view.source)
-        if isinstance(view, EventView):
-            more = {key: getattr(view, key) for key in _MORE_CLOCKS}
-            clocks |= {f"views.{name}.{key}": (text, view.source) for key, text in more.items() if text is not None}
-    for name, history in _histories(config).items():
-        clocks[f"histories.{name}.time"] = (history.time or "", history.source)
-    return clocks
-
-
-def _histories(config: JobConfig) -> dict[str, History]:
-    """Histories with their inherited values."""
-    return {name: inherited(history, config.impressions) for name, history in config.histories.items()}
 
 
 def _check_times(name: str, text: str, day: date | None, counts: ClockCounts, allowed: float, source: str) -> None:
@@ -299,85 +173,3 @@ def _hint(text: str, micros: int) -> str:
         return f"; did you mean timestamp_{right}({number.strip()})?" if right else "."
     off = f"{round(max(factor, 1 / factor)):,} times too {'small' if factor > 1 else 'large'}"
     return f": the numbers behind {text} were read in the wrong unit, {off}."
-
-
-def _of_impressions(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
-    impressions = config.impressions
-    if impressions.source == source:
-        time = time_column(frame, impressions.time, "impressions.time")
-        reach = impression_reach(config)
-        applies = does_match(frame, impressions.where, "impressions.where")
-        yield Clock("impressions.time", impressions.time, time, applies, span.reaches(time, reach, reach))
-
-
-def _of_labels(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
-    plans = plan_labels(config)
-    reach = label_reach(plans)
-    for plan in plans:
-        if plan.label.source == source:
-            where = f"labels.{plan.name}"
-            time = time_column(frame, plan.time, f"{where}.time")
-            applies = does_match(frame, plan.label.where, f"{where}.where")
-            yield Clock(f"{where}.time", plan.time, time, applies, span.reaches(time, reach, reach))
-
-
-def _of_views(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
-    for name, view in config.views.items():
-        if view.source == source:
-            yield from _of_view(name, view, span, frame)
-
-
-def _of_view(name: str, view: View, span: Span, frame: DataFrame) -> Iterator[Clock]:
-    """Clocks of a view. The event time comes last and needs everything that makes a row usable."""
-    where = f"views.{name}"
-    applies = does_match(frame, view.where, f"{where}.where")
-    text, time = view.clock or "", _event_time(frame, view, where)
-    near = _near(view, span, time)
-    needed = key_columns(frame, view, where)
-    if isinstance(view, EventView) and view.available_time is not None:
-        known = time_column(frame, view.available_time, f"{where}.available_time")
-        yield Clock(f"{where}.available_time", view.available_time, known, applies, near, placed_by=time)
-        needed.append(known)
-    if isinstance(view, EventView) and view.valid_to is not None:
-        for key, end in (("valid_to", view.valid_to), ("closed_available", view.closed_available)):
-            if end is not None:
-                ended = _ended(frame, end, f"{where}.{key}")
-                yield Clock(f"{where}.{key}", end, ended, applies, near, placed_by=time)
-        needed.append(F.when(has_readable_end(frame, view, where), True))
-    yield Clock(f"{where}.event_time", text, time, applies, near, tuple(needed))
-
-
-def _of_histories(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
-    for name, history in _histories(config).items():
-        if history.source == source:
-            where, text = f"histories.{name}", history.time or ""
-            time = time_column(frame, text, f"{where}.time")
-            near = span.is_before_end(time)
-            if history.within is not None:
-                near &= span.goes_back(time, history.within)
-            applies = does_match(frame, history.where, f"{where}.where")
-            yield Clock(f"{where}.time", text, time, applies, near)
-
-
-def _event_time(frame: DataFrame, view: View, where: str) -> Column:
-    if isinstance(view, SnapshotView):
-        column, kind = typed_expression(frame, view.snapshot, f"{where}.snapshot")
-        day = F.try_to_date(column) if isinstance(kind, StringType) else column.cast("date")
-        return F.date_add(day, 1).cast("timestamp")
-    return F.lit(_NO_TIMES) if view.clock is None else time_column(frame, view.clock, f"{where}.event_time")
-
-
-def _ended(frame: DataFrame, text: str, where: str) -> Column:
-    """End of a row; null in the far future, which some tables use for rows that have not ended."""
-    end = time_column(frame, text, where)
-    return F.when(~is_late(end), end)
-
-
-def _near(view: View, span: Span, time: Column) -> Column:
-    """Rows that some impression of the day can see or counts; all rows for daily counts."""
-    if isinstance(view, WindowView):
-        return in_windows(time, view, span)
-    if isinstance(view, StaticView | DailyCountView):
-        return F.lit(True)
-    before_end = span.is_before_end(time)
-    return before_end if view.max_age is None else before_end & span.goes_back(time, view.max_age)
