@@ -15,6 +15,7 @@ fit.py              the next version of vocabularies, moments and quantiles
 many_days.py        many days in one session, judged and published in order
 day_status.py       status of each day
 trends.py           the page about many days
+measured.py         what was measured of published days: as a document, for Prometheus, of two days side by side
 reporting.py        how a run reports its progress
 progress.py         progress on a terminal
 summary.py          what a run did, in a few lines or for each of many days

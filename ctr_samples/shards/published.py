@@ -1,16 +1,17 @@
-"""Published content of a path: the samples of a day, or a table."""
+"""Published content of a path: samples of a day or a table, a chosen generation, and runs that were refused since."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period
+from ctr_samples.shards.generations import numbers
 from ctr_samples.shards.manifest import Manifest, Shard
-from ctr_samples.shards.naming import REPORT, run_directory, started_at
-from ctr_samples.shards.publish import published_days, require_manifest
+from ctr_samples.shards.naming import REPORT, manifests_directory, run_directory, started_at
+from ctr_samples.shards.publish import days_of, latest_manifest, published_days, require_generation, require_manifest
 from ctr_samples.shards.storage import Storage
 from ctr_samples.shards.table import Table, TableManifest
 
@@ -68,3 +69,61 @@ def refused_run(storage: Storage, day: Period, after: str) -> str | None:
         if run > after and started_at(run) is not None and REPORT in storage.names(run_directory(day, run)):
             return run
     return None
+
+
+def chosen_manifest(storage: Storage, day: Period | None, generation: int | None) -> Manifest:
+    """Manifest of a generation; if it does not exist, InputError names those that do."""
+    days = [day] if day is not None else published_days(storage) or last_refused_day(storage)
+    if not days:
+        raise InputError(
+            f"{storage.url} holds no published day; expected an output directory of `ctr-samples generate`."
+        )
+    wanted = days[-1]
+    if generation is not None and numbers(storage, manifests_directory(wanted)):
+        return require_generation(storage, wanted, generation)
+    newest = latest_manifest(storage, wanted)
+    if newest is None and (refused := report_of_refused(storage, wanted, "")):
+        raise InputError(f"{storage.url} has no samples of {wanted}: a run was not published; its report is {refused}")
+    return newest or require_manifest(storage, wanted)
+
+
+def address_of(storage: Storage, manifest: Manifest, name: str) -> str:
+    """Address of a file of a run; InputError if it does not exist."""
+    path = file_of_run(manifest.day, manifest.made_by, name)
+    try:
+        storage.size(path)
+    except FileNotFoundError:
+        raise absent(storage, manifest, name) from None
+    return storage.locate(path)
+
+
+def absent(storage: Storage, manifest: Manifest, name: str) -> InputError:
+    """Error for a run that lacks a file."""
+    address = storage.locate(file_of_run(manifest.day, manifest.made_by, name))
+    return InputError(
+        f"Generation {manifest.generation} of {manifest.run_date} has no {name} ({address}): it was removed, or the release "
+        "that wrote the day did not make one. Run the day again with --force."
+    )
+
+
+def file_of_run(day: Period, run_id: str, name: str) -> str:
+    """Path of a file beside the shards of a run, such as its report."""
+    return f"{run_directory(day, run_id)}/{name}"
+
+
+def last_refused_day(storage: Storage) -> list[Period]:
+    """Newest day with a refused run, if any."""
+    return next(([day] for day in reversed(days_of(storage)) if report_of_refused(storage, day, "")), [])
+
+
+def refused_after(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterator[tuple[Period, str]]:
+    """Days and reports of later runs that the gate refused."""
+    for day in [manifest.day] if of_its_day else [day for day in days_of(storage) if str(day) >= str(manifest.day)]:
+        if refused := report_of_refused(storage, day, manifest.run_id if day == manifest.day else ""):
+            yield day, refused
+
+
+def report_of_refused(storage: Storage, day: Period, after: str) -> str | None:
+    """Report of the newest run that began after ``after`` and has one: a refused run."""
+    run = refused_run(storage, day, after)
+    return run and storage.locate(file_of_run(day, run, REPORT))

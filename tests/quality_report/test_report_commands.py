@@ -51,7 +51,7 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         asked.append((now.run_date, before.run_date))
         return {"weekday": 0.777, "channel": 0.5}
 
-    monkeypatch.setattr("ctr_samples.quality.drift.drifts", drifts)
+    monkeypatch.setattr("ctr_samples.job.measured.drifts", drifts)
     return asked
 
 
@@ -75,9 +75,9 @@ def test_report_prints_the_page_of_a_given_generation(root: Path) -> None:
             3,
             "has no samples of 2019-06-07; it has 2019-06-04 to 2019-06-05 (2 day(s)).",
         ),
-        (["--date", "2019-06-05", "--generation", "7"], 3, "There is no generation 7 of 2019-06-05 in"),
-        (["--date", "2019-06-05", "--generation", "7"], 3, "; it has generations 1 to 2."),
-        (["--date", "2019-06-04", "--generation", "2"], 3, "; it has only generation 1."),
+        (["--date", "2019-06-05", "--generation", "7"], 3, "has no generation 7 of 2019-06-05; it has"),
+        (["--date", "2019-06-05", "--generation", "7"], 3, "; it has 1, 2. Choose one of these."),
+        (["--date", "2019-06-04", "--generation", "2"], 3, "; it has 1. Choose one of these."),
         (["--date", "tomorrow"], 2, "The date is 'tomorrow'; expected a day"),
         (["--open", "--metrics"], 2, "--open, --metrics and --prometheus are mutually exclusive; give only one."),
     ],
@@ -278,7 +278,7 @@ def test_compare_computes_the_drift_of_its_two_days(root: Path, tmp_path: Path) 
     [
         (["2019-06-05", "2019-06-05"], 2, "Both are generation 2 of 2019-06-05; expected two different ones."),
         (["2019-06-01", "2019-06-05"], 3, "has no samples of 2019-06-01;"),
-        (["2019-06-04", "2019-06-05", "--generation-b", "9"], 3, "There is no generation 9 of 2019-06-05"),
+        (["2019-06-04", "2019-06-05", "--generation-b", "9"], 3, "has no generation 9 of 2019-06-05; it has"),
         (
             ["2019-06-04", "2019-06-05", "-o", "/nowhere/at/all.html"],
             2,
