@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cache
 from typing import Literal
 from zoneinfo import available_timezones
 
@@ -20,6 +21,9 @@ from ctr_samples.config.source import Source
 from ctr_samples.config.split import Sampling, Split
 from ctr_samples.config.state import State
 from ctr_samples.config.view import View
+
+_zones = cache(available_timezones)
+"""Python reads the whole database of zones each time."""
 
 
 class JobConfig(Model):
@@ -61,7 +65,7 @@ class JobConfig(Model):
     @classmethod
     def _known_zone(cls, value: str) -> str:
         # Java, which reads the times, does not know every name without a slash, such as `localtime` or `Factory`.
-        if value not in available_timezones() or not ("/" in value or value in ("UTC", "GMT")):
+        if value not in _zones() or not ("/" in value or value in ("UTC", "GMT")):
             raise ValueError("expected a zone of the IANA database, such as UTC or Asia/Shanghai")
         return value
 
