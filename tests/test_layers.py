@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -99,15 +99,23 @@ def room(module: Path) -> str:
     return place(module).split("/")[0]
 
 
-def imported(module: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(module.read_text())):
+@cache
+def tree(module: Path) -> ast.Module:
+    return ast.parse(module.read_text())
+
+
+@cache
+def imported(module: Path) -> frozenset[str]:
+    names = set()
+    for node in ast.walk(tree(module)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{place(module)} uses a relative import"
-            yield node.module or ""
+            assert node.level == 0, f"{module} uses a relative import"
+            names.add(node.module or "")
             if node.module == "ctr_samples":
-                yield from (f"ctr_samples.{alias.name}" for alias in node.names)
+                names |= {f"ctr_samples.{alias.name}" for alias in node.names}
+    return frozenset(names)
 
 
 @pytest.mark.parametrize("module", modules(), ids=place)
@@ -177,7 +185,7 @@ TEST_MODULES = {
 def helpers_of(module: Path) -> set[str]:
     """The modules of tests that a module of tests imports by their full names."""
     named = set(imported(module))
-    for node in ast.walk(ast.parse(module.read_text())):
+    for node in ast.walk(tree(module)):
         if isinstance(node, ast.ImportFrom):
             named |= {f"{node.module}.{alias.name}" for alias in node.names}
     return named & TEST_MODULES.keys()

@@ -14,9 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from ctr_samples.cli.app import app
 from ctr_samples.config import Quality
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, CtrSamplesError, DamagedFile
@@ -29,6 +27,7 @@ from ctr_samples.shards import Table, TableWrite, open_storage, publish, require
 from ctr_samples.shards.sealed import sealed
 from ctr_samples.tfrecord.catalog import find
 from ctr_samples.tfrecord.options import Options
+from tests.support.command_line import invoke
 from tests.support.manifests import RUN, manifest
 from tests.support.tampering import resealed
 
@@ -107,7 +106,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def verify(root: Path) -> str:
     """What ``ctr-samples verify`` says, in one line."""
-    result = CliRunner().invoke(app, ["verify", str(root)])
+    result = invoke("verify", str(root))
     assert result.exit_code in (0, 3), result.stderr
     return " ".join(result.stderr.split())
 
@@ -323,7 +322,7 @@ def content_of(document: dict[str, Any], how: str) -> bytes:
 
 def command(*arguments: str) -> None:
     """Run a command; raises what it did not expect."""
-    result = CliRunner().invoke(app, [*arguments, "--debug"])
+    result = invoke(*arguments, "--debug")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
 

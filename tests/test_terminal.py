@@ -14,9 +14,8 @@ import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
-from typer.testing import CliRunner
 
-from ctr_samples.cli import app, outputs
+from ctr_samples.cli import outputs
 from ctr_samples.cli.init import _print_list, _to_copy
 from ctr_samples.cli.messages import errors_in_words
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -24,6 +23,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.job.progress import RunProgress
 from ctr_samples.records import read as reading
 from ctr_samples.terminal import Terminal, visible
+from tests.support.command_line import invoke
 
 HOSTILE = [
     "\x1b[2J\x1b[31m",
@@ -92,7 +92,7 @@ def shown(monkeypatch: pytest.MonkeyPatch, rows: list[dict[str, Any]], count: in
     published = SimpleNamespace(contract=contract, of_split=lambda split: ())
     monkeypatch.setattr(outputs, "open_records", lambda output, date: (None, published))
     monkeypatch.setattr(reading, "first_examples", lambda *arguments: rows[:count])
-    result = CliRunner().invoke(app, ["show", "somewhere", "-n", str(count)])
+    result = invoke("show", "somewhere", "-n", str(count))
     assert result.exit_code == 0, result.stderr
     return result.stdout
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import cache
 from typing import ClassVar, Literal
 from zoneinfo import available_timezones
 
@@ -18,6 +19,9 @@ from ctr_samples.config.output import KeptPartials, Output
 from ctr_samples.config.quality import Quality
 from ctr_samples.config.source import Source
 from ctr_samples.config.view import View
+
+_zones = cache(available_timezones)
+"""Python reads the whole database of zones each time."""
 
 
 class JobConfig(Model):
@@ -61,7 +65,7 @@ class JobConfig(Model):
     @classmethod
     def _known_zone(cls, value: str) -> str:
         # Java, which parses the times, does not know every name without a slash, such as `localtime` or `Factory`.
-        if value not in available_timezones() or not ("/" in value or value in ("UTC", "GMT")):
+        if value not in _zones() or not ("/" in value or value in ("UTC", "GMT")):
             raise ValueError("expected a zone of the IANA database, such as UTC or Asia/Shanghai")
         return value
 

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from ctr_samples.cli import app
 from ctr_samples.config import LoadedConfig
 from ctr_samples.config.masking import masking, remember
 from ctr_samples.errors import InputError
 from ctr_samples.job.progress import RunProgress
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.terminal import stderr_console
+from tests.support.command_line import invoke
 from tests.support.project import PROJECT
 
 CONFIG = str(PROJECT / "conf/open_bandit.yaml")
 
 
 def call(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
+    return invoke(*arguments)
 
 
 def sentence(result: Result) -> str:

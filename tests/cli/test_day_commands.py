@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from ctr_samples.cli import app
 from ctr_samples.shards import open_storage, publish
+from tests.support.command_line import invoke
 from tests.support.manifests import manifest
 from tests.support.tiny_days import write_day, write_days
 
 
 def call(*arguments: str) -> Result:
-    return CliRunner().invoke(app, list(arguments))
+    return invoke(*arguments)
 
 
 def lines(text: str) -> list[str]:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
 
-from ctr_samples.cli import app
+from tests.support.command_line import invoke
 
 CONFIG = """
 name: told
@@ -79,7 +78,7 @@ def instants(text: str) -> set[str]:
 @pytest.mark.slow
 def test_every_command_tells_instants_in_the_zone_of_the_configuration(spark: SparkSession, config: Path) -> None:
     def said(*arguments: str, code: int = 0) -> str:
-        result = CliRunner().invoke(app, list(arguments))
+        result = invoke(*arguments)
         assert result.exit_code == code, result.output
         return result.output
 

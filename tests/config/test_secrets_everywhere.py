@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from datetime import date
 from itertools import product
 from pathlib import Path
@@ -72,13 +73,13 @@ def leaves(node: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield where
 
 
-def document() -> dict[str, Any]:
-    return dict(YAML(typ="safe", pure=True).load(FULL))
+DOCUMENT = dict(YAML(typ="safe", pure=True).load(FULL))
+PLACES = {".".join(map(str, where)): where for where in leaves(DOCUMENT)}
 
 
 def put(where: tuple[Any, ...], value: object, tmp_path: Path) -> Path:
     """The configuration with another value at a place."""
-    changed = document()
+    changed = deepcopy(DOCUMENT)
     node: Any = changed
     for part in where[:-1]:
         node = node[part]
@@ -90,11 +91,6 @@ def put(where: tuple[Any, ...], value: object, tmp_path: Path) -> Path:
 
 
 EVERY = list(product(("{}", "x{}y", "{0} or {0}", "lower('{}')", "impression.{}"), SECRETS.values()))
-PLACES = [".".join(map(str, where)) for where in leaves(document())]
-
-
-def place(name: str) -> tuple[Any, ...]:
-    return next(where for where in leaves(document()) if ".".join(map(str, where)) == name)
 
 
 def load(path: Path, environ: dict[str, str]) -> tuple[LoadedConfig | None, str]:
@@ -112,7 +108,7 @@ def test_the_configuration_with_all_places_is_valid(tmp_path: Path) -> None:
 def check_place(name: str, combinations: Iterable[tuple[str, str]], tmp_path: Path) -> None:
     """Load the configuration with each value in each text at one place, and look at all that it tells."""
     for around, secret in combinations:
-        path = put(place(name), around.format("${X}"), tmp_path)
+        path = put(PLACES[name], around.format("${X}"), tmp_path)
         loaded, said = load(path, {"X": secret, "P": "Hush-of-p", "SALT": "Hush-of-salt"})
         assert "hush" not in said.lower()
         if loaded is not None:
@@ -121,7 +117,7 @@ def check_place(name: str, combinations: Iterable[tuple[str, str]], tmp_path: Pa
 
 @pytest.mark.parametrize("name", PLACES)
 def test_no_place_of_a_file_tells_what_the_environment_filled_in(tmp_path: Path, name: str) -> None:
-    first = PLACES.index(name)
+    first = [*PLACES].index(name)
     check_place(name, [EVERY[(first * 3 + n * 17) % len(EVERY)] for n in range(3)], tmp_path)
 
 

@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from typer.testing import CliRunner
 
-from ctr_samples.cli import app
 from ctr_samples.cli.explain import report
 from ctr_samples.config import Sampling, load_config
 from ctr_samples.errors import InputError
@@ -21,6 +19,7 @@ from ctr_samples.samples.inputs.sources import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.all import Watches
+from tests.support.command_line import invoke
 
 pytestmark = pytest.mark.slow
 
@@ -238,9 +237,7 @@ def test_an_impression_that_became_no_sample_is_explained_too_and_an_unknown_one
 
 
 def test_the_command_needs_a_configuration_and_an_id() -> None:
-    result = CliRunner().invoke(
-        app, ["explain", "--config", "nowhere.yaml", "--date", "2019-06-05", "--impression-id", "-5"]
-    )
+    result = invoke("explain", "--config", "nowhere.yaml", "--date", "2019-06-05", "--impression-id", "-5")
     assert result.exit_code == 2
     assert "nowhere.yaml" in result.stderr
 
@@ -271,7 +268,7 @@ def test_a_negative_that_sampling_leaves_out_is_explained_as_such(gatherer: Gath
 
 @pytest.mark.parametrize("keys", [[], ["--impression-id", "5", "--user", "u"]])
 def test_the_command_needs_an_id_or_keys(tmp_path: Path, keys: list[str]) -> None:
-    result = CliRunner().invoke(app, ["explain", "--config", "nowhere.yaml", "--date", "2019-06-05", *keys])
+    result = invoke("explain", "--config", "nowhere.yaml", "--date", "2019-06-05", *keys)
     assert (result.exit_code, result.stderr.strip()) == (
         2,
         "error: Give `--impression-id`, or the keys: `--user` and `--article`, or `--key` for each.",

@@ -6,11 +6,10 @@ import re
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
 
-from ctr_samples.cli import app
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.job.checking import problems
+from tests.support.command_line import invoke
 
 CONFIG = """\
 name: checked
@@ -134,12 +133,12 @@ def test_what_is_fitted_need_not_be_there(spark: SparkSession, tmp_path: Path) -
 
 def test_the_command_tells_all_problems_and_ends_with_2(spark: SparkSession, tmp_path: Path) -> None:
     loaded = configured(tmp_path, ("time: t\n", "time: price\n"))
-    result = CliRunner().invoke(app, ["config", "--check", "--config", loaded.path])
+    result = invoke("config", "--check", "--config", loaded.path)
     assert result.exit_code == 2
     assert f"{loaded.path}:12: impressions.time: price is double, expected a time" in result.stderr
 
 
 def test_the_command_says_that_the_inputs_fit(spark: SparkSession, tmp_path: Path) -> None:
     loaded = configured(tmp_path)
-    result = CliRunner().invoke(app, ["config", "--check", "--config", loaded.path])
+    result = invoke("config", "--check", "--config", loaded.path)
     assert result.stdout == f"{loaded.path} fits its inputs.\n"

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
 
-from ctr_samples.cli import app
 from ctr_samples.config import JobConfig, load_config
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job import run as job
@@ -17,6 +15,7 @@ from ctr_samples.job.day_status import due_days, statuses
 from ctr_samples.job.planning import why_stale
 from ctr_samples.shards import Manifest, open_storage, publish
 from ctr_samples.shards.generation_history import rollback
+from tests.support.command_line import invoke
 from tests.support.manifests import RUN, manifest
 from tests.support.strange_files import STRANGE, replace_by
 from tests.support.tiny_days import write_day, write_days
@@ -62,7 +61,7 @@ def test_whatever_has_the_name_of_a_manifest_is_told_of_its_day_alone(tmp_path: 
     for day in ("2019-06-03", "2019-06-04", "2019-06-05"):
         publish(open_storage(tmp_path), manifest(run_date=day))
     replace_by(kind, tmp_path / "dt=2019-06-04/manifests/00000002.json")
-    told = CliRunner().invoke(app, ["status", str(tmp_path)])
+    told = invoke("status", str(tmp_path))
     assert told.exit_code == 0
     days = {line.split()[0]: line for line in told.stdout.splitlines() if line.strip().startswith("2019-")}
     assert list(days) == ["2019-06-03", "2019-06-04", "2019-06-05"]
@@ -194,7 +193,7 @@ def test_hours_and_whole_logs_are_due_as_well(tmp_path: Path) -> None:
 def test_status_says_what_is_due_without_a_configuration_file(tmp_path: Path) -> None:
     config = windows("1h").model_dump(mode="json", by_alias=True, exclude_unset=True)
     publish(open_storage(tmp_path), manifest(run_date="2019-06-03", label_mature=False, config=config))
-    told = CliRunner().invoke(app, ["status", str(tmp_path)])
+    told = invoke("status", str(tmp_path))
     assert told.exit_code == 0
     assert "published, labels not final, due" in told.stdout
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,9 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from ctr_samples.cli import app
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import UsageError
 from ctr_samples.job.gate import read_metrics
@@ -21,6 +21,7 @@ from ctr_samples.periods import parse_period
 from ctr_samples.records.read import damage_of, records_of
 from ctr_samples.shards import Manifest, latest_manifest, open_storage
 from ctr_samples.shards.generation_history import rollback
+from tests.support.command_line import invoke
 from tests.support.small_days import CONTRACT, WEIGHTED, published, rows
 
 DAY = parse_period("2019-06-05")
@@ -36,10 +37,23 @@ def publish_two_days(root: Path, compression: str = "none") -> None:
         )
 
 
+@pytest.fixture(scope="module")
+def two_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("two_days")
+    publish_two_days(root)
+    return root
+
+
+@pytest.fixture
+def root(two_days: Path, tmp_path: Path) -> Path:
+    """Two published days, which a test may change."""
+    return shutil.copytree(two_days, tmp_path / "samples")
+
+
 def forget(root: Path, tmp_path: Path, values: str, key: str = "name") -> Result:
     file = tmp_path / "values.txt"
     file.write_bytes(values.encode())
-    return CliRunner().invoke(app, ["forget", str(root), "--key", key, "--values", str(file)])
+    return invoke("forget", str(root), "--key", key, "--values", str(file))
 
 
 def frames(root: Path, manifest: Manifest) -> list[bytes]:
@@ -90,9 +104,7 @@ def _clicked(frame: bytes) -> int:
     return int(ExampleDecoder(ExampleContract((CONTRACT["clicked"],))).decode(frame).column(0)[0].as_py())
 
 
-def test_whoever_was_forgotten_is_not_looked_for_again(tmp_path: Path) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root)
+def test_whoever_was_forgotten_is_not_looked_for_again(root: Path, tmp_path: Path) -> None:
     assert forget(root, tmp_path, "n7\n").exit_code == 0
     again = forget(root, tmp_path, "n7\n")
     assert (again.exit_code, again.stdout) == (0, "")
@@ -100,15 +112,11 @@ def test_whoever_was_forgotten_is_not_looked_for_again(tmp_path: Path) -> None:
     assert current(root).generation == 2
 
 
-def test_a_number_is_found_as_a_number(tmp_path: Path) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root)
+def test_a_number_is_found_as_a_number(root: Path, tmp_path: Path) -> None:
     assert "Forgot 2 sample(s) of 2 day(s)" in forget(root, tmp_path, "7\n1007\n", key="impression_id").stderr
 
 
-def test_the_metrics_and_the_page_are_those_of_the_samples_that_stay(tmp_path: Path) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root)
+def test_the_metrics_and_the_page_are_those_of_the_samples_that_stay(root: Path, tmp_path: Path) -> None:
     forget(root, tmp_path, "\n".join(GONE))
     after = current(root)
     metrics = read_metrics(open_storage(root), after)
@@ -140,17 +148,13 @@ def manifest_file(root: Path, generation: int) -> Path:
     return root / f"dt=2019-06-05/manifests/{generation:08d}.json"
 
 
-def test_no_rollback_brings_them_back(tmp_path: Path) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root)
+def test_no_rollback_brings_them_back(root: Path, tmp_path: Path) -> None:
     forget(root, tmp_path, "n7\nn8\n")
     with pytest.raises(UsageError, match=MAY_HAVE.format(2)):
         go_back(root, 1)
 
 
-def test_no_rollback_brings_them_back_after_later_runs(tmp_path: Path) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root)
+def test_no_rollback_brings_them_back_after_later_runs(root: Path, tmp_path: Path) -> None:
     forget(root, tmp_path, "n7\n")
     publish_again(root, 3, without="n7")
     publish_again(root, 4, without="n7")
@@ -162,9 +166,7 @@ def test_no_rollback_brings_them_back_after_later_runs(tmp_path: Path) -> None:
     assert go_back(root, 3).generation == 6
 
 
-def test_no_rollback_brings_back_who_was_forgotten_after_a_rollback(tmp_path: Path) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root)
+def test_no_rollback_brings_back_who_was_forgotten_after_a_rollback(root: Path, tmp_path: Path) -> None:
     publish_again(root, 2, without="n7")
     assert go_back(root, 1).generation == 3
     assert forget(root, tmp_path, "n7\n").exit_code == 0
@@ -176,9 +178,7 @@ def test_no_rollback_brings_back_who_was_forgotten_after_a_rollback(tmp_path: Pa
 
 
 @pytest.mark.parametrize("lost", ["damaged", "moved away"])
-def test_no_rollback_brings_them_back_when_a_manifest_cannot_be_read(tmp_path: Path, lost: str) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root)
+def test_no_rollback_brings_them_back_when_a_manifest_cannot_be_read(root: Path, tmp_path: Path, lost: str) -> None:
     forget(root, tmp_path, "n7\n")
     file = manifest_file(root, 2)
     if lost == "damaged":
@@ -193,18 +193,16 @@ def test_no_rollback_brings_them_back_when_a_manifest_cannot_be_read(tmp_path: P
         go_back(root, 1)
 
 
-def test_a_day_of_which_nobody_was_forgotten_goes_back_when_its_newest_manifest_is_damaged(tmp_path: Path) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root)
+def test_a_day_of_which_nobody_was_forgotten_goes_back_when_its_newest_manifest_is_damaged(
+    root: Path, tmp_path: Path
+) -> None:
     publish_again(root, 2)
     forget(root, tmp_path, "n1007\n")
     manifest_file(root, 2).write_bytes(b"{")
     assert go_back(root, 1).generation == 3
 
 
-def test_no_rollback_brings_back_who_was_only_in_an_earlier_generation(tmp_path: Path) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root)
+def test_no_rollback_brings_back_who_was_only_in_an_earlier_generation(root: Path, tmp_path: Path) -> None:
     publish_again(root, 2, without="n7")
     done = forget(root, tmp_path, "n7\n")
     assert (done.exit_code, done.stdout, current(root).generation) == (0, "", 2)
@@ -246,9 +244,9 @@ def test_no_rollback_brings_back_who_was_only_in_an_earlier_generation(tmp_path:
         ("name", "n\x007\n", "it has a zero byte, so it is no text in UTF-8"),
     ],
 )
-def test_a_column_or_a_file_that_names_no_user_is_refused(tmp_path: Path, key: str, values: str, said: str) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root)
+def test_a_column_or_a_file_that_names_no_user_is_refused(
+    root: Path, tmp_path: Path, key: str, values: str, said: str
+) -> None:
     done = forget(root, tmp_path, values, key)
     assert done.exit_code == 2
     assert said in re.sub(r"\s+", " ", done.stderr)
@@ -277,9 +275,7 @@ def test_a_mask_or_a_weight_is_no_id(tmp_path: Path, role: str) -> None:
     ["\ufeffn7\nn8\n", "n7\r\nn8\r\n", "\n\nn7\nn8", "n8\nn7\nn7\n", "n7\nn8\n\n\r\n"],
     ids=["mark", "windows", "no end", "twice", "empty lines"],
 )
-def test_a_file_of_any_editor_names_the_same_users(tmp_path: Path, text: str) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root)
+def test_a_file_of_any_editor_names_the_same_users(root: Path, tmp_path: Path, text: str) -> None:
     done = forget(root, tmp_path, text)
     assert (done.exit_code, done.stderr.splitlines()[0]) == (0, "Forgot 2 sample(s) of 1 day(s).")
     assert "match no sample" not in done.stderr
@@ -292,9 +288,9 @@ def test_a_file_of_any_editor_names_the_same_users(tmp_path: Path, text: str) ->
         "\u201cn8\u201d", "\ufeffn8", "n8\u200b", "n8\x0cn9", "n8\u2028n9", "n8\x85", '"n8","Lee"', ' "n8" ', '"nobody"',
     ],
 )  # fmt: skip
-def test_a_line_of_which_samples_have_a_part_is_refused_before_anything_is_published(tmp_path: Path, line: str) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root)
+def test_a_line_of_which_samples_have_a_part_is_refused_before_anything_is_published(
+    root: Path, tmp_path: Path, line: str
+) -> None:
     done = forget(root, tmp_path, f"n7\n{line}\nn1007\n")
     assert (done.exit_code, done.stdout) == (2, "")
     said = re.sub(r"\s+", " ", done.stderr)
@@ -303,9 +299,7 @@ def test_a_line_of_which_samples_have_a_part_is_refused_before_anything_is_publi
     assert (current(root).generation, current(root, "2019-06-06").generation) == (1, 1)
 
 
-def test_values_that_no_sample_has_are_counted_with_their_lines(tmp_path: Path) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root)
+def test_values_that_no_sample_has_are_counted_with_their_lines(root: Path, tmp_path: Path) -> None:
     done = forget(root, tmp_path, "n7\nnobody\nn1007\n\nnobody\nLee, Ann\n")
     said = re.sub(r"\s+", " ", done.stderr)
     assert done.exit_code == 0

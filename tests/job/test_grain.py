@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import validate
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner
 
-from ctr_samples.cli import app
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
@@ -25,6 +23,7 @@ from ctr_samples.quality.metrics import Generation
 from ctr_samples.readers.sample_set import open_samples
 from ctr_samples.records.read import first_examples
 from ctr_samples.shards import Manifest, check_directory, latest_manifest, open_storage, publish, published_days
+from tests.support.command_line import invoke
 from tests.support.manifests import manifest
 from tests.support.project import PROJECT
 
@@ -175,7 +174,7 @@ def hourly(spark: SparkSession, config: Path) -> tuple[Path, Manifest, Manifest]
 
 
 def call(*arguments: str) -> Any:
-    return CliRunner().invoke(app, list(arguments))
+    return invoke(*arguments)
 
 
 def by_the_hour(output: Path) -> list[str]:

@@ -13,9 +13,7 @@ import pytest
 from jsonschema import validate
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from typer.testing import CliRunner
 
-from ctr_samples.cli import app
 from ctr_samples.config import JobConfig, RowLabel, load_config
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job import run as job
@@ -28,6 +26,7 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.shards import Manifest
+from tests.support.command_line import invoke
 from tests.support.project import PROJECT
 
 DAY = date(2019, 6, 5)
@@ -150,14 +149,14 @@ def test_what_a_row_says_later_is_not_yet_its_label(config: JobConfig, frames: F
 
 def test_a_time_of_the_command_line_must_be_one(tmp_path: Path, config: JobConfig) -> None:
     given = ["generate", "--config", f"{tmp_path}/back.yaml", "--date", "2019-06-05", "--known-by", "noon"]
-    result = CliRunner().invoke(app, given)
+    result = invoke(*given)
     assert result.exit_code == 2
     assert "`--known-by` is 'noon'; expected a time such as '2019-06-05 10:00:00'." in result.stderr
 
 
 def test_a_generation_is_one_of_a_single_day(tmp_path: Path, config: JobConfig) -> None:
     given = ["generate", "--config", f"{tmp_path}/back.yaml", "--from", "2019-06-05", "--to", "2019-06-06"]
-    result = CliRunner().invoke(app, [*given, "--as-of-generation", "1"])
+    result = invoke(*given, "--as-of-generation", "1")
     assert (result.exit_code, result.stderr.strip()) == (
         2,
         "error: `--as-of-generation` is for one `--date`: each day has generations of its own.",

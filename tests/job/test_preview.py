@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from typer.testing import CliRunner
 
-from ctr_samples.cli import app
 from ctr_samples.config import load_config
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job.preview import preview
@@ -23,6 +21,7 @@ from ctr_samples.samples.inputs.sources import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.all import Watches
+from tests.support.command_line import invoke
 from tests.support.project import PROJECT
 from tests.support.tiny_days import write_days
 
@@ -123,7 +122,7 @@ def open_bandit(output: Path) -> list[str]:
 
 def call(output: Path, *more: str) -> Any:
     config = str(PROJECT / "conf/open_bandit.yaml")
-    return CliRunner().invoke(app, ["preview", "-c", config, "-d", "2019-11-26", *open_bandit(output), *more])
+    return invoke("preview", "-c", config, "-d", "2019-11-26", *open_bandit(output), *more)
 
 
 @pytest.mark.slow

@@ -7,26 +7,19 @@ import webbrowser
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from ctr_samples.cli.outputs import rollback
-from ctr_samples.cli.report import compare, report
 from ctr_samples.contract import ExampleContract
 from ctr_samples.quality.metrics import Measured
 from tests.quality_report.day_documents import metrics
 from tests.quality_report.published_days import made, run_directory
+from tests.support.command_line import invoke
 
 NOTHING = ExampleContract(())
 
-program = typer.Typer()
-program.command()(report)
-program.command()(compare)
-program.command()(rollback)
-
 
 def call(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(program, [str(argument) for argument in arguments])
+    return invoke(*arguments)
 
 
 def sentence(result: Result) -> str:

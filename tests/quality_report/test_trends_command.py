@@ -6,22 +6,18 @@ import re
 from pathlib import Path
 
 import pytest
-import typer
 from rich.console import Console
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from ctr_samples.cli.generate import _trends_afterwards
-from ctr_samples.cli.status import trends
 from ctr_samples.config import load_config
 from tests.quality_report.published_days import made, run_directory
+from tests.support.command_line import invoke
 from tests.support.project import PROJECT
-
-program = typer.Typer()
-program.command()(trends)
 
 
 def call(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(program, [str(argument) for argument in arguments])
+    return invoke("trends", *arguments)
 
 
 def days_on(page: str) -> list[str]:

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from ctr_samples.cli.app import app
 from ctr_samples.contract import ExampleContract
 from ctr_samples.readers.plain import Parser
+from tests.support.command_line import invoke
 
 tf = pytest.importorskip("tensorflow")
 
@@ -40,7 +39,7 @@ def written(file: Path, records: list[bytes], compression: str) -> Path:
 
 
 def inferred(file: Path) -> ExampleContract:
-    result = CliRunner().invoke(app, ["infer", str(file), "--all"])
+    result = invoke("infer", str(file), "--all")
     assert result.exit_code == 0, result.stderr
     return ExampleContract.from_dict(json.loads(result.stdout))
 

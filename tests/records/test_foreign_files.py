@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from ctr_samples.cli.app import app
 from ctr_samples.crc32c import crc32c
+from tests.support.command_line import invoke
 
 # tf.train.Example with the one feature x, an Int64List of a single value: packed, and as old writers have it, unpacked.
 PACKED = bytes.fromhex("0a0c 0a0a 0a0178 1205 1a03 0a01") + b"\x07"
@@ -40,7 +40,7 @@ def framed(*messages: bytes) -> bytes:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return invoke(*arguments)
 
 
 def words(result: Result) -> str:

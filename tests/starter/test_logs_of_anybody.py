@@ -13,9 +13,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from ctr_samples.cli import app
 from ctr_samples.config import JobConfig, RowLabel, load_config
 from ctr_samples.config.loading import LoadedConfig
 from ctr_samples.errors import InputError, UsageError
@@ -28,13 +27,14 @@ from ctr_samples.starter.features import feature_of
 from ctr_samples.starter.outcomes import follows
 from ctr_samples.starter.tables import Column, Table
 from tests.starter.logs_of_anybody import DAYS, FIRST, SETS, Truth, big, lines, rows, served_and_ordered, small_numbers
+from tests.support.command_line import invoke
 
 
 def drafted(truth: Truth, root: Path) -> LoadedConfig:
     (root / "logs").mkdir()
     truth.write(root / "logs")
     inputs = [str(root / "logs" / one) if one != "." else str(root / "logs") for one in truth.inputs]
-    result = CliRunner().invoke(app, ["init", *inputs, "--output", str(root / "drafted.yaml")])
+    result = invoke("init", *inputs, "--output", str(root / "drafted.yaml"))
     assert result.exit_code == 0, result.stderr
     return load_config(root / "drafted.yaml", [f"output.path={root / 'out'}"])
 
@@ -100,7 +100,7 @@ def written(root: Path, **files: str) -> list[str]:
 
 
 def init(root: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(app, ["init", *arguments, "--output", str(root / "drafted.yaml")])
+    return invoke("init", *arguments, "--output", str(root / "drafted.yaml"))
 
 
 SHOWN = "art,ort,wann\n" + "".join(f"x{n % 30},o{n % 4},2024-05-03 {n // 60:02}:{n % 60:02}:00\n" for n in range(900))

@@ -11,9 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from ctr_samples.cli import app
 from ctr_samples.config import (
     CatalogSource,
     CsvSource,
@@ -31,6 +30,7 @@ from ctr_samples.job.run import run
 from ctr_samples.periods import parse_period
 from ctr_samples.starter import as_yaml, draft, look_at
 from tests.starter.logs_of_shapes import SHAPES, lines
+from tests.support.command_line import invoke
 
 
 def no_catalog(name: str) -> object:
@@ -57,7 +57,7 @@ def csv_log(name: str, tmp_path: Path, text: str) -> JobConfig:
 
 
 def init(*arguments: object) -> Result:
-    return CliRunner().invoke(app, ["init", *map(str, arguments)])
+    return invoke("init", *map(str, arguments))
 
 
 @pytest.mark.slow

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from ctr_samples.cli import app
 from ctr_samples.config import CatalogSource, DatabaseSource, Source
 from ctr_samples.config.source import ColumnarSource
 from ctr_samples.telemetry.lineage import dataset_of
+from tests.support.command_line import invoke
 from tests.support.tiny_days import write_days
 
 FIRST = date(2019, 6, 5)
@@ -31,7 +31,7 @@ def config(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def generate(config: Path, out: Path, *more: str) -> Result:
-    return CliRunner().invoke(app, ["generate", "--config", str(config), "--set", f"output.path={out}", *more])
+    return invoke("generate", "--config", str(config), "--set", f"output.path={out}", *more)
 
 
 def test_a_collector_of_logs_reads_a_line_for_each_day(config: Path, tmp_path: Path) -> None:

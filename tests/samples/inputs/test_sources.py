@@ -19,9 +19,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from typer.testing import CliRunner
 
-from ctr_samples.cli import app
 from ctr_samples.config import (
     CatalogSource,
     ColumnarSource,
@@ -44,6 +42,7 @@ from ctr_samples.samples.inputs.sources import MALFORMED, InputFile, read_source
 from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.failures import expected_errors
 from ctr_samples.sparksql.session import run_session
+from tests.support.command_line import invoke
 
 DAY = date(2019, 6, 5)
 
@@ -898,7 +897,7 @@ def test_a_password_that_stands_in_the_file_is_refused(
     with pytest.raises(ConfigError, match=f"sources.log.{key} holds a secret, which would be written") as caught:
         job.run(spark, shop_config(tmp_path, url, password), DAY)
     assert "hush" not in str(caught.value)
-    found = CliRunner().invoke(app, ["config", "--config", str(tmp_path / "c.yaml")], env={"SECRET": "hush-hush"})
+    found = invoke("config", "--config", str(tmp_path / "c.yaml"), env={"SECRET": "hush-hush"})
     assert (found.exit_code, "holds a secret" in found.stderr, "hush" in found.output) == (2, True, False)
 
 
