@@ -165,13 +165,13 @@ class Inputs:
         """What the manifest says of each source; call it after the action."""
         return {name: {**source.snapshot, **self._lines(name)} for name, source in self.sources.items()}
 
-    def absent(self) -> Iterator[tuple[str, str]]:
-        """The optional sources that do not exist, each with its path or table."""
-        return ((name, source.absent) for name, source in self.sources.items() if source.absent is not None)
-
     def told(self) -> Iterator[str]:
-        """What the sources say of symbolic links, and of what is no file."""
-        return (sentence for source in self.sources.values() for sentence in source.told)
+        """What a person must know of the sources: symbolic links, what is no file, and optional ones that are absent."""
+        for source in self.sources.values():
+            yield from source.told
+        for name, source in self.sources.items():
+            if source.absent is not None:
+                yield f"sources.{name}: there is no {source.absent}; the source is optional and is read as empty."
 
     def _rows(self, name: str, days: Collection[date] | None) -> DataFrame:
         source = self.sources[name]
