@@ -37,13 +37,13 @@ from ctr_samples.sparksql.expressions import typed_expression
 from ctr_samples.sparksql.releases import arrow_schema
 
 _ACTION, _IMPRESSION = 0, 1
-_MOMENT, _KIND = "_moment", "_kind"  # no column of a configuration begins with an underscore
+_MOMENT, _KIND = "_moment", "_kind"
 _ORDER = (_MOMENT, _KIND, ITEM, TIE)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def actions_of_history(source: DataFrame, name: str, history: History, day: Day) -> DataFrame:
-    """The actions that some impression of the day can see: ``_key``, ``time``, ``item``, ``request`` and the further columns.
+    """The actions that some impression of the day can see: ``_key``, ``_time``, ``_item``, ``_request`` and more columns.
 
     ``history`` has what it inherits from ``impressions`` filled in.
     """
