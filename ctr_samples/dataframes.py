@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import ActionLabel, EventView, History, View, WindowView
+from ctr_samples.config.base import HISTORY_COLUMNS
 from ctr_samples.errors import InputError
 from ctr_samples.samples.histories import join as histories
 from ctr_samples.samples.histories.lists import HistoryPlan
@@ -209,6 +210,9 @@ def join_history(
             **rules,
         }
     )
+    for column in history.columns:
+        if column.lower() in HISTORY_COLUMNS:
+            raise InputError(f"columns: {column!r} is a name that every history has; choose another name.")
     keys = _names(on)
     known = histories.actions_of_history(_keyed(actions, keys), name, history, EVER)
     plan = HistoryPlan(name, last, history.within, history.delay, columns=tuple(history.columns))

@@ -107,3 +107,23 @@ def test_labels_counts_and_histories_keep_each_impression_once(frame: Frame, sho
 def test_a_name_that_the_impressions_have_is_refused(shown: DataFrame) -> None:
     with pytest.raises(InputError, match="name: the impressions have a column 'Label' already; choose another name."):
         ctr_samples.as_of_join(shown, shown, on="user", time="impression", event_time="impression", name="Label")
+
+
+@pytest.mark.parametrize("column", ["items", "ages_s", "Length", "matched"])
+def test_a_column_of_a_history_that_all_have_is_refused(frame: Frame, column: str) -> None:
+    rows = frame("user string, at timestamp, item bigint", [("u", "2019-06-05 10:00:00", 1)])
+    with pytest.raises(InputError, match=f"columns: '{column}' is a name that every history has; choose another name."):
+        ctr_samples.join_history(
+            rows, rows, on="user", time="at", action_time="at", item="item", last=2, columns={column: "item"}
+        )
+
+
+@pytest.mark.parametrize("column", ["time", "item", "Request"])
+def test_a_column_of_a_history_may_have_the_name_of_a_part_of_an_action(frame: Frame, column: str) -> None:
+    rows = frame("user string, at timestamp, item bigint", [("u", "2019-06-05 10:00:00", 1)])
+    later = frame("user string, at timestamp", [("u", "2019-06-05 11:00:00")])
+    joined = ctr_samples.join_history(
+        later, rows, on="user", time="at", action_time="at", item="item", last=2, columns={column: "item + 1"}
+    )
+    (row,) = joined.collect()
+    assert (row.history["items"], row.history[column]) == ([1], [2])

@@ -38,7 +38,7 @@ def fit(
             from ctr_samples.job import fit as fitting
 
             progress.stage("counting training days")
-            state = fitting.fit(spark, loaded, last, days=days, afresh=afresh)
+            state = fitting.fit(spark, loaded, last, days=days, afresh=afresh, reporter=progress)
         console.print(growth_report(state))
         fitted = loaded.config.fitted
         say(f"{fitted.path if fitted else ''}/versions/{state.version:08d}.json")

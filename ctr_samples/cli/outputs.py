@@ -172,7 +172,10 @@ def clean(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Remove the leftovers of killed runs and the shards of generations replaced long ago. Manifests stay."""
+    """Remove the leftovers of killed runs and the shards of generations replaced long ago. Manifests stay.
+
+    A damaged day is told and left as it is, the others are cleaned, and the command ends with an error.
+    """
     console = stderr_console()
     with errors_in_words(console, debug):
         from ctr_samples.shards import open_storage
@@ -183,8 +186,11 @@ def clean(
             retention = Retention(keep, parse_duration(longest_run))
         except ValueError as error:
             raise UsageError(f"--longest-run is {longest_run!r}; {error}.") from None
-        count = freed = 0
+        count = freed = damaged = 0
         for cleanup in cleanups_of(storage, _day(one_day(day, date)), retention):
+            if cleanup.damage:
+                damaged += 1
+                console.print(f"warning: {cleanup.damage}", markup=False, soft_wrap=True)
             for path in (*cleanup.directories, *cleanup.files):
                 say(storage.locate(path))
             if not dry_run:
@@ -193,6 +199,10 @@ def clean(
             freed += cleanup.bytes
         verb = "Would remove" if dry_run else "Removed"
         console.print(f"{verb} {count:,} run(s) and file(s), {format_size(freed)}.")
+        if damaged:
+            raise DamagedFile(
+                f"{damaged:,} day(s) of {storage.url} were left as they are; mend what is told above and run the command again."
+            )
 
 
 def rollback(

@@ -437,7 +437,7 @@ def _histories(config: JobConfig) -> Iterator[Problem]:
         if history.request is not None and config.impressions.request is None:
             yield Problem((*where, "request"), "has no effect, since `impressions.request` is not set; remove it")
         for column in history.columns:
-            if column in (*HISTORY_COLUMNS, *_OF_AN_ACTION):
+            if column in HISTORY_COLUMNS:
                 yield Problem((*where, "columns", column), f"{column!r} is a name that every history has; rename it")
         source = config.sources[history.source]
         if config.reads_days(history.source) and history.within is not None:
@@ -449,9 +449,6 @@ def _histories(config: JobConfig) -> Iterator[Problem]:
                     f"{what}, but {source.days_before} are read; set `sources.{history.source}.days_before: {needed}`, or a "
                     "shorter `within`",
                 )
-
-
-_OF_AN_ACTION = ("time", "item", "request")
 
 
 def _case(config: JobConfig) -> Iterator[Problem]:
@@ -473,7 +470,7 @@ def _case(config: JobConfig) -> Iterator[Problem]:
             yield from _meeting([(column, ("views", name, key)) for column in view.counted.column_names])
     for name, history in config.histories.items():
         own = [(column, ("histories", name, "columns", column)) for column in history.columns]
-        yield from _meeting([*[(column, ()) for column in (*HISTORY_COLUMNS, *_OF_AN_ACTION)], *own])
+        yield from _meeting([*[(column, ()) for column in HISTORY_COLUMNS], *own])
 
 
 def _meeting(names: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[Problem]:

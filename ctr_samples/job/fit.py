@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.errors import ConfigError, UsageError
+from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, calendar_day
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.training_rows import Counted, count_days, days_through
@@ -26,7 +27,13 @@ _AFTER_FITTING = ("default", "nulls", "computed", "dtype", "fill", "pad")
 
 
 def fit(
-    spark: SparkSession, loaded: LoadedConfig, through: date, *, days: int | None = None, afresh: bool = False
+    spark: SparkSession,
+    loaded: LoadedConfig,
+    through: date,
+    *,
+    days: int | None = None,
+    afresh: bool = False,
+    reporter: Reporter | None = None,
 ) -> FittedState:
     """Fit what the configured features need on the training rows of some days, and publish the next version.
 
@@ -51,7 +58,9 @@ def fit(
     chosen = days_through(through, days or config.fitted.days)
     try:
         with loaded.masked_errors(), errors_of_sources(config.sources):
-            counted = count_days(run_session(spark, config.timezone), config, chosen, grows)
+            counted = count_days(
+                run_session(spark, config.timezone), config, chosen, grows, (reporter or Silent()).warn
+            )
     finally:
         make_active(spark)
     vocabularies, growth = _grown(config, grows, counted)

@@ -88,8 +88,6 @@ def read_inputs(
     inputs = Inputs.read(session, config, run_date, watched=watched, known_by=back.known_by, pinned=back.pinned)
     for sentence in inputs.told():
         reporter.warn(sentence)
-    for name, place in inputs.absent():
-        reporter.warn(f"sources.{name}: there is no {place}; the source is optional and is read as empty.")
     return inputs
 
 

@@ -7,7 +7,7 @@ part.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import reduce
@@ -55,11 +55,23 @@ def only_fitted(config: JobConfig) -> JobConfig:
     return config.model_copy(update={"features": features, "views": views, "histories": histories, "sampling": None})
 
 
-def count_days(spark: SparkSession, config: JobConfig, days: Sequence[date], before: FittedState | None) -> Counted:
-    """Count the training rows of some days. Moments and quantiles of the version ``before`` are kept, not refitted."""
+def count_days(
+    spark: SparkSession,
+    config: JobConfig,
+    days: Sequence[date],
+    before: FittedState | None,
+    warn: Callable[[str], None] = lambda sentence: None,
+) -> Counted:
+    """Count the training rows of some days. Moments and quantiles of the version ``before`` are kept, not refitted.
+
+    ``warn`` gets each sentence about the inputs once for all days.
+    """
     known = {*before.moments, *before.boundaries} if before else set()
     fitted = only_fitted(config)
-    frames = [_training_rows(spark, fitted, day) for day in days]
+    inputs = [Inputs.read(spark, fitted, day, watched=False) for day in days]
+    for sentence in dict.fromkeys(sentence for of_day in inputs for sentence in of_day.told()):
+        warn(sentence)
+    frames = [_training_rows(fitted, of_day) for of_day in inputs]
     values = {name: fitted_value(frames[0].limit(0), name, feature) for name, feature in fitted.features.items()}
     columns = [value.column.alias(name) for name, value in values.items()]
     rows = reduce(DataFrame.unionByName, [frame.select(*columns) for frame in frames]).persist()
@@ -86,8 +98,7 @@ def days_through(last: date, count: int) -> list[date]:
     return [last - timedelta(days=back) for back in reversed(range(count))]
 
 
-def _training_rows(spark: SparkSession, config: JobConfig, run_date: date) -> DataFrame:
-    inputs = Inputs.read(spark, config, run_date, watched=False)
+def _training_rows(config: JobConfig, inputs: Inputs) -> DataFrame:
     return (
         SampleBuilder(inputs)
         .joined()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ctr_samples.errors import DamagedFile, InputError
+from ctr_samples.errors import DamagedFile, InputError, StorageError
 from ctr_samples.periods import Period
 from ctr_samples.shards import generations
 from ctr_samples.shards.manifest import Manifest
@@ -38,11 +38,15 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """Items to remove: whole run directories, and single files that were never completed or are in no manifest."""
+    """Items to remove: whole run directories, and single files that were never completed or are in no manifest.
+
+    ``damage`` says why a day is left as it is; then there is nothing to remove.
+    """
 
     directories: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     bytes: int = 0
+    damage: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.directories or self.files)
@@ -99,15 +103,24 @@ def plan_table(
 
 
 def cleanups_of(storage: Storage, day: Period | None, retention: Retention) -> Iterator[Cleanup]:
-    """Plan the cleanup of a day, of all days, or of a table. Raises InputError if there is neither."""
+    """Plan the cleanup of a day, of all days, or of a table. Raises InputError if there is neither.
+
+    A damaged day raises as in :func:`cleanup_of_day` if it was named; among all days its plan has a ``damage``.
+    """
     if day is None and generations.latest(storage, MANIFESTS_OF_TABLE):
         yield cleanup_of_table(storage, retention)
         return
-    days = [day] if day is not None else days_of(storage)
+    if day is not None:
+        yield cleanup_of_day(storage, day, retention)
+        return
+    days = days_of(storage)
     if not days:
         raise InputError(f"{storage.url} holds neither samples nor a table; expected an output directory.")
     for any_day in days:
-        yield cleanup_of_day(storage, any_day, retention)
+        try:
+            yield cleanup_of_day(storage, any_day, retention)
+        except (DamagedFile, StorageError) as error:
+            yield Cleanup(damage=f"{any_day} is left as it is: {error}")
 
 
 def cleanup_of_day(storage: Storage, day: Period, retention: Retention) -> Cleanup:

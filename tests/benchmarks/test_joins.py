@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from ctr_samples.samples.histories.join import join_history
-from ctr_samples.samples.histories.lists import KEY, HistoryPlan
+from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, TIME, HistoryPlan
 from ctr_samples.samples.views.as_of import AsOf, Join
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys
 from ctr_samples.samples.views.as_of.intervals import join_by_intervals
@@ -64,7 +64,7 @@ def shown(spark: SparkSession, rows: int, users: int, hot_share: float = 0) -> D
         instant("shown", 0, DAY_S).alias("impression_time"),
         user("shown by", users, hot_share).alias("user"),
         number("article", 50_000).alias("article"),
-        F.lit(None).cast("string").alias("request"),
+        F.lit(None).cast("string").alias(REQUEST),
     )
     return spark.range(0, rows, 1, 8).select(own.alias("impression"), (number("label", 10) == 0).alias("clicked"))
 
@@ -268,9 +268,9 @@ def test_histories(figures: Figures, spark: SparkSession, hot_share: float) -> N
     actions = cached(
         spark.range(0, ACTIONS, 1, 8).select(
             user("acts", users, hot_share).alias(KEY),
-            instant("acted", -6 * DAY_S, DAY_S).alias("time"),
-            number("acted on", 50_000).alias("item"),
-            F.lit(None).cast("string").alias("request"),
+            instant("acted", -6 * DAY_S, DAY_S).alias(TIME),
+            number("acted on", 50_000).alias(ITEM),
+            F.lit(None).cast("string").alias(REQUEST),
         )
     )
     left = cached(shown(spark, rows, users, hot_share))
@@ -280,12 +280,12 @@ def test_histories(figures: Figures, spark: SparkSession, hot_share: float) -> N
         "one shuffle and sort of both": lambda: noop(
             left.select(
                 F.col("impression.user").alias(KEY),
-                F.col("impression.impression_time").alias("time"),
+                F.col("impression.impression_time").alias(TIME),
                 F.struct("*").alias("left"),
             )
             .unionByName(actions, allowMissingColumns=True)
             .repartition(KEY)
-            .sortWithinPartitions(KEY, "time")
+            .sortWithinPartitions(KEY, TIME)
         ),
     }
     seconds = in_turns(ways, ROUNDS)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -161,3 +164,61 @@ def test_a_comparison_takes_its_days_either_way(output: str, days: tuple[str, ..
     told = call("compare", output, *days)
     assert "Generation 2 of 2019-06-03 has no metrics.json" in " ".join(told.stderr.split())
     assert call("compare", output, DAYS[0]).exit_code == 2
+
+
+def spoil_manifest(day: Path) -> None:
+    (day / "manifests/00000002.json").write_text("{")
+
+
+def lose_manifest(day: Path) -> None:
+    (day / "manifests/00000002.json").unlink()
+    (day / "manifests/00000003.json").write_text("{}")
+
+
+def lose_all_manifests(day: Path) -> None:
+    shutil.rmtree(day / "manifests")
+    (day / "_SUCCESS").touch()
+
+
+def be_a_directory(day: Path) -> None:
+    (day / "manifests/00000002.json").unlink()
+    (day / "manifests/00000002.json").mkdir()
+
+
+@pytest.mark.parametrize("spoil", [spoil_manifest, lose_manifest, lose_all_manifests, be_a_directory])
+@pytest.mark.parametrize("spoilt", DAYS)
+def test_a_clean_up_tells_a_damaged_day_and_goes_on_with_the_others(
+    output: str, spoilt: str, spoil: Callable[[Path], None]
+) -> None:
+    leftovers = [left_by_a_killed_run(Path(output) / f"dt={day}") for day in DAYS]
+    spoil(Path(output) / f"dt={spoilt}")
+    result = call("clean", output)
+    assert result.exit_code == 3, result.stderr
+    assert [left.exists() for left in leftovers] == [day == spoilt for day in DAYS]
+    assert result.stdout.splitlines() == [str(left) for left in leftovers if not left.exists()]
+    said = " ".join(result.stderr.split())
+    assert f"{spoilt} is left as it is: " in said
+    assert "Removed 1 run(s) and file(s)" in said
+    assert f"error: 1 day(s) of {output} were left as they are" in said
+    assert call("clean", output, spoilt).exit_code == 3
+
+
+@pytest.mark.parametrize("name", ["dt=2019-06-01", "dt=2019-06-09", "dt=2019-06-31", "notes.txt", "dt=", "old"])
+@pytest.mark.parametrize("kind", [Path.touch, Path.mkdir, lambda path: path.symlink_to("nowhere")])
+def test_a_clean_up_passes_over_what_is_no_day(output: str, name: str, kind: Callable[[Path], None]) -> None:
+    leftovers = [left_by_a_killed_run(Path(output) / f"dt={day}") for day in DAYS]
+    kind(Path(output) / name)
+    result = call("clean", output)
+    assert result.exit_code == 0, result.stderr
+    assert not any(left.exists() for left in leftovers)
+    assert os.path.lexists(Path(output) / name)
+
+
+def left_by_a_killed_run(day: Path) -> Path:
+    """The directory of a run that never published, of 2019."""
+    directory = day / "data/20190601T020000-bbbbbbbb"
+    (directory / "train").mkdir(parents=True)
+    file = directory / "train/part-00000-7-00000001.tfrecord"
+    file.touch()
+    os.utime(file, (1559354400, 1559354400))
+    return directory

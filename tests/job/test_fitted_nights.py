@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pyarrow.parquet as pq
 import pytest
@@ -238,3 +239,19 @@ def test_days_without_training_rows_fit_nothing(spark: SparkSession, nights: Pat
     early = write_config(tmp_path, **{"'20:00'": "'00:00'", f"{tmp_path}/logs": f"{nights}/logs"})
     with pytest.raises(InputError, match="There are no training impressions from 2019-06-03 to 2019-06-03 to fit on"):
         fit(spark, load_config(early), DAYS[0])
+
+
+def test_a_fit_warns_of_symbolic_links_once_for_all_days(spark: SparkSession, tmp_path: Path) -> None:
+    write_logs(tmp_path / "real")
+    for day in DAYS:
+        (tmp_path / f"logs/{day}.json").mkdir(parents=True)
+        (tmp_path / f"logs/{day}.json/part.json").symlink_to(tmp_path / f"real/{day}.json")
+    loaded = load_config(write_config(tmp_path))
+    fitting, running = MagicMock(), MagicMock()
+    fit(spark, loaded, DAYS[1], days=2, reporter=fitting)
+    job.run(spark, loaded, DAYS[2], reporter=running)
+    of_fit, of_run = ([call.args[0] for call in told.warn.call_args_list] for told in (fitting, running))
+    followed = [f"sources.log: symbolic links below {tmp_path}/logs/{day}.json are followed" for day in DAYS]
+    assert [any(said.startswith(one) for said in of_fit) for one in followed] == [True, True, True], "days_after: 1"
+    assert len(of_fit) == len(set(of_fit))
+    assert any(said.startswith(followed[2]) for said in of_run)

@@ -37,7 +37,7 @@ from ctr_samples.sparksql.expressions import typed_expression
 from ctr_samples.sparksql.releases import arrow_schema
 
 _ACTION, _IMPRESSION = 0, 1
-_MOMENT, _KIND = "_moment", "_kind"  # no column of a configuration begins with an underscore
+_MOMENT, _KIND = "_moment", "_kind"
 _ORDER = (_MOMENT, _KIND, ITEM, TIE)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -45,7 +45,7 @@ _MICROSECOND = timedelta(microseconds=1)
 def actions_of_history(source: DataFrame, name: str, history: History, span: Span) -> DataFrame:
     """Return the actions that some impression of the day can see, in the columns below.
 
-    The columns are ``_key``, ``time``, ``item``, ``request`` and those of the history. ``history`` has the values
+    The columns are ``_key``, ``_time``, ``_item``, ``_request`` and those of the history. ``history`` has the values
     inherited from ``impressions`` filled in.
     """
     where = f"histories.{name}"

@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from ctr_samples.codec.layout import ACTION, FIRST_OF_KEY
 from ctr_samples.codec.machine_code import kernels
 
-KEY, TIME, ITEM, REQUEST, TIE, ALONE = "_key", "time", "item", "request", "_tie", "_alone"
+KEY, TIME, ITEM, REQUEST, TIE, ALONE = "_key", "_time", "_item", "_request", "_tie", "_alone"
+"""Columns of the rows of a history, beside its own: no column of a configuration begins with an underscore."""
 SHOWN = "_shown"
 """Column with an impression as a struct; null for an action."""
 

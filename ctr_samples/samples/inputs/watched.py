@@ -170,13 +170,13 @@ class Inputs:
         """Return the manifest entry of each source; call it after the action."""
         return {name: {**source.snapshot, **self._lines(name)} for name, source in self.sources.items()}
 
-    def absent(self) -> Iterator[tuple[str, str]]:
-        """Yield the optional sources that do not exist, each with its path or table."""
-        return ((name, source.absent) for name, source in self.sources.items() if source.absent is not None)
-
     def told(self) -> Iterator[str]:
-        """Yield the sentences of the sources about symbolic links and special files."""
-        return (sentence for source in self.sources.values() for sentence in source.told)
+        """Yield sentences about symbolic links, special files and absent optional sources."""
+        for source in self.sources.values():
+            yield from source.told
+        for name, source in self.sources.items():
+            if source.absent is not None:
+                yield f"sources.{name}: there is no {source.absent}; the source is optional and is read as empty."
 
     def _rows(self, name: str, days: Collection[date] | None) -> DataFrame:
         source = self.sources[name]

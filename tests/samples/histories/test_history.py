@@ -19,7 +19,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.explain.rules import HistoryRules, PastAction, judge_history
 from ctr_samples.samples.features import feature_column
 from ctr_samples.samples.histories.join import actions_of_history, history_type, join_history
-from ctr_samples.samples.histories.lists import HistoryPlan, with_lists
+from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, SHOWN, TIME, HistoryPlan, with_lists
 from ctr_samples.samples.period import Span
 
 Frame = Callable[..., DataFrame]
@@ -183,7 +183,7 @@ def test_only_actions_that_an_impression_of_the_day_can_see_are_read(frame: Fram
     times = ["2019-06-03 23:59:59.999999", "2019-06-04 00:00:00", "2019-06-05 23:59:59", "2019-06-06 00:00:00"]
     rows = [("u", Action(time, n)) for n, time in enumerate(times)]
     seen = actions_of_history(log(frame, rows), "clicks", CONFIGURED, DAY)
-    assert sorted(row["item"] for row in seen.collect()) == [1, 2]
+    assert sorted(row[ITEM] for row in seen.collect()) == [1, 2]
 
 
 def test_a_further_column_must_be_one_value(frame: Frame) -> None:
@@ -273,11 +273,11 @@ def test_lists_do_not_depend_on_how_rows_are_cut_into_batches(size: int, room: i
     rows = sorted([*shown, *actions], key=lambda row: (row[0] is not None, row[0] or 0, row[1], row[2] is not None))
     table = pa.table(
         {
-            "_key": pa.array([row[0] for row in rows], pa.int64()),
-            "time": pa.array([row[1] for row in rows], pa.timestamp("us", "UTC")),
-            "item": pa.array([row[2] for row in rows], pa.int64()),
-            "request": pa.array([None if row[3] is None else f"r{row[3]}" for row in rows], pa.string()),
-            "_shown": pa.array([None if row[2] is not None else {"row": at} for at, row in enumerate(rows)]),
+            KEY: pa.array([row[0] for row in rows], pa.int64()),
+            TIME: pa.array([row[1] for row in rows], pa.timestamp("us", "UTC")),
+            ITEM: pa.array([row[2] for row in rows], pa.int64()),
+            REQUEST: pa.array([None if row[3] is None else f"r{row[3]}" for row in rows], pa.string()),
+            SHOWN: pa.array([None if row[2] is not None else {"row": at} for at, row in enumerate(rows)]),
         }
     )
     plan = HistoryPlan("clicks", last, within=timedelta(microseconds=150), by_request=True, room=room)
@@ -363,7 +363,7 @@ def test_a_history_of_the_log_of_impressions_takes_its_keys_from_them() -> None:
             "histories.clicks.request: has no effect, since `impressions.request` is not set; remove it",
         ),
         ({"columns": {"items": "x"}}, "histories.clicks.columns.items: 'items' is a name that every history has"),
-        ({"columns": {"Time": "x"}}, "histories.clicks.columns.Time: 'Time' and 'time' differ only in case"),
+        ({"columns": {"Ages_S": "x"}}, "histories.clicks.columns.Ages_S: 'Ages_S' and 'ages_s' differ only in case"),
         ({"source": "lag"}, "histories.clicks.source: there is no source 'lag'; did you mean 'log'?"),
     ],
 )
@@ -375,3 +375,22 @@ def test_what_a_history_cannot_be_is_said_before_anything_is_read(history: dict[
 def test_a_column_that_a_history_does_not_have_is_named() -> None:
     found = problems(features={"f": {"from": "clicks.item", "dtype": "int64", "shape": [3]}})
     assert found == ["features.f.from: history 'clicks' has no column 'item'; did you mean 'items'?"]
+
+
+@pytest.mark.parametrize(
+    "column", ["time", "item", "request", "Time", "ITEM", "key", "kind", "moment", "tie", "alone", "shown", "action"]
+)
+def test_a_column_of_a_history_may_have_any_name(frame: Frame, column: str) -> None:
+    history = CONFIGURED.model_copy(update={"columns": {column: "channel"}})
+    actions = actions_of_history(log(frame, [("u", Action("09:00:00", 7, "r", 5))]), "clicks", history, DAY)
+    shown = impressions(frame, [(1, "2019-06-05 10:00:00", "u", "r1"), (2, "2019-06-05 10:00:00", "u", "r")])
+    plan = replace(PLAN, columns=(column,))
+    found = {row.impression.impression_id: row.clicks for row in join_history(shown, actions, plan).collect()}
+    assert (found[1]["items"], found[1]["ages_s"], found[1][column]) == ([7], [3600.0], [5])
+    assert found[2]["items"] == []
+    assert history_type(actions, plan).fieldNames() == ["items", "ages_s", column, "length", "matched"]
+
+
+@pytest.mark.parametrize("column", ["time", "item", "request", "TIME"])
+def test_a_configuration_may_give_a_column_the_name_of_a_part_of_an_action(column: str) -> None:
+    assert problems(histories={"clicks": {**BASE["histories"]["clicks"], "columns": {column: "x"}}}) == []

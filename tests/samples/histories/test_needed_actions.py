@@ -9,7 +9,7 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
-from ctr_samples.samples.histories.lists import HistoryPlan
+from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, HistoryPlan
 from ctr_samples.samples.histories.needed import _UNKNOWN, Seen, needed_of
 
 Action = tuple[str, str | None]
@@ -60,7 +60,7 @@ def test_of_a_key_with_many_actions_little_is_remembered(requests: int) -> None:
 @pytest.mark.parametrize("rows_of_a_batch", [1, 2, 3, 100])
 def test_each_key_is_judged_alone_wherever_batches_end(rows_of_a_batch: int) -> None:
     rows = [
-        {"_key": key, "item": item, "request": request, "not known when the day ends": unknown}
+        {KEY: key, ITEM: item, REQUEST: request, _UNKNOWN: unknown}
         for key, item, request, unknown in [
             ("u1", "i1", "r1", True),
             ("u1", "i2", "r1", True),
@@ -91,12 +91,12 @@ def test_text_that_is_no_utf8_is_judged_by_its_bytes() -> None:
         pa.array(values, pa.binary()).view(pa.string())
         for values in ([b"\xff"] * 3, [b"\xfe", b"\xfd", b"\xfe"], [None] * 3)
     ]
-    rows = pa.RecordBatch.from_arrays([*text, pa.array([False] * 3)], ["_key", "item", "request", _UNKNOWN])
+    rows = pa.RecordBatch.from_arrays([*text, pa.array([False] * 3)], [KEY, ITEM, REQUEST, _UNKNOWN])
     (found,) = needed_of([rows], HistoryPlan("clicks", last=2))
-    assert found.column("item").view(pa.binary()).to_pylist() == [b"\xfe", b"\xfd"]
+    assert found.column(ITEM).view(pa.binary()).to_pylist() == [b"\xfe", b"\xfd"]
 
 
 def test_the_own_request_is_no_matter_where_impressions_have_none() -> None:
-    rows = {"_key": [1, 1], "item": [7, 7], "request": ["r1", "r2"], "not known when the day ends": [False, False]}
+    rows = {KEY: [1, 1], ITEM: [7, 7], REQUEST: ["r1", "r2"], _UNKNOWN: [False, False]}
     found = needed_of(pa.table(rows).to_batches(), HistoryPlan("clicks", last=1))
     assert [batch.num_rows for batch in found] == [1]
