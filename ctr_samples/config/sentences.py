@@ -76,7 +76,7 @@ def _unknown_kind(path: str, tree: CommentedMap, detail: ErrorDetails, where: tu
     return f"{at(path, tree, (*where, key))}found {found}, expected {expected}"
 
 
-def _expected(detail: ErrorDetails, place: Place) -> str:
+def _expected(detail: ErrorDetails, place: KeyPlace) -> str:
     context = detail.get("ctx", {})
     match detail["type"]:
         case "model_type" | "model_attributes_type":
@@ -120,19 +120,19 @@ def kind_of(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class KeyPlace:
     """Place in the file, and its type; ``kinds`` are the models of the union from which it was chosen."""
 
     where: tuple[str, ...] = ()
     type: Any = JobConfig
     kinds: tuple[type[Kind], ...] = ()
 
-    def below(self, part: int | str) -> Place:
+    def below(self, part: int | str) -> KeyPlace:
         """Go one step along an error's location. Union kinds, which pydantic names too, are not keys of the file."""
         kinds = kinds_of(self.type)
         if part in kinds:
-            return Place(self.where, kinds[str(part)], tuple(dict.fromkeys(kinds.values())))
-        return Place((*self.where, str(part)), _type_below(self.type, str(part))) if _is_key(part) else self
+            return KeyPlace(self.where, kinds[str(part)], tuple(dict.fromkeys(kinds.values())))
+        return KeyPlace((*self.where, str(part)), _type_below(self.type, str(part))) if _is_key(part) else self
 
     @property
     def model(self) -> type[BaseModel] | None:
@@ -157,9 +157,9 @@ class Place:
         return f"; {extra['hint']}" if isinstance(extra, dict) and "hint" in extra else ""
 
 
-def place_of(location: Sequence[int | str]) -> Place:
+def place_of(location: Sequence[int | str]) -> KeyPlace:
     """Return the place to which a location leads."""
-    return reduce(Place.below, location, Place())
+    return reduce(KeyPlace.below, location, KeyPlace())
 
 
 def _is_key(part: int | str) -> bool:
@@ -170,7 +170,7 @@ def _is_key(part: int | str) -> bool:
 def _type_below(annotation: Any, key: str) -> Any:
     if _is_dict(annotation):
         return get_args(annotation)[1]
-    model = Place(type=annotation).model
+    model = KeyPlace(type=annotation).model
     fields = model.model_fields if model is not None else {}
     return next((field.annotation for name, field in fields.items() if key == (field.alias or name)), None)
 

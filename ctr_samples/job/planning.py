@@ -21,16 +21,20 @@ from ctr_samples.config.document import of_the_bytes
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError
 from ctr_samples.job.fit import state_of_run
+from ctr_samples.job.gate import wanted_of
 from ctr_samples.job.looking_back import NOW, LookBack
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, check_period
-from ctr_samples.samples.executors import Places
-from ctr_samples.samples.features import contract_of
+from ctr_samples.quality.measure.collecting import Wanted
+from ctr_samples.samples.executors import check_executors
+from ctr_samples.samples.features import HOUR, USER, contract_of
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.watches.coverage import ends_of_windows
-from ctr_samples.shards import Manifest, Storage, open_storage
+from ctr_samples.shards import DayOutput, Manifest, open_storage
 from ctr_samples.shards.clean import Retention
+from ctr_samples.shards.generations import last_forgotten
+from ctr_samples.shards.naming import run_directory
 from ctr_samples.sparksql.releases import without_call_sites
 from ctr_samples.sparksql.session import make_active, run_session
 from ctr_samples.vocabulary import FittedState
@@ -72,6 +76,11 @@ class Prepared:
         fingerprint = run_fingerprint(inputs, run_date, contract, mature)
         return cls(loaded, inputs, state, contract, mature, fingerprint)
 
+    @property
+    def wanted(self) -> Wanted:
+        """Measures to collect of the samples."""
+        return wanted_of(self.loaded.config, self.contract, HOUR, USER)
+
 
 def read_inputs(
     spark: SparkSession,
@@ -101,10 +110,24 @@ def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, reporter: Repor
         )
 
 
-def writable_places(config: JobConfig, storage: Storage, directory: str) -> Places:
-    """Return where the tasks of a run write, by configuration key."""
-    places = {"output.path": (storage, directory)}
-    return places if config.partials is None else {**places, "partials.path": (open_storage(config.partials.path), "")}
+def check_writable(spark: SparkSession, config: JobConfig, output: DayOutput, run: str) -> None:
+    """Check that executors can write to the directory of a run and to `partials.path`. Raises ConfigError, StorageError."""
+    places = {"output.path": (output.storage, run_directory(output.day, run))}
+    if config.partials is not None:
+        places["partials.path"] = (open_storage(config.partials.path), "")
+    check_executors(spark, places)
+
+
+def open_output(config: JobConfig, period: Period, reporter: Reporter) -> DayOutput:
+    """Open the output of a day; warn if an earlier generation forgot users, whom the logs may still have."""
+    storage = open_storage(config.output.path)
+    output = DayOutput.open(storage, period, config.name, retention_of(config), reporter.warn)
+    if forgotten := last_forgotten(storage, period):
+        reporter.warn(
+            f"Users were forgotten with generation {forgotten} of {period}; this run takes what the logs have of them. "
+            "Remove them there too, or run `ctr-samples forget` again."
+        )
+    return output
 
 
 def retention_of(config: JobConfig) -> Retention:

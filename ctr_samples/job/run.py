@@ -16,24 +16,21 @@ from ctr_samples.config.loading import loaded_of
 from ctr_samples.config.masking import masked_tree
 from ctr_samples.errors import DamagedPartial, UnusableFeatures
 from ctr_samples.job.accounting import balanced, check_sources
-from ctr_samples.job.gate import check_accepted, judge, wanted_of
+from ctr_samples.job.gate import check_accepted, judge
 from ctr_samples.job.looking_back import LookBack
 from ctr_samples.job.manifest_facts import descriptions, facts_of_run
 from ctr_samples.job.maturing import EarlierRun, earlier_run
-from ctr_samples.job.planning import Prepared, planning, retention_of, warn_of_event_log, writable_places
+from ctr_samples.job.planning import Prepared, check_writable, open_output, planning, warn_of_event_log
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, period_of
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
-from ctr_samples.samples.executors import check_executors
-from ctr_samples.samples.features import HOUR, USER
 from ctr_samples.samples.partials import Partials
 from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.samples.views.as_of import described
 from ctr_samples.samples.watches.leak_canary import check_canaries
 from ctr_samples.shards import DayOutput, DayRun, FeaturesFrom, Manifest, Receipt, open_storage
-from ctr_samples.shards.generations import last_forgotten
-from ctr_samples.shards.naming import run_directory, run_id
+from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import drop_damaged
 from ctr_samples.sparksql.observations import Progress
 
@@ -138,13 +135,12 @@ class _Run:
 
         self.reporter.stage("checking the inputs")
         prepared = Prepared.of(self.spark, self.loaded, self.period, self.reporter, self.back)
-        output = self._opened()
+        output = open_output(self.loaded.config, self.period, self.reporter)
         if not force and (manifest := output.published(prepared.fingerprint)):
             return RunResult(manifest, published=False)
 
         begins = datetime.now(UTC), secrets.token_hex(4)
-        directory = run_directory(self.period, run_id(*begins))
-        check_executors(self.spark, writable_places(self.loaded.config, output.storage, directory))
+        check_writable(self.spark, self.loaded.config, output, run_id(*begins))
         plan = self._planned(prepared, output, why_joined)
 
         self.reporter.stage("joining and writing")
@@ -158,17 +154,6 @@ class _Run:
         this_run.publish(manifest)
         plan.partials.clean(datetime.now(UTC), self.reporter.warn)
         return RunResult(manifest, published=True)
-
-    def _opened(self) -> DayOutput:
-        """Open the output of the day; warn of users who were forgotten with an earlier generation."""
-        config, warn = self.loaded.config, self.reporter.warn
-        output = DayOutput.open(open_storage(config.output.path), self.period, config.name, retention_of(config), warn)
-        if forgotten := last_forgotten(output.storage, self.period):
-            warn(
-                f"Users were forgotten with generation {forgotten} of {self.period}; this run takes what the logs have of "
-                "them. Remove them there too, or run `ctr-samples forget` again."
-            )
-        return output
 
     def _planned(self, prepared: Prepared, output: DayOutput, why_joined: str) -> _Plan:
         """Decide where features come from, and plan the joins. Raises the errors of already counted sources."""
@@ -191,9 +176,14 @@ class _Run:
         output, progress = self.loaded.config.output, Progress.of(plan.samples.samples.sparkSession)
         self.reporter.writing(progress)
         contract = plan.prepared.contract
-        wanted = wanted_of(self.loaded.config, contract, HOUR, USER)
         sink = SinkPlan(
-            run.storage, run.directory, contract, output.compression, output.shard_size, output.engine, wanted
+            run.storage,
+            run.directory,
+            contract,
+            output.compression,
+            output.shard_size,
+            output.engine,
+            plan.prepared.wanted,
         )
         return write_shards(plan.samples.samples, sink, progress)
 
@@ -225,7 +215,7 @@ class _Run:
             run.storage,
             manifest,
             [receipt.measures for receipt in receipts if receipt.measures],
-            wanted_of(config, plan.prepared.contract, HOUR, USER),
+            plan.prepared.wanted,
             config.quality,
             self.accept,
             names=pseudonyms_of(config),

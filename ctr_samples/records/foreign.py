@@ -17,7 +17,7 @@ from ctr_samples.codec import EncodedBatch, ExampleDecoder, SchemaSurvey
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
 from ctr_samples.records.first_bytes import found_reader
-from ctr_samples.records.paths import Place, existing_place, is_hidden
+from ctr_samples.records.paths import FilePattern, existing_place, is_hidden
 from ctr_samples.shards import CheckedFile, Storage, open_storage
 from ctr_samples.shards.naming import RUN_ID
 
@@ -172,7 +172,7 @@ def find_foreign(path: str) -> ForeignRecords | None:
             return None
     if not any(map(place.has, sizes)):
         storage, sizes = _single(place)
-        place = Place(place.root)
+        place = FilePattern(place.root)
     files = [ForeignFile(name, sizes[name]) for name in sorted(sizes) if _is_data(name, place)]
     return ForeignRecords(_on_one_line(path), storage, tuple(files)) if files else None
 
@@ -182,11 +182,11 @@ def _on_one_line(location: str) -> str:
     return location if location.isprintable() else ascii(location)[1:-1]
 
 
-def _is_data(name: str, place: Place) -> bool:
+def _is_data(name: str, place: FilePattern) -> bool:
     return place.has(name) and not is_hidden(name[len(place.fixed) :].removeprefix("/"))
 
 
-def _single(place: Place) -> tuple[Storage, dict[str, int]]:
+def _single(place: FilePattern) -> tuple[Storage, dict[str, int]]:
     """Treat the path as a single file."""
     parent, slash, name = place.root.rpartition("/")
     storage = open_storage(parent or slash or ".")

@@ -16,7 +16,7 @@ _GLOB = re.compile(r"[*?\[{]")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FilePattern:
     """``root`` is a directory or URL; a file belongs to the place if it is below ``fixed`` and matches ``pattern``.
 
     Both are relative to the root; partition columns come from the path below the root.
@@ -38,7 +38,7 @@ class Place:
             between = f"{name}/{between}" if between else name
             yield root, between
 
-    def below(self, prefix: str) -> Place:
+    def below(self, prefix: str) -> FilePattern:
         """Return the same place relative to an ancestor of the root: ``prefix`` is the path between the two."""
         if not prefix:
             return self
@@ -57,7 +57,7 @@ class Place:
         return regex_of(pattern).match(path) is not None
 
 
-def existing_place(path: str, base: str | None = None) -> Place:
+def existing_place(path: str, base: str | None = None) -> FilePattern:
     """Like :func:`place_of`, but an existing file or directory with exactly this name is not a glob."""
     place = place_of(path, base)
     if place.pattern is None:
@@ -69,7 +69,7 @@ def existing_place(path: str, base: str | None = None) -> Place:
     return place
 
 
-def place_of(path: str, base: str | None = None, *, literal: bool = False) -> Place:
+def place_of(path: str, base: str | None = None, *, literal: bool = False) -> FilePattern:
     """Parse a path given to ``load``; ``base`` is the directory below which partition columns start."""
     check_address(path)
     text = path.rstrip("/") or "/"
@@ -85,10 +85,10 @@ def place_of(path: str, base: str | None = None, *, literal: bool = False) -> Pl
             f"The option basePath is {base}, which does not contain {path}; expected a directory above it."
         )
     if not glob:
-        return Place(root, inside)
+        return FilePattern(root, inside)
     start = _GLOB.search(inside)
     assert start is not None
-    return Place(root, inside[: start.start()].rpartition("/")[0], inside)
+    return FilePattern(root, inside[: start.start()].rpartition("/")[0], inside)
 
 
 def _inside(root: str, text: str) -> str | None:

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc, parquet
 
-from ctr_samples.starter.places import Place, some_of
+from ctr_samples.starter.places import InputPath, some_of
 from ctr_samples.starter.tables import Column, Table, name_of, quoted
 
 _ROWS = 20_000
 
 
-def columnar_table(place: Place, name: str, form: str) -> Table:
+def columnar_table(place: InputPath, name: str, form: str) -> Table:
     """Sample Parquet or ORC files: the beginning and the end."""
     files = some_of(place.files)
     read = _of_parquet if form == "parquet" else _of_orc

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ctr_samples.errors import InputError
 from ctr_samples.starter.columnar import columnar_table, columns_of
-from ctr_samples.starter.places import ENDINGS, Place, find_places
+from ctr_samples.starter.places import ENDINGS, InputPath, find_places
 from ctr_samples.starter.tables import Table
 from ctr_samples.starter.text import text_table
 
@@ -41,7 +41,7 @@ def _look(one: str, read_table: Callable[[str], pa.Table]) -> Iterator[Table]:
                 raise
 
 
-def _of_files(place: Place) -> Table:
+def _of_files(place: InputPath) -> Table:
     with place.files[0].open("rb") as opened:
         magic = opened.read(4)
     form = "parquet" if magic == b"PAR1" else "orc" if magic.startswith(b"ORC") else ""

@@ -24,7 +24,7 @@ _DOCUMENTS = {".md", ".yaml", ".yml", ".py", ".html", ".pdf", ".rst"}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InputPath:
     """Input as a path for the configuration, with its files and the days in the path."""
 
     path: str
@@ -60,7 +60,7 @@ class Place:
         return match[1] if match and all(code in (match[2] or "%Y%m%d") for code in ("%Y", "m", "d")) else None
 
 
-def find_places(path: str) -> list[Place]:
+def find_places(path: str) -> list[InputPath]:
     """Return the inputs under a path: one, or each file and directory below it if these are of several kinds.
 
     Raises UsageError for a path that does not exist or names hours, InputError for one without non-empty files.
@@ -88,15 +88,15 @@ def find_places(path: str) -> list[Place]:
     if len(paths) == 1 and _TEMPLATE.search(template := next(iter(paths))):
         return [_dated(template)]
     if len(files) == 1 and _kind(files[0], files[0].parent) != "part":
-        return [Place(str(files[0]), tuple(files))]
+        return [InputPath(str(files[0]), tuple(files))]
     if root.is_file() or len({_kind(file, root) for file in files}) == 1:
-        return [Place(path, tuple(files))]
+        return [InputPath(path, tuple(files))]
     below = [child for child in sorted(root.iterdir()) if _is_data(child)]
     places = [place for child in below for place in _found(child)]
     return list({place.path: place for place in places}.values())  # each file of a dated set finds the whole set
 
 
-def _found(child: Path) -> list[Place]:
+def _found(child: Path) -> list[InputPath]:
     try:
         return find_places(str(child))
     except InputError:
@@ -165,7 +165,7 @@ def _kind(file: Path, root: Path) -> str:
     return re.sub(r"[\d_.-]+", "", ENDINGS.sub("", first))
 
 
-def _dated(path: str) -> Place:
+def _dated(path: str) -> InputPath:
     """Return the place with the files of each existing day."""
     root = Path(path[: path.index("{date")].rpartition("/")[0] or ("/" if path.startswith("/") else ".")).expanduser()
     below = sorted(_files_below(root)) if root.is_dir() else []
@@ -174,7 +174,7 @@ def _dated(path: str) -> Place:
         such = re.sub(r"%-?(\w)", lambda code: {"Y": "2019", "m": "06", "d": "05"}.get(code[1], ""), _TEMPLATE.sub(
             lambda one: one[1] or "%Y-%m-%d", path))  # fmt: skip
         raise InputError(f"{path} has no file with rows on any day; expected paths such as {such}.")
-    return Place(path, tuple(files), tuple(sorted({*files.values()})))
+    return InputPath(path, tuple(files), tuple(sorted({*files.values()})))
 
 
 def some_of(files: Sequence[Path]) -> list[Path]:

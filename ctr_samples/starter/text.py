@@ -17,7 +17,7 @@ from typing import IO, Any, cast
 import pyarrow as pa
 
 from ctr_samples.errors import InputError
-from ctr_samples.starter.places import Place, some_of
+from ctr_samples.starter.places import InputPath, some_of
 from ctr_samples.starter.tables import Column, Table, name_of, plain_name, quoted
 
 _BYTES = 9 << 20
@@ -52,7 +52,7 @@ class Chunk:
     """Day in the path of the file."""
 
 
-def chunks_of(place: Place) -> list[Chunk]:
+def chunks_of(place: InputPath) -> list[Chunk]:
     """Read the beginning and the end of a few files of an input, or all of a small one."""
     files = some_of(place.files)
     whole = sum(file.stat().st_size for file in place.files) <= _BYTES
@@ -100,7 +100,7 @@ def _lines(data: bytes, *, cut_end: bool) -> str:
     return whole.decode("utf-8-sig", errors="replace")
 
 
-def text_table(place: Place, name: str) -> Table:
+def text_table(place: InputPath, name: str) -> Table:
     """Sample JSON lines or CSV. Raise InputError for input that the job could not read either."""
     chunks = chunks_of(place)
     first = next((char for chunk in chunks for char in chunk.text if not char.isspace()), "")
@@ -121,7 +121,9 @@ def _ends(rows: Sequence[Any]) -> list[Any]:
     return list(rows) if len(rows) <= _MOST_ROWS else [*rows[:half], *rows[-half:]]
 
 
-def _table(place: Place, name: str, options: dict[str, tuple[Any, str]], columns: list[Column], lines: _Lines) -> Table:
+def _table(
+    place: InputPath, name: str, options: dict[str, tuple[Any, str]], columns: list[Column], lines: _Lines
+) -> Table:
     todo, bad = [*lines.todo], lines.bad
     if bad:
         total = bad + lines.good
@@ -163,7 +165,7 @@ class _Lines:
 # --- JSON lines
 
 
-def _json(place: Place, name: str, chunks: Sequence[Chunk]) -> Table:
+def _json(place: InputPath, name: str, chunks: Sequence[Chunk]) -> Table:
     found: list[tuple[dict[str, Any], date | None]] = []
     lines, commands = _Lines(), 0
     for chunk in chunks:
@@ -276,7 +278,7 @@ def _fields(kind: _Kind, rows: Sequence[Any], path: tuple[str, ...]) -> Any:
 # --- CSV
 
 
-def _csv(place: Place, name: str, chunks: Sequence[Chunk]) -> Table:
+def _csv(place: InputPath, name: str, chunks: Sequence[Chunk]) -> Table:
     delimiter = _delimiter(chunks[0].text)
     quotes = _quotes_of(chunks[0].text, delimiter)
     parsed = [list(_records(place, chunk.text, delimiter, quotes)) for chunk in chunks]
@@ -380,7 +382,7 @@ def _quotes_of(text: str, delimiter: str) -> _Quotes:
     return max([_DIALECTS[0], *likely, _DIALECTS[3]], key=fitting)
 
 
-def _records(place: Place, text: str, delimiter: str, quotes: _Quotes) -> Any:
+def _records(place: InputPath, text: str, delimiter: str, quotes: _Quotes) -> Any:
     csv.field_size_limit(1 << 24)
     for row in quotes.rows(io.StringIO(text, newline=""), delimiter):
         if any("\n" in cell for cell in row):

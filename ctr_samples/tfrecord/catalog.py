@@ -14,7 +14,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from ctr_samples.contract import ExampleContract, RecordType
 from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
-from ctr_samples.records.paths import Place, existing_place, regex_of
+from ctr_samples.records.paths import FilePattern, existing_place, regex_of
 from ctr_samples.shards import Shard, Storage, Table, TableManifest, latest_manifest, open_storage, published_days
 from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, day_directory, day_of, generations_among
 from ctr_samples.tfrecord.directories import found_files
@@ -57,7 +57,7 @@ def _with_equal_names(files: Sequence[DataFile], names: list[str]) -> tuple[Data
     return tuple(replace(file, values=dict(zip(names, file.values.values(), strict=True))) for file in files)
 
 
-def _find_one(place: Place, options: Options) -> Catalog:
+def _find_one(place: FilePattern, options: Options) -> Catalog:
     for root, prefix in place.roots():
         storage = open_storage(root)
         if generations_among(storage.names(MANIFESTS_OF_TABLE)):
@@ -75,7 +75,7 @@ def _find_one(place: Place, options: Options) -> Catalog:
     return _foreign(place, options)
 
 
-def _table(storage: Storage, place: Place, options: Options) -> Catalog:
+def _table(storage: Storage, place: FilePattern, options: Options) -> Catalog:
     manifest = Table(storage).current()
     assert manifest is not None
     _check_record_type(storage.url, manifest.record_type, options)
@@ -121,7 +121,7 @@ def merged(schemas: list[StructType], place: str) -> StructType:
     return StructType(list(columns.values()))
 
 
-def _nightly(storage: Storage, place: Place, options: Options) -> Catalog | None:
+def _nightly(storage: Storage, place: FilePattern, options: Options) -> Catalog | None:
     """Latest generation of each day; None if no day has one."""
     days = [day for day in published_days(storage) if place.has(day_directory(day), partly=True)]
     manifests = [manifest for day in days if (manifest := latest_manifest(storage, day))]
@@ -157,7 +157,7 @@ def _check_record_type(where: str, there: str, options: Options) -> None:
         )
 
 
-def _foreign(place: Place, options: Options) -> Catalog:
+def _foreign(place: FilePattern, options: Options) -> Catalog:
     """Files of a directory without a manifest. Partition columns are inferred over all paths together."""
     storage = open_storage(place.root)
     sizes = {file.path: file.size for file in storage.files(place.fixed) if file.path}  # a file on HDFS lists itself
@@ -179,11 +179,11 @@ def _foreign(place: Place, options: Options) -> Catalog:
     return Catalog(tuple(files), StructType())
 
 
-def _single(storage: Storage, place: Place) -> tuple[Storage, Place, dict[str, int]]:
+def _single(storage: Storage, place: FilePattern) -> tuple[Storage, FilePattern, dict[str, int]]:
     """Treat the path as a single file or an empty directory. Raises InputError if it is neither."""
     if not place.fixed:
         parent, slash, path = place.root.rpartition("/")
-        place = Place(parent or slash or ".", path, place.pattern)
+        place = FilePattern(parent or slash or ".", path, place.pattern)
         storage = open_storage(place.root)
     missing = InputError(f"{place} does not exist; expected a directory, a file or a glob that matches some.")
     if place.pattern is not None:

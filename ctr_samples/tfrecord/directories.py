@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from ctr_samples.errors import InputError
-from ctr_samples.records.paths import Place, is_hidden
+from ctr_samples.records.paths import FilePattern, is_hidden
 from ctr_samples.tfrecord.partitions import NULL_NAME, Values
 
 
@@ -38,7 +38,7 @@ class _Leaf:
     values: Values
 
 
-def found_files(paths: Iterable[str], place: Place, *, base_given: bool, recursive: bool) -> list[FoundFile]:
+def found_files(paths: Iterable[str], place: FilePattern, *, base_given: bool, recursive: bool) -> list[FoundFile]:
     """Select the files of a place from ``paths``, which are relative to its root.
 
     Without partition columns, only files directly in the directory are read; with ``recursive``, all files and no
@@ -60,7 +60,7 @@ def found_files(paths: Iterable[str], place: Place, *, base_given: bool, recursi
     return [FoundFile(leaf.path, leaf.values) for leaf in leaves if leaf.values]
 
 
-def _top(path: str, place: Place) -> str | None:
+def _top(path: str, place: FilePattern) -> str | None:
     """Directory (or the file itself) denoted by the place that contains the path; None for hidden and other files."""
     if not place.has(path) or is_hidden(path[len(place.fixed) :].removeprefix("/")):
         return None

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from ctr_samples.errors import ContractError, CtrSamplesError, DamagedFile, InputError, UsageError
-from ctr_samples.records.paths import Place, place_of, regex_of
+from ctr_samples.records.paths import FilePattern, place_of, regex_of
 from ctr_samples.tfrecord.data_source import TfrecordSource
 from tests.support.tampering import rewrite
 from tests.tfrecord.published_tables import publish_day, publish_table
@@ -24,17 +24,17 @@ Read = Callable[..., list[dict[str, Any]]]
 @pytest.mark.parametrize(
     ("path", "base", "expected"),
     [
-        ("/lake/x", None, Place("/lake/x")),
-        ("/lake/x/", None, Place("/lake/x")),
-        ("s3://b/x", None, Place("s3://b/x")),
-        ("/lake/x/*.tfrecord", None, Place("/lake/x", "", "*.tfrecord")),
-        ("s3://b/x/day=2019-06-*/a?", None, Place("s3://b/x", "", "day=2019-06-*/a?")),
-        ("*.tfrecord", None, Place(".", "", "*.tfrecord")),
-        ("/lake/x/day=1", "/lake/x", Place("/lake/x", "day=1")),
-        ("/lake/x/day=1/*", "/lake/x/", Place("/lake/x", "day=1", "day=1/*")),
+        ("/lake/x", None, FilePattern("/lake/x")),
+        ("/lake/x/", None, FilePattern("/lake/x")),
+        ("s3://b/x", None, FilePattern("s3://b/x")),
+        ("/lake/x/*.tfrecord", None, FilePattern("/lake/x", "", "*.tfrecord")),
+        ("s3://b/x/day=2019-06-*/a?", None, FilePattern("s3://b/x", "", "day=2019-06-*/a?")),
+        ("*.tfrecord", None, FilePattern(".", "", "*.tfrecord")),
+        ("/lake/x/day=1", "/lake/x", FilePattern("/lake/x", "day=1")),
+        ("/lake/x/day=1/*", "/lake/x/", FilePattern("/lake/x", "day=1", "day=1/*")),
     ],
 )
-def test_a_path_is_a_root_with_what_is_fixed_and_a_pattern(path: str, base: str | None, expected: Place) -> None:
+def test_a_path_is_a_root_with_what_is_fixed_and_a_pattern(path: str, base: str | None, expected: FilePattern) -> None:
     assert place_of(path, base) == expected
 
 

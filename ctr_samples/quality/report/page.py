@@ -59,7 +59,7 @@ def fitting(page_in: Callable[[Room], str]) -> str:
 
 
 def _page(metrics: Metrics, run: Run, reference: Measured | None, title: str | None, room: Room) -> str:
-    judged = verdict.verdict_of(metrics, room.rows)
+    judged = verdict.shown_verdict(metrics, room.rows)
     before = reference.features if reference else {}
     rated = metrics.click_rate is not None
     return filled(

@@ -53,7 +53,7 @@ class Verdict:
     standings: Mapping[str, Standing]
 
 
-def verdict_of(metrics: Metrics, limit: int) -> Verdict:
+def shown_verdict(metrics: Metrics, limit: int) -> Verdict:
     """Return the verdict of a run, with its ``limit`` most severe findings."""
     findings = sorted(metrics.checks, key=lambda finding: STANDINGS.index(finding.standing))
     alerts = [_alert(finding) for finding in findings if finding.standing != "passed"]

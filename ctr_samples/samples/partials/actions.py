@@ -17,7 +17,7 @@ from ctr_samples.samples.histories.lists import TIME, HistoryPlan
 from ctr_samples.samples.histories.needed import needed_of, newest_first
 from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.partials.files import Place, files_since, read_files, write_files, write_timed
+from ctr_samples.samples.partials.files import PartialWriter, files_since, read_files, write_files, write_timed
 from ctr_samples.samples.period import EVER, Span
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile
@@ -60,7 +60,7 @@ class KeptHistory:
         keys = {"where", "time", "key", "item", "request", "last", "available_after", "columns"}
         return {**self.history.model_dump(mode="json", include=keys), "by_request": self.plan.by_request}
 
-    def write(self, rows: DataFrame, place: Place, day: date, zone: str) -> tuple[PartialFile, ...]:
+    def write(self, rows: DataFrame, place: PartialWriter, day: date, zone: str) -> tuple[PartialFile, ...]:
         """Write the actions of a day's rows that later days may need. Runs a Spark job."""
         end, plan = Span.of(day, zone).end, self.plan
         assert end is not None

@@ -35,7 +35,7 @@ _FILE = "file string"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PartialWriter:
     """Storage directory that no other run uses, for the files of a partial, and the number of tasks that write them."""
 
     storage: Storage
@@ -59,7 +59,7 @@ class Place:
 
 
 def write_timed(
-    place: Place, kind: Literal["actions", "rows"], batches: Iterable[pa.RecordBatch], time: str
+    place: PartialWriter, kind: Literal["actions", "rows"], batches: Iterable[pa.RecordBatch], time: str
 ) -> Iterator[PartialFile]:
     """Write rows that have a ``time`` to one file; no file without rows. Runs on an executor."""
     parts = [batch for batch in batches if batch.num_rows]

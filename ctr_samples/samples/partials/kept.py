@@ -32,7 +32,7 @@ from ctr_samples.samples.inputs.sources import FilesByDay, fingerprint_of
 from ctr_samples.samples.inputs.watched import Inputs, KeptRows, forward_reach, lines_of
 from ctr_samples.samples.labels import impression_reach, plan_labels
 from ctr_samples.samples.partials.actions import KeptHistory
-from ctr_samples.samples.partials.files import Place
+from ctr_samples.samples.partials.files import PartialWriter
 from ctr_samples.samples.partials.steps import CountedView
 from ctr_samples.samples.partials.table_rows import KeptTable
 from ctr_samples.samples.period import EVER
@@ -98,7 +98,7 @@ class Keepable(Protocol):
     def definition(self) -> Mapping[str, Any]:
         """Return what determines the contents of a partial, except the log, the source, the zone and the types."""
 
-    def write(self, rows: DataFrame, place: Place, day: date, zone: str) -> tuple[PartialFile, ...]:
+    def write(self, rows: DataFrame, place: PartialWriter, day: date, zone: str) -> tuple[PartialFile, ...]:
         """Write the partial of a day's rows. Runs a Spark job."""
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
@@ -302,7 +302,7 @@ def _make(
     this_run = run_id(now, secrets.token_hex(4))
     directory = f"{day_of_partial(what.name, definition, str(day))}/{this_run}"
     tasks = ceil(sum(file.bytes for file in by_day.files[day]) / _BYTES_OF_A_TASK)
-    files = what.write(rows, Place(storage, directory, tasks), day, config.timezone)
+    files = what.write(rows, PartialWriter(storage, directory, tasks), day, config.timezone)
     counts = {name: astuple(of[day]) for name, of in of_day.clocks().items() if day in of}
     if what.source in watches.lines:
         counts[lines_of(what.source)] = astuple(of_day.lines(what.source).get(day, LineCounts()))

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from ctr_samples.config import DailyCountView, WindowView
 from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.partials.files import Place, files_of, read_files, write_files
+from ctr_samples.samples.partials.files import PartialWriter, files_of, read_files, write_files
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import STEP, VALUE, WHICH, Counting
 from ctr_samples.samples.views.as_of import KEY
@@ -51,7 +51,7 @@ class CountedView:
         assert counted is not None
         return {**counting, "counted": counted.model_dump(mode="json", exclude={"windows", "days", "rates"})}
 
-    def write(self, rows: DataFrame, place: Place, day: date, zone: str) -> tuple[PartialFile, ...]:
+    def write(self, rows: DataFrame, place: PartialWriter, day: date, zone: str) -> tuple[PartialFile, ...]:
         """Write the steps of a day's rows. Runs a Spark job."""
         per_day = steps_of_a_day(Counting.of(self.view))
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from ctr_samples.config import EventView
 from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.partials.files import Place, files_since, read_files, write_files, write_timed
+from ctr_samples.samples.partials.files import PartialWriter, files_since, read_files, write_files, write_timed
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of import EVENT_TIME, KEY, PAYLOAD
 from ctr_samples.samples.views.as_of.ranked_rows import by_rank, effective_from, rank_of
@@ -54,7 +54,7 @@ class KeptTable:
         keys |= {"sequence", "tombstone"}
         return {**self.view.model_dump(mode="json", by_alias=True, include=keys), "columns": self.columns}
 
-    def write(self, rows: DataFrame, place: Place, day: date, zone: str) -> tuple[PartialFile, ...]:
+    def write(self, rows: DataFrame, place: PartialWriter, day: date, zone: str) -> tuple[PartialFile, ...]:
         """Write the rows of a day's table that later days may need. Runs a Spark job."""
         end = Span.of(day, zone).end
         how, table = as_of(self.name, self.view, ""), self.cut(rows)
