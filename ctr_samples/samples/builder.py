@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
@@ -40,7 +40,6 @@ from ctr_samples.samples.phases import phases_of
 from ctr_samples.samples.sampling import split_column, weight_column
 from ctr_samples.samples.views.as_of import JoinStep, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
-from ctr_samples.samples.watches.all import Watches
 from ctr_samples.sparksql.columns import later, stable_hash
 from ctr_samples.vocabulary import FittedState
 
@@ -94,7 +93,7 @@ class SampleBuilder:
         heavy = measured_key(config)
         placed = with_place(self.labelled_impressions(), split_column(config, day))
         # Only the types of views and histories are needed; a plan that never runs must not be counted.
-        joins = _Joins.of(replace(self.inputs, watches=Watches.of(config, day, active=False)), placed)
+        joins = _Joins.of(self.inputs.uncounted(), placed)
         blank = joins.blank(placed)
         columns = SampleColumns.of(blank, config, self.state)
         kinds = placed.drop(IMPRESSION).schema

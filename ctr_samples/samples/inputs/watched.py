@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import reduce
 from typing import Any, Self
@@ -22,7 +22,7 @@ from ctr_samples.samples.inputs.log_days import LOG_DAY
 from ctr_samples.samples.inputs.malformed import LineCounts
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_source
 from ctr_samples.samples.labels import impression_reach, plan_labels
-from ctr_samples.samples.period import Span
+from ctr_samples.samples.period import EVER, Span
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import ClockCounts
 from ctr_samples.sparksql.columns import quoted, with_parsed_times
@@ -77,6 +77,14 @@ class Inputs:
             for name, source in config.sources.items()
         }
         return cls(config, day, sources, Watches.of(config, day, active=watched))
+
+    def uncounted(self) -> Self:
+        """Return the same inputs with watches that count nothing, for plans that run only in part."""
+        return replace(self, watches=Watches.of(self.config, self.span, active=False))
+
+    def for_partials(self) -> Self:
+        """Return inputs that neither a run's span nor earlier partials narrow, with separate watches."""
+        return replace(self, span=EVER, watches=Watches.of(self.config, EVER), near={}, kept={})
 
     def plain(self, name: str, days: Collection[date] | None = None) -> DataFrame:
         """Return the rows of a source, or of some of its days, uncounted: for quick looks while a run is planned."""

@@ -35,8 +35,6 @@ from ctr_samples.samples.partials.actions import KeptHistory
 from ctr_samples.samples.partials.files import PartialWriter
 from ctr_samples.samples.partials.steps import CountedView
 from ctr_samples.samples.partials.table_rows import KeptTable
-from ctr_samples.samples.period import EVER
-from ctr_samples.samples.watches.all import Watches
 from ctr_samples.shards import Storage, open_storage
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import (
@@ -291,8 +289,8 @@ def _make(
     If the log has changed since it was listed, the partial serves this run only: its name would be wrong.
     """
     config, by_day = inputs.config, _by_day(inputs, what.source)
-    watches, times = Watches.of(config, EVER), Observations()
-    of_day = replace(inputs, span=EVER, watches=watches, near={}, kept={})
+    times, of_day = Observations(), inputs.for_partials()
+    watches = of_day.watches
     rows = of_day.watched(what.source, what.use, days=[day])
     if uses := _times(config, what.source):
         moments = {use: F.unix_micros(time_column(rows, text, use)) for use, text in uses.items()}
