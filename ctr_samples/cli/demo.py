@@ -85,5 +85,5 @@ def shipped_files() -> list[str]:
 
 
 def _root() -> Path:
-    package = Path(__file__).parent
+    package = Path(__file__).parent.parent
     return package if (package / "conf").is_dir() else package.parent
