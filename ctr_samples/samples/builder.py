@@ -89,8 +89,7 @@ class SampleBuilder:
         SampleColumns.of(_Joins.of(self.inputs, rows).blank(rows), self.inputs.config, self.state)
 
     def build_on(self, earlier: EarlierFeatures) -> SamplePlan:
-        """Plan the samples of :meth:`build`, but reuse the features of an earlier generation and compute only labels.
-        """
+        """Plan the samples of :meth:`build` with the features of an earlier generation. Computes only labels."""
         config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         heavy = measured_key(config)
         placed = with_place(self.labelled_impressions(), split_column(config, day))

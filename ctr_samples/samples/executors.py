@@ -1,5 +1,4 @@
-"""Check that executors can write to the run's directories: they may run as another user or on hosts without that disk.
-"""
+"""Check that executors can write to the run's directories. They may run as another user or on another disk."""
 
 from __future__ import annotations
 

@@ -84,8 +84,7 @@ def cut_impressions(
 
 
 def is_near(span: Span, time: Column, reach: timedelta) -> Column:
-    """Whether an impression is in the day or within ``reach`` of it. True for a null time, so that the row is counted.
-    """
+    """Whether an impression is in the day or within ``reach`` of it. True for a null time, which is also counted."""
     return span.reaches(time, reach, reach) | time.isNull()
 
 
@@ -263,10 +262,10 @@ def keys_of_repeats(config: Impressions, at: Callable[[str], Column] = F.col) ->
 def is_repeat(
     config: Impressions, content: Column, at: Callable[[str], Column] = F.col, together: Sequence[Column] = ()
 ) -> Column:
-    """Whether the same thing was shown before in the same request, or with the same keys at most ``dedup`` earlier.
+    """Whether the same item was shown before in the same request, or with the same keys at most ``dedup`` earlier.
 
-    ``at`` finds the columns of an impression, and ``content`` is a hash of them. Costs a shuffle, unless rows are
-    already partitioned by something that follows from their keys (``together``).
+    ``at`` maps a name to an impression column; ``content`` is a hash of all columns. Costs a shuffle, unless rows are
+    already partitioned by ``together``, columns that depend only on their keys.
     """
     # A row without a time is not an impression and must not come first in its request.
     order = [at("impression_time").asc_nulls_last(), at("position"), content]

@@ -1,5 +1,4 @@
-"""Start and end of a run's period in the configured time zone, and the cutoff after which data is unknown to the run.
-"""
+"""Start and end of a run's period in the configured time zone, and the cutoff time for known data."""
 
 from __future__ import annotations
 

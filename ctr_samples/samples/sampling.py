@@ -104,7 +104,7 @@ def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str
 
 
 def _may_be_dropped(config: JobConfig, span: Span) -> Column:
-    """Negatives of train: other splits keep the share of positives of the logs."""
+    """Negatives in train. Other splits keep the positive rate of the logs."""
     all_zero = reduce(Column.__and__, [F.col(name) == 0 for name in config.labels])
     return (split_column(config, span) == "train") & all_zero
 
