@@ -121,8 +121,7 @@ def _place(salt: str, *parts: Column) -> Column:
 
 
 def _eval_from(span: Span, timezone: str, text: str) -> datetime:
-    """Start of eval: a time on the day or, for the whole log, a date or time. An ambiguous local time means the first.
-    """
+    """Start of eval: a time on the day or, for the whole log, a date or time. The first if ambiguous."""
     zone = ZoneInfo(timezone)
     if span.start is None:
         moment = datetime.fromisoformat(text)
