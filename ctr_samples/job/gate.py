@@ -295,7 +295,7 @@ def read_metrics(storage: Storage, manifest: Manifest, *, distributions: bool = 
     See :meth:`Metrics.from_json` for ``distributions``.
     """
     metrics = metrics_of_run(storage, manifest.day, manifest.made_by, distributions=distributions)
-    return replace(metrics, generation=manifest.generation)  # after a rollback, the metrics are those of an earlier generation
+    return replace(metrics, generation=manifest.generation)  # after a rollback, the metrics are of an older one
 
 
 def metrics_of_run(storage: Storage, day: Period, run: str, *, distributions: bool = True) -> Metrics:
