@@ -65,7 +65,9 @@ from ctr_samples.samples.views.rows import usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, joint_key
 
 MOST = 1000
-"""Maximum number of rows collected of each kind: the newest, or for a history those just before the impression."""
+"""Maximum number of rows collected of each kind: the newest rows, or for a history the actions just before the
+impression.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Definitions of label actions, feature row matches and history contents, in plain Python.
 
-They share no code with the job, which computes the same with columns, so each can be checked against the other.
+This module shares no code with the job, which computes the same results with columns, so each can be checked against
+the other.
 """
 
 from __future__ import annotations

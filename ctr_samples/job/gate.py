@@ -154,7 +154,7 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
 
 
 def _with_facts_of(earlier: Metrics, measured: Measured) -> Measured:
-    """Metrics of a day with the feature facts of an earlier generation, except those that depend on labels."""
+    """Copy the feature facts of an earlier generation into a day's metrics, except facts that depend on labels."""
     features = {
         name: replace(
             feature,

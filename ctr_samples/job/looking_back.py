@@ -18,8 +18,8 @@ from ctr_samples.shards import Manifest, open_storage, require_generation
 
 @dataclass(frozen=True, slots=True)
 class LookBack:
-    """Inputs of a run: data known at ``known_by``, or all data, as read by the generation ``earlier``, or as it is
-    now.
+    """Inputs of a run: the data known at ``known_by``, or all data. Reads the inputs of ``earlier``, or the current
+    inputs.
     """
 
     known_by: datetime | None = None
@@ -29,7 +29,9 @@ class LookBack:
     def of(
         cls, config: JobConfig, run_date: Period, known_by: datetime | None = None, as_of_generation: int | None = None
     ) -> Self:
-        """Create it. Raises UsageError for an impossible time, and InputError for a generation that does not exist."""
+        """Validate and create the settings. Raises UsageError for an impossible time, and InputError for a missing
+        generation.
+        """
         storage = open_storage(config.output.path)
         earlier = None if as_of_generation is None else require_generation(storage, run_date, as_of_generation)
         back = cls(known_by, earlier)

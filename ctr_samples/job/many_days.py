@@ -44,13 +44,13 @@ class DayOutcome:
 
     @classmethod
     def of_result(cls, day: Period, result: RunResult, started: float) -> Self:
-        """Create it from a run that began at the monotonic time ``started``."""
+        """Create the outcome of a run that began at the monotonic time ``started``."""
         became: Became = "published" if result.published else "unchanged"
         return cls(day, became, time.monotonic() - started, result.manifest)
 
     @classmethod
     def of_error(cls, day: Period, error: Exception, started: float) -> Self:
-        """Create it from a failed run that began at the monotonic time ``started``."""
+        """Create the outcome of a failed run that began at the monotonic time ``started``."""
         refused = getattr(error, "exit_code", None) == InputError.exit_code
         return cls(day, "refused" if refused else "failed", time.monotonic() - started, error=error)
 

@@ -1,4 +1,4 @@
-"""Division of joins and features into those before and those after samples move to their final place. Pure.
+"""Schedule of joins and features before and after samples move to their final place. Pure.
 
 Joins that move impressions run first, and the shuffle then carries their columns. So all other tables are joined after
 the shuffle by broadcast, which moves no rows.

@@ -1,6 +1,6 @@
 """Counts tokens and numbers of training days. Runs on the driver as a few Spark actions and writes nothing.
 
-Counts only rows of the train split, on days before those that may use the result, so it never uses evaluation data.
+Counts only rows of the train split, on days before any day that may use the result, so it never uses evaluation data.
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def _of_views(config: JobConfig, span: Span, source: str, frame: DataFrame) -> I
 
 
 def _of_view(name: str, view: View, span: Span, frame: DataFrame) -> Iterator[Clock]:
-    """Clocks of a view. The event time comes last and requires everything that makes a row usable."""
+    """Clocks of a view. The event time comes last and requires all columns that make a row usable."""
     where = f"views.{name}"
     applies = does_match(frame, view.where, f"{where}.where")
     text, time = view.clock or "", _event_time(frame, view, where)

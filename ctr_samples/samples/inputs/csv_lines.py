@@ -42,7 +42,7 @@ class CsvColumns:
         return StructType([*values, *[field for field in schema if field.name in beside]])
 
     def named(self, rows: DataFrame) -> DataFrame:
-        """Rename Spark's columns to those of the schema, and drop values without a column."""
+        """Rename Spark's columns to the schema names, and drop values without a column."""
         if not self.by_name:
             return rows
         unread = [name for name in self.names if name.startswith(_UNREAD)]

@@ -9,8 +9,8 @@ from pyspark.sql.types import StructType
 from ctr_samples.sparksql.moments import TIME_FORMAT
 
 _MARKS = 3
-"""Number of elements appended to a line's object. More elements make it less likely that a damaged line contains the
-same.
+"""Number of elements appended to a line's object. A larger number makes it less likely that a damaged line contains
+them.
 """
 
 

@@ -69,7 +69,7 @@ def attribute_rows(
 ) -> DataFrame:
     """Like :func:`attribute`, for impressions and actions in one frame. ``arriving`` holds actions to be added to it.
 
-    If the rows have a column ``_together``, they are already partitioned by the first key set, which costs no shuffle.
+    A column ``_together`` shows that the rows are already partitioned by the first key set, so it needs no shuffle.
     """
     names = keys_among(plans)
     states: dict[str, list[Column]] = {plan.name: [] for plan in plans}

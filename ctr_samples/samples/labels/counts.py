@@ -101,7 +101,8 @@ class LabelsWatch:
 
 
 def with_numbers(rows: DataFrame, span: Span, plans: Sequence[LabelPlan]) -> DataFrame:
-    """Add the number for :func:`action_counts`, which encodes label and delay. Null except for actions of the day.
+    """Add the number that :func:`action_counts` counts. It encodes label and delay, and is null except for actions of
+    the day.
 
     For labels that list their orphans, also adds orphan rows and ranks. Spark would interpret expressions inside an
     observation row by row.

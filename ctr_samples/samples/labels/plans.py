@@ -57,8 +57,8 @@ def rows_among(labels: Mapping[str, Label]) -> dict[str, RowLabel]:
 
 
 def rounds(plans: Sequence[LabelPlan]) -> list[tuple[tuple[str, ...], list[LabelPlan]]]:
-    """Order the key sets so that each label tries its sets in order, and return the labels for each round. Greedily
-    minimises rounds.
+    """Order the key sets, each with its labels, so that every label can try its sets in order. Greedily minimises
+    rounds.
     """
     waiting = {plan.name: list(plan.tried) for plan in plans}
     order = []

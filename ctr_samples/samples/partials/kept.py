@@ -1,4 +1,4 @@
-"""Partials of one run: existing partials, and those built before planning."""
+"""Partials of one run: existing partials, and partials built before planning."""
 
 from __future__ import annotations
 

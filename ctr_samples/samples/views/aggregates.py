@@ -98,7 +98,7 @@ def steps_of(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Range of steps known to impressions. The first impression knows all before step ``first``, the last before
+    """Steps that impressions know. The first impression knows the steps before ``first``, the last those before
     ``last``.
     """
 

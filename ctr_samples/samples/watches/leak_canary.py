@@ -100,7 +100,9 @@ class LeakCanary:
 
 
 def apart(sample: Sequence[Canary], joins: Collection[tuple[str, ...]]) -> list[Canary]:
-    """Keep impressions that share no key or moment with an earlier impression, so that none sees another's canaries."""
+    """Keep impressions that share no key or moment with an earlier impression, so that each sees only its own
+    canaries.
+    """
     chosen: list[Canary] = []
     taken: set[tuple[tuple[str, ...], Any]] = set()
     for one in sorted(sample, key=lambda c: (c.micros, c.id)):

@@ -74,7 +74,7 @@ class Join:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the rows end, and are cut so that only one is visible at a time."""
+        """Whether the rows end, and are cut so that only one row is visible at a time."""
         return UNTIL in self.features.columns
 
     @property
