@@ -195,7 +195,7 @@ def _hidden(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
 
 
 def _ended(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
-    """Return the reason why a row had ended for the impression, or None."""
+    """Return the reason why the impression saw that a row had ended, or None."""
     end = row.valid_to
     if end is None or end > at or (end == at and not rules.inclusive):
         return None

@@ -92,7 +92,7 @@ def _empty(spark: SparkSession, name: str, source: Source, run_date: Period | No
 
 
 def _errors(loaded: LoadedConfig, span: Span, sources: Mapping[str, SourceFrame]) -> Iterator[str]:
-    """Yield the errors of the plan one by one, removing each before searching for the next."""
+    """Yield the errors of the plan one by one, removing each error before searching for the next."""
     document = _without_fitted(filled(loaded.document, lambda name, _: loaded.values[name]))
     seen: set[str] = set()
     for _ in range(_MOST):

@@ -54,8 +54,8 @@ class Values:
         """Describe the values that no sample has, if any. ``found`` is the subset of :attr:`looked_for` found in
         samples.
 
-        Raises UsageError for a quoted line, and for a line of which samples contain a part, because it is probably
-        malformed.
+        Raises UsageError for a quoted line, and for a line of which samples contain a part. Such a line would not mean
+        the intended users.
         """
         missing = {line: number for line, number in self.lines.items() if line not in found}
         for line, number in missing.items():

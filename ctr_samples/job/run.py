@@ -107,7 +107,9 @@ class _Run:
     before_verdict: Callable[[], None]
 
     def result(self, force: bool) -> RunResult:
-        """Run. Restarts without damaged partial results, or without earlier features, at most once each."""
+        """Run the day. Restarts at most once without damaged partial results, and at most once without earlier
+        features.
+        """
         why_joined = "`--force` was given" if force else ""
         damaged = False
         while True:

@@ -199,7 +199,7 @@ def _program() -> str:
 
 
 def _short(address: str) -> str:
-    """Path relative to the working directory if below it. Any other address remains unchanged."""
+    """Address as a relative path if it is below the working directory, else unchanged."""
     path = Path(address)
     return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else address
 

@@ -1,4 +1,6 @@
-"""Check that executors can write to the run's directories. They may run as another user or on another disk."""
+"""Check that executors can write to the run's directories. They may run as another user or without access
+to the disk.
+"""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class ImpressionsWatch:
         return self._counted(impressions, on_day(self._day, F.col("impression_time")))
 
     def on_rows(self, rows: DataFrame, is_impression: Column, time: Column) -> DataFrame:
-        """Count the impressions in a frame with mixed rows, which has ``_dropped`` and a ``time``."""
+        """Count the impressions among mixed rows, which have ``_dropped`` and a ``time``."""
         return self._counted(rows, is_impression & on_day(self._day, time))
 
     def _counted(self, rows: DataFrame, mine: Column) -> DataFrame:

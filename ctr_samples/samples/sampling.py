@@ -121,7 +121,7 @@ def _place(salt: str, *parts: Column) -> Column:
 
 
 def _eval_from(span: Span, timezone: str, text: str) -> datetime:
-    """Start of eval: a time on the day or, for the whole log, a date or time. The first if ambiguous."""
+    """Start of eval: a time on the day or, for the whole log, a date or time. Ambiguous times mean the first."""
     zone = ZoneInfo(timezone)
     if span.start is None:
         moment = datetime.fromisoformat(text)

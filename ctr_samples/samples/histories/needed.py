@@ -26,7 +26,7 @@ _UNKNOWN = "not known when the day ends"
 
 
 def newest_first(actions: DataFrame, plan: HistoryPlan, end: datetime, partitions: int) -> DataFrame:
-    """Sort a day's actions for :func:`needed_of`, one partition per key. The day ends at ``end``."""
+    """Sort a day's actions for :func:`needed_of`, each key within one partition. The day ends at ``end``."""
     known = moment(plan)
     order = [known.desc(), F.col(ITEM).desc(), content_hash(actions).desc()]
     sorted_rows = actions.repartition(partitions, KEY).sortWithinPartitions(KEY, *order)

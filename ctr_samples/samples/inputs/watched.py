@@ -148,7 +148,7 @@ class Inputs:
     def with_kept(
         self, name: str, source: str, use: Use, cut: Callable[[DataFrame], DataFrame], *, watched: bool = True
     ) -> DataFrame:
-        """Return the kept rows of a view or history, plus the result of ``cut`` for the days that only the log has."""
+        """Return the kept rows of a view or history, plus the result of ``cut`` for the remaining days of the log."""
         kept = self.kept.get(name)
         days = None if kept is None else kept.later
         if kept is not None and not days:

@@ -4,7 +4,7 @@ The rule, for an action at time t of a label with window W and skew S, among the
 set of keys:
 
 1. The last impression at or before t claims the action, if it was shown at most W before t.
-2. Else the first impression after t claims it, if it was shown at most S after t: the clocks of two machines disagree.
+2. Else the first impression after t claims it, if it was shown at most S after t: two clocks may disagree.
 3. Else the next set of keys is tried. By default the first set is the request with the item shown; for an action
    without a request id, the next is the user with the item. An action with a request id may belong to an impression of
    another request only if ``match`` allows it. An action that lacks a key of a set has no match by that set.

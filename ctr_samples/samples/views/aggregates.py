@@ -98,8 +98,8 @@ def steps_of(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Steps that impressions know. The first impression knows the steps before ``first``, the last those before
-    ``last``.
+    """Steps known to impressions: before ``first`` for the first impression, before ``last`` for the last
+    impression.
     """
 
     first: int

@@ -23,7 +23,7 @@ _PERCENTILES = {"age_s_p10": 0.1, "age_s_median": 0.5, "age_s_p90": 0.9}
 _STEPS_OF_AGES = 50
 """Ages are counted in steps of 2 %, so percentiles are correct within 1 % for any distribution."""
 _MOST_STEPS = 2048
-"""Upper bound that exceeds the age of the universe by far."""
+"""Maximum number of steps, far more than the age of the universe needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,7 @@ def has_one_row(view: View) -> bool:
 class RowsWatch:
     """Counts irregular rows of views. Lives on the driver.
 
-    Irregular are rows with ends that were never true or overlap an earlier row, and keys with several rows in no
-    defined order.
+    These are rows whose validity is empty or overlaps an earlier row, and keys with several rows in no defined order.
     """
 
     def __init__(self, config: JobConfig, *, active: bool = True) -> None:

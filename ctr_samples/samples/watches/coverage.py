@@ -19,7 +19,7 @@ from ctr_samples.sparksql.observations import Observations, tally
 
 STEP = timedelta(minutes=15)
 ENOUGH = 10
-"""Minimum number of rows in the same hours of the run's own day that shows an empty log to be truncated, not sparse."""
+"""Minimum number of rows in the same hours of the run's own day to treat an empty log as truncated, not sparse."""
 
 
 def ends_of_windows(config: JobConfig, end: datetime) -> dict[str, datetime]:
@@ -63,7 +63,7 @@ class CoverageWatch:
         """Yield a sentence for each source whose log ends before the windows do. Call it after the action.
 
         A log is truncated if it has no later rows up to the end of the windows, while the same hours of the run's own
-        period had ten or more.
+        period had at least ten rows.
         """
         if self._day.start is None or self._day.end is None:
             return
