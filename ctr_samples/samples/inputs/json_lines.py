@@ -44,7 +44,7 @@ def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFram
 def _is_whole(line: Column) -> Column:
     """Whether a line that begins with an object also ends with it."""
     # Most lines end with all their closing braces, as many as their opening braces. Braces in a string may be
-    # miscounted, but cannot hide a second object. Bytes are counted because Spark would search for character boundaries.
+    # miscounted, but cannot hide a second object. Bytes are counted, since counting characters needs a scan.
     inside = F.substring_index(line, "}", 1)
     opened = F.octet_length(inside) - F.octet_length(F.replace(inside, F.lit("{"), F.lit("")))
     closed = F.octet_length(line) - F.octet_length(inside)
